@@ -1,0 +1,1 @@
+"""One turn: prompt, model, tool calls, answer."""

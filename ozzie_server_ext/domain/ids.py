@@ -1,0 +1,34 @@
+"""Names of things, as distinct types. All are ULIDs; a session's carries the prefix `sess_` (DESIGN §8)."""
+
+import re
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+TaskId = NewType("TaskId", str)
+EventId = NewType("EventId", str)
+ReplyId = NewType("ReplyId", str)
+CallId = NewType("CallId", str)
+MessageId = NewType("MessageId", str)
+BlobRef = NewType("BlobRef", str)
+"""Content address: `sha256:` and 64 hexadecimal digits."""
+
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+
+
+def is_ulid(text: str) -> bool:
+    """Whether `text` is a ULID in its canonical form: 26 characters of Crockford's base 32, upper case."""
+    return _ULID.fullmatch(text) is not None
+
+
+def is_session_id(text: str) -> bool:
+    return text.startswith("sess_") and is_ulid(text[5:])
+
+
+def session_stream(session_id: SessionId) -> str:
+    """The stream that holds a session's own facts."""
+    return f"session:{session_id}"
+
+
+def task_stream(task_id: TaskId) -> str:
+    """The stream that holds everything that happened in one task."""
+    return f"task:{task_id}"

@@ -1,0 +1,126 @@
+"""The task's state machine (S4 §5.1.2, TK-1): a pure table, and the fold that applies it."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from ozzie_server_ext.domain.errors import IllegalTransition
+from ozzie_server_ext.domain.events import (
+    Limits,
+    TaskCancelled,
+    TaskCreated,
+    TaskFact,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskResumed,
+    TaskRetried,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+
+
+class TaskStatus(StrEnum):
+    CREATED = "CREATED"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    WAITING_INPUT = "WAITING_INPUT"
+    WAITING_APPROVAL = "WAITING_APPROVAL"
+    PAUSED = "PAUSED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+FINAL = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+OPEN = frozenset(TaskStatus) - FINAL
+_HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
+
+# Which states a change may leave from. A queued task that is "recovered" was RUNNING when its gateway died; the
+# waiting ones stay as they are (TK-1). FAILED and CANCELLED lead on by retry alone.
+_FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
+    TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
+    TaskStarted: frozenset({TaskStatus.QUEUED}),
+    TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
+    TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
+    TaskPaused: frozenset({TaskStatus.RUNNING}),
+    TaskResumed: _HELD,
+    TaskRetried: frozenset({TaskStatus.FAILED, TaskStatus.CANCELLED}),
+    TaskSucceeded: frozenset({TaskStatus.RUNNING}),
+    TaskFailed: OPEN,
+    TaskCancelled: OPEN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One unit of durable work: a turn, a workflow (S4 §8.1.2)."""
+
+    task_id: TaskId
+    session_id: SessionId | None
+    status: TaskStatus
+    title: str
+    mode: str
+    limits: Limits
+    attempt: int
+    epoch: str
+    reason: str
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN
+
+
+def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> Task:
+    """The task that `fact` begins."""
+    return Task(
+        task_id=task_id,
+        session_id=session_id,
+        status=TaskStatus.CREATED,
+        title=fact.title,
+        mode=fact.mode,
+        limits=fact.limits,
+        attempt=0,
+        epoch="",
+        reason="",
+    )
+
+
+def fold(task: Task, fact: TaskFact) -> Task:
+    """The task after `fact`.
+
+    Raises IllegalTransition where the table does not allow it.
+    """
+    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)]:
+        raise IllegalTransition(task.status, fact.type)
+    match fact:
+        case TaskQueued():
+            return replace(task, status=TaskStatus.QUEUED, reason=fact.reason)
+        case TaskStarted():
+            return replace(task, status=TaskStatus.RUNNING, attempt=fact.attempt, epoch=fact.epoch, reason="")
+        case TaskWaitingApproval():
+            return replace(task, status=TaskStatus.WAITING_APPROVAL)
+        case TaskWaitingInput():
+            return replace(task, status=TaskStatus.WAITING_INPUT, reason=fact.question)
+        case TaskPaused():
+            return replace(task, status=TaskStatus.PAUSED, reason=fact.reason)
+        case TaskResumed():
+            return replace(task, status=TaskStatus.RUNNING, reason="")
+        case TaskRetried():
+            return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried")
+        case TaskSucceeded():
+            return replace(task, status=TaskStatus.SUCCEEDED, reason="")
+        case TaskFailed():
+            return replace(task, status=TaskStatus.FAILED, reason=fact.message)
+        case TaskCancelled():
+            return replace(task, status=TaskStatus.CANCELLED, reason=fact.reason)
+        case _:
+            assert_never(fact)
+
+
+def may_become(status: TaskStatus, change: type[TaskFact]) -> bool:
+    """Whether a task in `status` can take a fact of class `change`."""
+    return change is not TaskCreated and status in _FROM[change]

@@ -1,0 +1,78 @@
+"""What a tool declares of itself, and the shapes of a call and its result (S4 §8.5.2, §10.3)."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import Json, JsonObject
+
+
+class SideEffect(StrEnum):
+    NONE = "none"
+    REVERSIBLE = "reversible"
+    IRREVERSIBLE = "irreversible"
+
+
+class RiskLevel(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Idempotency(StrEnum):
+    SUPPORTED = "supported"
+    REQUIRED = "required"
+    NOT_SUPPORTED = "not_supported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMeta:
+    """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text."""
+
+    tool_id: str
+    name: str
+    version: str
+    side_effect: SideEffect
+    risk_level: RiskLevel
+    timeout_s: float
+    idempotency: Idempotency
+    further_names: tuple[str, ...] = ()
+    max_inline_chars: int = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a model is told of a tool: `name` is the provider-safe one, `parameters` a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call whose name was resolved and whose arguments were parsed."""
+
+    call_id: CallId
+    tool_id: str
+    args: JsonObject
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolError:
+    """Why a call did not give a result. `message` is a sentence that the model and the user both read."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB")."""
+
+    ok: bool
+    data: Json = None
+    error: ToolError | None = None
+    summary: str = ""
+    artifact_refs: tuple[str, ...] = field(default=())

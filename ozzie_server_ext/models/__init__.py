@@ -1,0 +1,1 @@
+"""Model drivers and the choice between them."""

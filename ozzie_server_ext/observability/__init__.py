@@ -1,0 +1,1 @@
+"""Clock, ids and logs."""

@@ -1,0 +1,61 @@
+"""The real clock and the real source of ids, and ones that a test or a replay can steer."""
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+
+from ulid import ULID
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class FakeClock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+        self._monotonic = 0.0
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+        self._monotonic += seconds
+
+
+class UlidSource:
+    """ULIDs that sort in the order in which they were made, also within a millisecond and when the clock steps back."""
+
+    def __init__(self, clock: SystemClock | FakeClock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._last = 0
+
+    def new(self) -> str:
+        milliseconds = int(self._clock.now().timestamp() * 1000)
+        fresh = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+        # The ULID specification's monotonic factory: at the same millisecond, one more than the last.
+        self._last = max(fresh, self._last + 1)
+        return str(ULID.from_int(self._last))
+
+
+class CountingIds:
+    """Ids that count up from one: the same in every run."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def new(self) -> str:
+        self._next += 1
+        return str(ULID.from_int(self._next))

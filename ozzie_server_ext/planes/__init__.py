@@ -1,0 +1,1 @@
+"""Supervised child processes and their NDJSON channel."""

@@ -1,0 +1,156 @@
+"""Strict JSON at every boundary (DESIGN §2.16, THREATS 17).
+
+Refused: NaN and infinities, duplicate keys, more than 64 levels, text over a size limit, invalid UTF-8. A lone
+surrogate breaks SQLite, UTF-8 and the hash, so it is refused, or replaced by U+FFFD where the text comes from
+a model and losing the whole answer would be worse.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn, cast
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json, JsonObject
+
+MAX_DEPTH = 64
+MAX_BYTES = 1 << 20
+
+
+class InvalidJson(InputError):
+    """The text is not JSON as Ozzie takes it; the message says what is wrong with it."""
+
+    code = "input.json"
+
+
+def loads(
+    text: bytes | str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_depth: int = MAX_DEPTH,
+    surrogates: Literal["refuse", "repair"] = "refuse",
+) -> Json:
+    """The JSON value in `text`.
+
+    Raises InvalidJson.
+    """
+    raw = text if isinstance(text, str) else _decode(text, max_bytes)
+    # A character takes at least a byte: the cheap bound first, the exact one only near it.
+    if len(raw) > max_bytes or (len(raw) * 4 > max_bytes and len(raw.encode("utf-8", "surrogatepass")) > max_bytes):
+        raise InvalidJson(f"The JSON text is larger than {max_bytes:,} bytes.")
+    try:
+        value = cast(
+            Json,
+            json.loads(raw, object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite),
+        )
+    except InvalidJson:
+        raise
+    except RecursionError:
+        raise InvalidJson(f"The JSON text is nested deeper than {max_depth} levels.") from None
+    except ValueError as error:
+        raise InvalidJson(f"Not JSON: {error}.") from None
+    if raw.count("[") + raw.count("{") > max_depth:
+        _check_depth(value, max_depth)
+    # Lone surrogates come as escapes; in a str they may also stand there by themselves.
+    if "\\u" in raw or not raw.isascii():
+        value = _check_surrogates(value, surrogates)
+    return value
+
+
+def loads_object(
+    text: bytes | str, *, max_bytes: int = MAX_BYTES, surrogates: Literal["refuse", "repair"] = "refuse"
+) -> JsonObject:
+    """The JSON object in `text`.
+
+    Raises InvalidJson, also where the value is not an object.
+    """
+    value = loads(text, max_bytes=max_bytes, surrogates=surrogates)
+    if not isinstance(value, dict):
+        raise InvalidJson("Expected a JSON object.")
+    return value
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON text; raises InvalidJson for what JSON can't say (NaN, lone surrogates, other types)."""
+    return canonical_bytes(value, sort=False).decode()
+
+
+def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
+    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8, no escapes beyond the necessary. What is hashed.
+
+    Raises InvalidJson.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort, separators=(",", ":")).encode()
+    except (ValueError, TypeError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise InvalidJson(f"Can't be written as JSON: {error}.") from None
+
+
+def repair_text(text: str) -> str:
+    """`text` with each lone surrogate replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _decode(text: bytes, max_bytes: int) -> str:
+    if len(text) > max_bytes:
+        raise InvalidJson(f"The JSON text is larger than {max_bytes:,} bytes.")
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"The text is not UTF-8: byte {error.start} is wrong.") from None
+
+
+def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidJson(f'The key "{key[:80]}" stands twice in one object.')
+        found[key] = value
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise InvalidJson(f"{name} is not JSON.")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise InvalidJson(f"The number {digits[:40]} is too large.")
+    return value
+
+
+def _check_depth(value: Json, max_depth: int) -> None:
+    level: list[Json] = [value]
+    for _ in range(max_depth + 1):
+        below: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        if not below:
+            return
+        level = below
+    if any(isinstance(item, dict | list) for item in level):
+        raise InvalidJson(f"The JSON text is nested deeper than {max_depth} levels.")
+
+
+def _check_surrogates(value: Json, surrogates: Literal["refuse", "repair"]) -> Json:
+    if isinstance(value, str):
+        fixed = repair_text(value)
+        if fixed != value and surrogates == "refuse":
+            raise InvalidJson("The text contains half of a surrogate pair, which is no character.")
+        return fixed
+    if isinstance(value, list):
+        return [_check_surrogates(item, surrogates) for item in value]
+    if isinstance(value, dict):
+        return {
+            cast(str, _check_surrogates(key, surrogates)): _check_surrogates(item, surrogates)
+            for key, item in value.items()
+        }
+    return value

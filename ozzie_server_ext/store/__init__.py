@@ -1,0 +1,1 @@
+"""The event log, its projections and the feed."""

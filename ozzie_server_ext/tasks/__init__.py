@@ -1,0 +1,1 @@
+"""Durable tasks: creating, driving, cancelling, recovering."""
