@@ -126,7 +126,7 @@ def _finite(digits: str) -> float:
 
 def _check_depth(value: Json, max_depth: int) -> None:
     level: list[Json] = [value]
-    for _ in range(max_depth + 1):
+    for _ in range(max_depth):
         below: list[Json] = []
         for item in level:
             if isinstance(item, dict):
