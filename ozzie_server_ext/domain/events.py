@@ -47,6 +47,15 @@ class SessionRenamed(Fact):
     title: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionModelChosen(Fact):
+    """The user chose what answers in this session: an alias, a provider, or `driver/model`."""
+
+    type: ClassVar[str] = "session.model_chosen"
+    model: str
+    base_url: str = ""
+
+
 # --- message ------------------------------------------------------------------------------------------
 
 
@@ -360,6 +369,7 @@ TaskFact: TypeAlias = (
 EventBody: TypeAlias = (
     SessionCreated
     | SessionRenamed
+    | SessionModelChosen
     | MessageReceived
     | MessageCompleted
     | TaskFact
@@ -381,6 +391,7 @@ EventBody: TypeAlias = (
 EVENT_CLASSES: tuple[type[Fact], ...] = (
     SessionCreated,
     SessionRenamed,
+    SessionModelChosen,
     MessageReceived,
     MessageCompleted,
     TaskCreated,

@@ -1,0 +1,92 @@
+"""The folder under which all of Ozzie's data lies, and where the shipped files are (S1 "OZZIE_PATH", DESIGN §8)."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """`$OZZIE_PATH`, or `~/.ozzie`. Folders are 0700, files 0600."""
+
+    root: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / "config.jsonc"
+
+    @property
+    def env_file(self) -> Path:
+        return self.root / ".env"
+
+    @property
+    def soul_file(self) -> Path:
+        return self.root / "SOUL.md"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "data" / "ozzie.db"
+
+    @property
+    def blobs(self) -> Path:
+        return self.root / "data" / "blobs"
+
+    @property
+    def anchor(self) -> Path:
+        return self.root / "data" / "anchor.json"
+
+    @property
+    def app_logs(self) -> Path:
+        return self.root / "logs" / "app"
+
+    @property
+    def owner_lock(self) -> Path:
+        return self.root / "run" / "owner.lock"
+
+    def create(self) -> None:
+        """Make the folders that are missing, and close the others to everybody else.
+
+        Raises Unavailable where the folder can't be made or is not ours.
+        """
+        try:
+            for name in ("", "data", "logs", "logs/app", "run", "sessions", "skills", "plugins"):
+                folder = self.root / name
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if folder.stat().st_mode & 0o077:
+                    folder.chmod(0o700)
+        except OSError as error:
+            raise Unavailable(
+                f"Ozzie's folder {self.root} can't be used: {error.strerror}.",
+                hint="Make it writable for you alone, or set OZZIE_PATH to another folder.",
+                code="home.unusable",
+            ) from error
+
+
+def find_home(env: Mapping[str, str] = os.environ) -> Home:
+    """The home that the environment names: `OZZIE_PATH`, else `~/.ozzie`."""
+    named = env.get("OZZIE_PATH", "")
+    return Home(Path(named).expanduser().absolute() if named else Path.home() / ".ozzie")
+
+
+def user_config_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Where the key lies that signs the log's anchor: outside `OZZIE_PATH`, so that who copies or rewrites the store
+    does not hold it."""
+    base = env.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ozzie"
+
+
+def shipped(name: str) -> Path:
+    """The folder of shipped `skills`, `plugins` or `notebooks`: in the wheel's package data, else in the checkout.
+
+    Raises Unavailable where neither is there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "shipped" / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise Unavailable(
+        f"The shipped {name} are missing.", hint="Install jupyter-ozzie again.", code="install.incomplete"
+    )

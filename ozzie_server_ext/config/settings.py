@@ -1,0 +1,132 @@
+"""The settings tree: what a configuration file may say, with defaults (S0 §6.4, S1 "JSONC Config", S3 F1)."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
+"""An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class _Settings(BaseModel):
+    # A key that nobody reads is a typing error more often than a wish: refuse it, with its line.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GatewaySettings(_Settings):
+    host: str = "127.0.0.1"
+    port: int = Field(default=18420, ge=0, le=65535)
+
+
+class ApiKeyAuth(_Settings):
+    """A key, by the name of the environment variable that holds it; never the key itself (S0 §6.3).
+
+    S1's short form `{"api_key": "${VAR}"}` says the same.
+    """
+
+    type: Literal["api_key"] = "api_key"
+    env: str
+    header: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if not isinstance(value, dict) or "api_key" not in value:
+            return value
+        if "env" in value:
+            raise ValueError('give "env" or "api_key", not both')
+        named = TEMPLATE.fullmatch(str(value["api_key"]))
+        if named is None:
+            raise ValueError(
+                '"api_key" names an environment variable, as in "${OPENAI_API_KEY}"; a key itself is never kept here'
+            )
+        rest = {key: item for key, item in value.items() if key != "api_key"}
+        return {**rest, "env": named["long"] or named["short"]}
+
+
+class ClaudeCodeAuth(_Settings):
+    type: Literal["claude_code_token"]
+
+
+class OAuth2Auth(_Settings):
+    type: Literal["oauth2"]
+    client_id_env: str
+    client_secret_env: str
+    token_url: str
+    scopes: tuple[str, ...] = ()
+
+
+class NoAuth(_Settings):
+    type: Literal["none"]
+
+
+Auth = Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discriminator="type")]
+
+
+class ProviderSettings(_Settings):
+    """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning."""
+
+    driver: Literal["anthropic", "openai", "gemini", "ollama", "deepseek", "vllm"]
+    model: str
+    base_url: str | None = None
+    auth: Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discriminator="type")] = NoAuth(
+        type="none"
+    )
+    max_tokens: int | None = Field(default=None, ge=1)
+    tags: dict[str, str | int | float | bool] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_auth(cls, value: object) -> object:
+        """S1 writes `{"api_key": …}` without a type."""
+        if isinstance(value, dict) and isinstance(auth := value.get("auth"), dict) and "type" not in auth:
+            return {**value, "auth": {"type": "api_key", **auth}}
+        return value
+
+
+class ModelsSettings(_Settings):
+    """Providers by name, further names (aliases) for them, and the one that is used where none is asked for."""
+
+    default: str | None = None
+    providers: dict[Name, ProviderSettings] = {}
+    aliases: dict[Name, str] = {}
+
+    @model_validator(mode="after")
+    def _names_resolve(self) -> "ModelsSettings":
+        for alias, target in self.aliases.items():
+            if alias in self.providers:
+                raise ValueError(f'"{alias}" is both an alias and a provider')
+            if target not in self.providers and target != "offline":
+                raise ValueError(f'the alias "{alias}" names "{target}", which is no provider')
+        known = {*self.providers, *self.aliases, "offline"}
+        if self.default is not None and self.default not in known:
+            raise ValueError(
+                f'the default "{self.default}" is no provider or alias; there are: {", ".join(sorted(known))}'
+            )
+        if "offline" in self.providers:
+            raise ValueError('"offline" is the name of the built-in driver; give the provider another name')
+        return self
+
+
+class AgentSettings(_Settings):
+    """`system_prompt` is added below the persona; it never replaces it (S3 F3)."""
+
+    system_prompt: str = ""
+    max_rounds: int = Field(default=25, ge=1, le=200)
+    deadline_s: float | None = Field(default=None, gt=0)
+
+
+class SessionsSettings(_Settings):
+    """`max_history`: how many earlier messages of a session a model is sent at the most."""
+
+    max_history: int = Field(default=200, ge=1)
+
+
+class Settings(_Settings):
+    gateway: GatewaySettings = GatewaySettings()
+    models: ModelsSettings = ModelsSettings()
+    agent: AgentSettings = AgentSettings()
+    sessions: SessionsSettings = SessionsSettings()
