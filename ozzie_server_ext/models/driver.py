@@ -1,0 +1,199 @@
+"""The port of a model: a request goes in, deltas of text come out, then exactly one Finished."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.events import Finish, ToolUse
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolSpec
+from ozzie_server_ext.domain.usage import Usage
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One message of the conversation that a model reads.
+
+    `tool_uses` belongs to an assistant's message; `tool_call_id` and `name` to a tool's, whose content is JSON text.
+    """
+
+    role: Role
+    content: str
+    tool_uses: tuple[ToolUse, ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+
+    def to_json(self) -> JsonObject:
+        """The message without what it leaves empty."""
+        found: JsonObject = {"role": self.role, "content": self.content}
+        if self.tool_uses:
+            found["tool_uses"] = [tool_use_json(use) for use in self.tool_uses]
+        if self.tool_call_id:
+            found["tool_call_id"] = self.tool_call_id
+        if self.name:
+            found["name"] = self.name
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
+    `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name."""
+
+    alias: str
+    provider: str
+    driver: str
+    model: str
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One call of a model."""
+
+    call_id: CallId
+    choice: ModelChoice
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """The exact request, recorded by content address (DESIGN §2.7): no secret in it, and no `call_id`, so that
+        the same request has the same address and a replay finds it."""
+        return {
+            "alias": self.choice.alias,
+            "provider": self.choice.provider,
+            "driver": self.choice.driver,
+            "model": self.choice.model,
+            "max_tokens": self.choice.max_tokens,
+            "messages": [message.to_json() for message in self.messages],
+            "tools": [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                for tool in self.tools
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the answer's text; never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `response` holds all that a replay
+    needs (see `response_json`); `ttft_ms` is None where no text came.
+
+    An id in `tool_uses` is the model's own, and unique in this response only: it goes back as it came.
+    """
+
+    finish: Finish
+    tool_uses: tuple[ToolUse, ...]
+    usage: Usage
+    cost: int | None
+    response: JsonObject
+    ttft_ms: float | None
+
+
+ModelEvent: TypeAlias = TextDelta | Finished
+
+ModelErrorCode: TypeAlias = Literal[
+    "provider.auth",
+    "provider.forbidden",
+    "provider.not_found",
+    "provider.rate_limited",
+    "provider.server",
+    "provider.bad_request",
+    "provider.context_length",
+    "provider.content_filter",
+    "provider.unreachable",
+    "provider.timeout",
+    "provider.broken_stream",
+    "provider.garbage",
+    "worker.lost",
+    "worker.unavailable",
+]
+
+
+class ModelError(Unavailable):
+    """The call gave no whole answer. Made by `failures.model_error`, which knows the words.
+
+    `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be sent
+    again by itself. `after_s`: how long the provider asks to wait. `detail`: the provider's own message, bounded and
+    without any key, for the folded Details of an error (UX §2.8).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str,
+        code: ModelErrorCode,
+        retryable: bool,
+        streamed: bool = False,
+        after_s: float | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.retryable = retryable
+        self.streamed = streamed
+        self.after_s = after_s
+        self.detail = detail
+
+
+class ModelDriver(Protocol):
+    """Calls models of one kind."""
+
+    def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The answer: any number of TextDelta, then one Finished, then the end.
+
+        Closing the iterator (`aclose`) or cancelling whoever reads it aborts the call upstream; whoever stops
+        reading early must do one of the two. Raises ModelError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderAccess:
+    """How a configured provider is reached. `key_name` is what a person checks when the key is refused, mostly the
+    name of an environment variable; the key itself never shows in a repr."""
+
+    driver: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    key_name: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+def tool_use_json(use: ToolUse) -> JsonObject:
+    return {"call_id": use.call_id, "name": use.name, "arguments": use.arguments}
+
+
+def response_json(
+    *,
+    text: str,
+    finish: Finish,
+    tool_uses: tuple[ToolUse, ...],
+    usage: Usage,
+    cost: int | None,
+    provider: JsonObject | None = None,
+) -> JsonObject:
+    """What is recorded of a response by content address. `provider`: what it said of itself (its model's exact name,
+    its id of the response)."""
+    return {
+        "text": text,
+        "finish": finish,
+        "tool_uses": [tool_use_json(use) for use in tool_uses],
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+        },
+        "cost": cost,
+        "provider": provider or {},
+    }

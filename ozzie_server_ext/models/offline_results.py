@@ -1,0 +1,114 @@
+"""Tool results in words, read defensively: a tool may give more, less or something else than expected."""
+
+import csv
+import io
+import posixpath
+import re
+
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import dumps
+
+_SHOWN_LINES = 8
+_SHOWN_CHARS = 800
+_SHOWN_ENTRIES = 40
+
+
+def code(text: str) -> str:
+    """`text` as a Markdown code span that it can't break out of."""
+    lookalike = "\N{MODIFIER LETTER GRAVE ACCENT}"
+    return f"`{text.replace('`', lookalike)}`"
+
+
+def field(data: Json, *names: str) -> str:
+    """The first of `names` that `data` has, as text; without one of them, all of it."""
+    if isinstance(data, dict):
+        for name in names:
+            if data.get(name) is not None:
+                return field(data[name])
+    return data if isinstance(data, str) else dumps(data)
+
+
+def names_in(data: Json) -> list[str] | None:
+    """The names in a listing; None where this is no listing, or not the whole of it."""
+    if not isinstance(data, dict) or data.get("truncated"):
+        return None
+    entries = data.get("entries")
+    return [_name(entry) for entry in entries] if isinstance(entries, list) else None
+
+
+def listing(path: str, data: Json) -> str:
+    entries = data.get("entries") if isinstance(data, dict) else None
+    if not isinstance(entries, list):
+        return _fenced(field(data, "text"))
+    if not entries:
+        return f"{code(path)} is empty."
+    more = len(entries) - _SHOWN_ENTRIES
+    lines = [f"- {code(_name(entry) + _slash(entry))}{_size(entry)}" for entry in entries[:_SHOWN_ENTRIES]]
+    if more > 0:
+        lines.append(f"- and {more:,} more")
+    return f"In {code(path)}:\n\n" + "\n".join(lines)
+
+
+def excerpt(path: str, data: Json) -> str:
+    """The first lines of a file that was read."""
+    text = field(data, "text", "content")
+    shown = "\n".join(text.splitlines()[:_SHOWN_LINES])[:_SHOWN_CHARS]
+    if not shown:
+        return f"{code(path)} is empty."
+    total = _lines(text, data)
+    head = f"{code(path)} has {_counted(total, 'line')}."
+    return (
+        f"{head} It begins:\n\n{_fenced(shown)}" if len(shown) < len(text.rstrip()) else f"{head}\n\n{_fenced(shown)}"
+    )
+
+
+def count_rows(path: str, data: Json, *, unit: str) -> str:
+    """How many rows the file has: in a table, records below the header line; else lines."""
+    text = field(data, "text", "content")
+    truncated = isinstance(data, dict) and bool(data.get("truncated"))
+    suffix = posixpath.splitext(path)[1].lower()
+    if suffix not in (".csv", ".tsv") or unit == "lines":
+        return f"{code(path)} has {_counted(_lines(text, data), 'line')}."
+    if truncated:
+        return (
+            f"{code(path)} has {_counted(max(0, _lines(text, data) - 1), 'line')} below its header line; "
+            "only a part of it was read, so a row that spans lines counts as several."
+        )
+    rows = _records(text, "\t" if suffix == ".tsv" else ",")
+    return f"{code(path)} has **{_counted(max(0, rows - 1), 'row')}**, not counting its header line."
+
+
+def _records(text: str, delimiter: str) -> int:
+    try:
+        return sum(1 for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if record)
+    except csv.Error:  # a stray NUL or an endless quoted field
+        return sum(1 for line in text.splitlines() if line.strip())
+
+
+def _lines(text: str, data: Json) -> int:
+    told = data.get("lines") if isinstance(data, dict) else None
+    return told if isinstance(told, int) and not isinstance(told, bool) else len(text.splitlines())
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _name(entry: Json) -> str:
+    return field(entry, "name", "path")
+
+
+def _slash(entry: Json) -> str:
+    folder = isinstance(entry, dict) and entry.get("kind") in ("folder", "directory", "dir")
+    return "/" if folder else ""
+
+
+def _size(entry: Json) -> str:
+    size = entry.get("size") if isinstance(entry, dict) and not _slash(entry) else None
+    return f", {_counted(size, 'byte')}" if isinstance(size, int) and not isinstance(size, bool) else ""
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

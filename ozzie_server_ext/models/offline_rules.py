@@ -1,0 +1,201 @@
+"""What the offline script answers: rules that are a pure function of the conversation and the tools on offer (MD-7).
+
+A rule looks at the question and at what the tools of this turn have given so far, and either asks for one more tool
+or says the answer. No language model is behind it, and the answer says so.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.models.driver import ChatMessage
+from ozzie_server_ext.models.offline_arithmetic import find_expression
+from ozzie_server_ext.models.offline_results import code, count_rows, excerpt, field, listing, names_in
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
+
+LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
+"""UX §10, string 2. Stands once in a turn's answer, as a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The answer, in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Wants a tool to run before it answers."""
+
+    tool: str
+    args: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a tool of this turn gave: its data, or the sentence that says why it gave none."""
+
+    tool: str
+    data: Json
+    error: str = ""
+
+
+Move: TypeAlias = Say | Ask
+Rule: TypeAlias = Callable[[str, Sequence[Seen]], Move | None]
+
+_PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
+_FOLDER = re.compile(r"\b(?:in|of|under|below|inside)\s+(?:the\s+)?(?:folder\s+)?[`\"']?([\w.][\w./-]*)", re.I)
+_HERE = frozenset({"this", "the", "here", "project", "folder", "there", "my", "current", "directory", "it"})
+_ROWS = re.compile(r"\bhow many (rows|lines|records|entries)\b|\bcount (?:the )?(rows|lines|records|entries)\b", re.I)
+_READ = re.compile(r"\b(read|show|open|print|summari[sz]e|what(?:'s| is| stands) in|look (?:at|into))\b", re.I)
+_LIST = re.compile(r"\b(list|which|what|show)\b[^.?!]*\b(files?|folders?|director(?:y|ies))\b|^\s*ls\b", re.I)
+_TIME = re.compile(
+    r"\b(what(?:'s| is)? (?:the )?(?:current )?(?:time|date)|what day|time is it|current (?:time|date)|today'?s date"
+    r"|date (?:is it|today)|what(?:'s| is) today)\b",
+    re.I,
+)
+_ZONE = re.compile(r"\b((?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[\w/+-]+|UTC)\b")
+_GREETING = re.compile(r"\b(hello|hi|hey|good (?:morning|afternoon|evening)|(?:who|what) are you|introduce)\b", re.I)
+_CALCULATOR = re.compile(r"\bcalculator\b", re.I)
+
+
+def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
+    """What follows on this conversation: a tool of `tools`, or the answer with its label."""
+    question, seen = _turn(messages)
+    move = _move(question, seen, tools)
+    if isinstance(move, Ask) and move.tool not in tools:
+        move = Say(f"This needs the tool {code(move.tool)}, which is not offered here.")
+    return Say(f"{LABEL}\n\n{move.text}") if isinstance(move, Say) else move
+
+
+def _move(question: str, seen: Sequence[Seen], tools: Collection[str]) -> Move:
+    if seen and seen[-1].error:
+        return Say(f"The tool {code(seen[-1].tool)} gave no result: {seen[-1].error}")
+    for rule in _RULES:
+        move = rule(question, seen)
+        if move is not None:
+            return move
+    return Say(_abilities(tools))
+
+
+def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
+    """The user's last message, and the tool results that came after it, in order."""
+    start = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
+    if start is None:
+        return "", []
+    names = {str(use.call_id): use.name for message in messages[start:] for use in message.tool_uses}
+    results = [message for message in messages[start:] if message.role == "tool"]
+    return messages[start].content, [
+        _seen(message.name or names.get(message.tool_call_id, "tool"), message.content) for message in results
+    ]
+
+
+def _seen(tool: str, content: str) -> Seen:
+    try:
+        data = loads(content, surrogates="repair")
+    except InvalidJson:
+        return Seen(tool, repair_text(content))
+    error = data.get("error") if isinstance(data, dict) else None
+    if not error:
+        return Seen(tool, data)
+    message = error.get("message") if isinstance(error, dict) else error
+    return Seen(tool, data, str(message))
+
+
+# --- rules: the first that fits, wins -----------------------------------------------------------------
+
+
+def _rows(question: str, seen: Sequence[Seen]) -> Move | None:
+    wanted, path = _ROWS.search(question), _path(question)
+    if not wanted or not path:
+        return None
+    listed, read = _given("list_files", seen), _given("read_file", seen)
+    folder, name = posixpath.split(path)
+    if read is not None:
+        return Say(count_rows(path, read.data, unit=(wanted[1] or wanted[2]).lower()))
+    if listed is None:
+        return Ask("list_files", {"path": folder or "."})
+    names = names_in(listed.data)
+    if names is not None and name not in names:
+        return Say(f"There is no {code(name)} in {code(folder or '.')}.\n\n{listing(folder or '.', listed.data)}")
+    return Ask("read_file", {"path": path})
+
+
+def _read(question: str, seen: Sequence[Seen]) -> Move | None:
+    path = _path(question)
+    if not path or not (_READ.search(question) or "@" in question):
+        return None
+    read = _given("read_file", seen)
+    return Ask("read_file", {"path": path}) if read is None else Say(excerpt(path, read.data))
+
+
+def _list(question: str, seen: Sequence[Seen]) -> Move | None:
+    if not _LIST.search(question):
+        return None
+    found = _FOLDER.search(question)
+    named = found[1].rstrip("./") if found else ""
+    path = _path(question) or ("." if named.lower() in _HERE else named) or "."
+    listed = _given("list_files", seen)
+    return Ask("list_files", {"path": path}) if listed is None else Say(listing(path, listed.data))
+
+
+def _sum(question: str, seen: Sequence[Seen]) -> Move | None:
+    expression = find_expression(question)
+    if expression is None:
+        wanted = _CALCULATOR.search(question)
+        return Say("There is no sum in this that the script can find. Try `What is 12 * (3 + 4)?`") if wanted else None
+    given = _given("calculator", seen)
+    if given is None:
+        return Ask("calculator", {"expr": expression})
+    return Say(f"{code(expression)} = **{field(given.data, 'value', 'result', 'text')}**")
+
+
+def _time(question: str, seen: Sequence[Seen]) -> Move | None:
+    if not _TIME.search(question):
+        return None
+    given = _given("current_time", seen)
+    if given is None:
+        zone = _ZONE.search(question)
+        return Ask("current_time", {"timezone": zone[1]} if zone else {})
+    return Say(f"It is {field(given.data, 'text', 'local', 'iso', 'time', 'now', 'value')}.")
+
+
+def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
+    if not _GREETING.search(question):
+        return None
+    return Say(
+        "Hello. This is Ozzie, the agent server of this Jupyter. No language model is connected yet, so a small script "
+        "of fixed rules answers: it can calculate, tell the time, list folders and read files of this project."
+    )
+
+
+_RULES: tuple[Rule, ...] = (_rows, _list, _sum, _read, _time, _greeting)
+
+
+def _abilities(tools: Collection[str]) -> str:
+    verbs = {
+        "calculator": "calculate",
+        "current_time": "tell the time",
+        "list_files": "list folders",
+        "read_file": "read files and count their rows",
+    }
+    able = [verb for tool, verb in verbs.items() if tool in tools]
+    if not able:
+        return "The script can't answer this. No tool is offered here, so it can only say what it is."
+    can = able[0] if len(able) == 1 else f"{', '.join(able[:-1])} and {able[-1]}"
+    return f"The script can't answer this: it can {can}. Try `What is 17.5 % of 2,480?`, or name a file with `@`."
+
+
+def _given(tool: str, seen: Sequence[Seen]) -> Seen | None:
+    return next((found for found in reversed(seen) if found.tool == tool), None)
+
+
+def _path(question: str) -> str:
+    found = _PATH.search(question)
+    if not found:
+        return ""
+    return found[1] or (found[2] or found[3]).rstrip(".,;:!?)'\"`").rstrip("/")

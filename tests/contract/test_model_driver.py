@@ -1,0 +1,110 @@
+"""What every model driver promises, run over each of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.models.driver import (
+    ChatMessage,
+    Finished,
+    ModelChoice,
+    ModelDriver,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+)
+from ozzie_server_ext.models.offline import OfflineDriver
+from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Wait
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A driver, the choice that reaches it, and two questions: one answered in a few deltas, one that goes on."""
+
+    driver: ModelDriver
+    choice: ModelChoice
+    short: str = "hello"
+    long: str = "hello"
+
+    def request(self, text: str) -> ModelRequest:
+        message = ChatMessage(role="user", content=text)
+        return ModelRequest(call_id=CallId("01JZZZZZZZZZZZZZZZZZZZZZZZ"), choice=self.choice, messages=(message,))
+
+
+def choice(driver: str, model: str = "m") -> ModelChoice:
+    return ModelChoice(alias="main", provider=driver, driver=driver, model=model)
+
+
+async def offline() -> Subject:
+    return Subject(OfflineDriver(pause_s=0.001), choice("offline"))
+
+
+async def scripted() -> Subject:
+    endless = [Say("a"), Wait(asyncio.Event()), Say("b")]
+    short = [Say("a"), Say("b")]
+    driver = ScriptedDriver([lambda request: endless if request.messages[-1].content == "go on" else short] * 10)
+    return Subject(driver, choice("scripted"), long="go on")
+
+
+@pytest.fixture(params=[offline, scripted])
+async def subject(request: pytest.FixtureRequest) -> Subject:
+    make: Callable[[], Awaitable[Subject]] = request.param
+    return await make()
+
+
+async def read(driver: ModelDriver, request: ModelRequest) -> list[ModelEvent]:
+    return [event async for event in driver.generate(request)]
+
+
+async def test_text_comes_in_pieces_and_then_finished_exactly_once(subject: Subject) -> None:
+    events = await read(subject.driver, subject.request(subject.short))
+    assert len(events) > 2
+    assert all(isinstance(event, TextDelta) and event.text for event in events[:-1])
+    assert isinstance(events[-1], Finished)
+
+
+async def test_the_recorded_response_holds_the_whole_text(subject: Subject) -> None:
+    events = await read(subject.driver, subject.request(subject.short))
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert last.response["text"] == "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert last.response["finish"] == last.finish == "stop"
+    assert last.ttft_ms is not None
+
+
+async def test_closing_the_iterator_ends_the_call_and_the_next_one_works(subject: Subject) -> None:
+    stream = subject.driver.generate(subject.request(subject.long))
+    assert isinstance(await anext(stream), TextDelta)
+    await stream.aclose()
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+    assert isinstance((await read(subject.driver, subject.request(subject.short)))[-1], Finished)
+
+
+async def test_cancelling_the_reader_ends_the_call_and_the_next_one_works(subject: Subject) -> None:
+    begun = asyncio.Event()
+    seen: list[ModelEvent] = []
+
+    async def follow() -> None:
+        async for event in subject.driver.generate(subject.request(subject.long)):
+            seen.append(event)
+            begun.set()
+
+    reader = asyncio.create_task(follow())
+    await asyncio.wait_for(begun.wait(), 30)
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    assert not any(isinstance(event, Finished) for event in seen)
+    assert isinstance((await read(subject.driver, subject.request(subject.short)))[-1], Finished)
+
+
+async def test_two_calls_at_once_do_not_mix(subject: Subject) -> None:
+    both = await asyncio.gather(*(read(subject.driver, subject.request(subject.short)) for _ in range(2)))
+    for events in both:
+        last = events[-1]
+        assert isinstance(last, Finished)
+        assert last.response["text"] == "".join(event.text for event in events if isinstance(event, TextDelta))

@@ -1,0 +1,188 @@
+"""The offline script: what it asks for and what it says, conversation by conversation."""
+
+import json
+
+import pytest
+
+from ozzie_server_ext.domain.events import ToolUse
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.models.driver import ChatMessage
+from ozzie_server_ext.models.offline_arithmetic import find_expression
+from ozzie_server_ext.models.offline_rules import LABEL, Ask, Say, next_move
+
+ALL_TOOLS = frozenset({"calculator", "current_time", "list_files", "read_file"})
+LISTING: Json = {
+    "path": "data",
+    "entries": [{"name": "raw", "kind": "folder"}, {"name": "sales.csv", "kind": "file", "size": 61}],
+}
+
+
+def user(text: str) -> ChatMessage:
+    return ChatMessage(role="user", content=text)
+
+
+def gave(tool: str, data: Json) -> tuple[ChatMessage, ChatMessage]:
+    use = ToolUse(call_id=CallId(f"c_{tool}"), name=tool, arguments="{}")
+    return (
+        ChatMessage(role="assistant", content="", tool_uses=(use,)),
+        ChatMessage(role="tool", content=json.dumps(data), tool_call_id=use.call_id, name=tool),
+    )
+
+
+def said(*messages: ChatMessage, tools: frozenset[str] = ALL_TOOLS) -> str:
+    move = next_move(messages, tools)
+    assert isinstance(move, Say), move
+    return move.text
+
+
+def asked(*messages: ChatMessage, tools: frozenset[str] = ALL_TOOLS) -> Ask:
+    move = next_move(messages, tools)
+    assert isinstance(move, Ask), move
+    return move
+
+
+def test_it_says_what_it_is_and_labels_itself_in_the_first_line() -> None:
+    text = said(user("Say hello and tell me what you are."))
+    assert text.split("\n")[0] == LABEL
+    assert "Hello. This is Ozzie" in text
+    assert text.count(LABEL) == 1
+
+
+def test_a_percentage_goes_to_the_calculator_and_its_result_into_the_answer() -> None:
+    question = user("What is 17.5 % of 2,480? Use the calculator.")
+    assert asked(question) == Ask("calculator", {"expr": "17.5/100*2480"})
+    text = said(question, *gave("calculator", {"value": "434"}))
+    assert "434" in text
+    assert LABEL in text
+
+
+@pytest.mark.parametrize(
+    ("question", "expression"),
+    [
+        ("What is 2 + 2?", "2+2"),
+        ("2+2", "2+2"),
+        ("calculate (3 + 4) × 12 ÷ 7", "(3+4)*12/7"),
+        ("How much is 1,234,567 minus 67?", "1234567-67"),
+        ("what's 2^10", "2**10"),
+        ("12 times 3 =", "12*3"),
+        ("What is -4 * 2.5?", "-4*2.5"),
+        ("what is 15 percent of 80", "15/100*80"),
+    ],
+)
+def test_it_finds_the_sum_in_a_sentence(question: str, expression: str) -> None:
+    assert find_expression(question) == expression
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What is in data/2024-01.csv?", "I was born on 3-4", "What is 42?", "What is (2+2?", "What is 3+x?", ""],
+)
+def test_it_finds_no_sum_where_none_is_asked_for(question: str) -> None:
+    assert find_expression(question) is None
+
+
+def test_asking_for_the_calculator_without_a_sum_is_answered_without_a_tool() -> None:
+    assert "no sum" in said(user("Use the calculator."))
+
+
+def test_counting_rows_takes_two_steps_and_leaves_the_header_out() -> None:
+    question = user("How many rows has @data/sales.csv?")
+    assert asked(question) == Ask("list_files", {"path": "data"})
+    listed = gave("list_files", LISTING)
+    assert asked(question, *listed) == Ask("read_file", {"path": "data/sales.csv"})
+    text = 'month,note\njan,"two\nlines"\nfeb,x\n'
+    read = gave("read_file", {"path": "data/sales.csv", "text": text, "lines": 4, "truncated": False})
+    assert "**2 rows**" in said(question, *listed, *read)
+
+
+def test_rows_of_a_file_that_the_folder_has_not_got_end_with_what_there_is() -> None:
+    text = said(user("How many rows has @data/sale.csv?"), *gave("list_files", LISTING))
+    assert "There is no `sale.csv` in `data`." in text
+    assert "`sales.csv`" in text
+
+
+def test_a_truncated_table_is_counted_by_its_lines_and_says_so() -> None:
+    question = user("How many rows has @big.csv?")
+    read = gave("read_file", {"text": "a\n1\n", "lines": 5001, "truncated": True})
+    text = said(question, *gave("list_files", {"entries": [{"name": "big.csv"}]}), *read)
+    assert "5,000 lines below its header line" in text
+
+
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("list files in data", "data"),
+        ("List the files here.", "."),
+        ("Which files are in the folder notes/old?", "notes/old"),
+        ("list the files of this project", "."),
+        ("ls", "."),
+        ("What files are in @data?", "data"),
+    ],
+)
+def test_listing_names_the_folder(question: str, path: str) -> None:
+    assert asked(user(question)) == Ask("list_files", {"path": path})
+    text = said(user(question), *gave("list_files", LISTING))
+    assert "- `raw/`" in text
+    assert "- `sales.csv`, 61 bytes" in text
+
+
+def test_reading_shows_the_beginning_in_a_fence_that_the_file_cannot_close() -> None:
+    question = user("Read @notes/todo.md")
+    assert asked(question) == Ask("read_file", {"path": "notes/todo.md"})
+    lines = "\n".join(["```", "x", "```", *map(str, range(20))])
+    text = said(question, *gave("read_file", {"path": "notes/todo.md", "text": lines, "lines": 23, "truncated": False}))
+    assert "23 lines" in text
+    assert text.count("````") == 2
+    assert "\n19\n" not in text
+
+
+def test_the_time_is_asked_in_the_zone_that_was_named() -> None:
+    assert asked(user("What time is it?")) == Ask("current_time", {})
+    question = user("What time is it in Europe/Berlin?")
+    assert asked(question) == Ask("current_time", {"timezone": "Europe/Berlin"})
+    assert "12:00" in said(question, *gave("current_time", {"iso": "2026-01-01T12:00:00+01:00"}))
+
+
+def test_a_tool_that_is_not_offered_is_named() -> None:
+    assert "`calculator`, which is not offered here" in said(user("What is 2 + 2?"), tools=frozenset())
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"error": {"code": "calc.zero", "message": "Division by zero."}}', '{"error": "Division by zero."}',
+     "Division by zero."],
+)  # fmt: skip
+def test_an_error_of_a_tool_becomes_the_answer(content: str) -> None:
+    message = ChatMessage(role="tool", content=content, tool_call_id="c", name="calculator")
+    assert "Division by zero." in said(user("What is 1/0?"), message)
+
+
+def test_a_tool_result_that_is_no_json_ends_the_turn_instead_of_asking_again() -> None:
+    message = ChatMessage(role="tool", content="\ud800 not json", tool_call_id="c", name="calculator")
+    assert "\ufffd not json" in said(user("What is 2+2?"), message)
+
+
+def test_results_of_an_earlier_turn_do_not_answer_this_one() -> None:
+    earlier = (user("What is 2 + 2?"), *gave("calculator", {"value": "4"}), ChatMessage(role="assistant", content="4"))
+    assert asked(*earlier, user("What is 3 + 3?")) == Ask("calculator", {"expr": "3+3"})
+
+
+def test_anything_else_is_answered_with_what_it_can_do() -> None:
+    text = said(user("Write a poem."))
+    assert "calculate, tell the time, list folders and read files" in text
+    assert "No tool is offered here" in said(user("Write a poem."), tools=frozenset())
+
+
+def test_a_conversation_without_a_user_gets_an_answer_all_the_same() -> None:
+    assert LABEL in said(ChatMessage(role="system", content="You are a program."))
+
+
+@pytest.mark.parametrize("data", [None, [], 7, "text", {"entries": "no"}, {"entries": [1, None]}, {"value": None}, {}])
+@pytest.mark.parametrize(
+    ("question", "tool"),
+    [("What is 2+2?", "calculator"), ("What time is it?", "current_time"), ("list files", "list_files"),
+     ("Read @a.txt", "read_file")],
+)  # fmt: skip
+def test_results_of_any_shape_end_in_an_answer(question: str, tool: str, data: Json) -> None:
+    assert LABEL in said(user(question), *gave(tool, data))
