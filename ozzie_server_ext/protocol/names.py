@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Names(NamedTuple):
-    """`s0` and `s1` are the WebSocket names of those documents; `s4` is OctoAgent's; `sse` FazAI's event type (S2 §2)."""
+    """`s0` and `s1` are those documents' WebSocket names; `s4` is OctoAgent's; `sse` FazAI's event type (S2 §2)."""
 
     s0: str = ""
     s1: str = ""

@@ -1,0 +1,128 @@
+"""`calc.eval`: arithmetic in decimal numbers, so that 0.1 + 0.2 is 0.3."""
+
+import ast
+import decimal
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+
+MAX_CHARACTERS = 1000
+_CONTEXT = decimal.Context(
+    prec=34, Emax=9999, Emin=-9999, traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow]
+)
+
+_BINARY: dict[type[ast.operator], Callable[[Decimal, Decimal], Decimal]] = {
+    ast.Add: _CONTEXT.add,
+    ast.Sub: _CONTEXT.subtract,
+    ast.Mult: _CONTEXT.multiply,
+    ast.Div: _CONTEXT.divide,
+    ast.FloorDiv: lambda a, b: (a / b).to_integral_value(decimal.ROUND_FLOOR),
+    ast.Mod: lambda a, b: a - b * (a / b).to_integral_value(decimal.ROUND_FLOOR),
+    ast.Pow: _CONTEXT.power,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Decimal], Decimal]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+_NAMES = {"pi": Decimal(repr(math.pi)), "e": Decimal(repr(math.e)), "tau": Decimal(repr(math.tau))}
+
+
+def _by_float(function: Callable[[float], float]) -> Callable[[Decimal], Decimal]:
+    return lambda x: Decimal(repr(function(float(x))))
+
+
+def _round(x: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
+    return round(x, int(digits))
+
+
+_FUNCTIONS: dict[str, Callable[..., Decimal]] = {
+    "abs": abs,
+    "ceil": lambda x: x.to_integral_value(decimal.ROUND_CEILING),
+    "exp": _CONTEXT.exp,
+    "floor": lambda x: x.to_integral_value(decimal.ROUND_FLOOR),
+    "ln": _CONTEXT.ln,
+    "log": _CONTEXT.ln,
+    "log10": _CONTEXT.log10,
+    "max": max,
+    "min": min,
+    "round": _round,
+    "sqrt": _CONTEXT.sqrt,
+    "sin": _by_float(math.sin),
+    "cos": _by_float(math.cos),
+    "tan": _by_float(math.tan),
+}
+
+
+async def evaluate(
+    context: ToolContext,
+    *,
+    expr: Annotated[
+        str, Field(description='For example "17.5/100*2480" or "sqrt(2)*10**3".', max_length=MAX_CHARACTERS)
+    ],
+) -> ToolResult:
+    """Evaluate an arithmetic expression: + - * / // % **, parentheses, pi, e, and abs ceil cos exp floor ln log10 max
+    min round sin sqrt tan."""
+    value = calculate(expr)
+    return ToolResult(ok=True, data={"value": value}, summary=value if len(value) <= 40 else f"{value[:37]}…")
+
+
+def calculate(expr: str) -> str:
+    """The value of `expr` in plain digits.
+
+    Raises ToolFailed, saying what is wrong with the expression.
+    """
+    try:
+        tree = ast.parse(expr.strip().replace("^", "**"), mode="eval")
+        with decimal.localcontext(_CONTEXT):
+            value = _value(tree.body)
+    except decimal.DivisionByZero:
+        raise ToolFailed(f"{expr}: division by zero.") from None
+    except decimal.Overflow:
+        raise ToolFailed(f"{expr}: the result is too large.") from None
+    except (decimal.DecimalException, ValueError, OverflowError, TypeError, RecursionError, MemoryError):
+        raise ToolFailed(f"{expr}: has no value.") from None
+    except SyntaxError:
+        raise ToolFailed(f"{expr}: is not an arithmetic expression.") from None
+    return _plain(value)
+
+
+def _value(node: ast.expr) -> Decimal:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return Decimal(repr(number))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](_value(left), _value(right))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            return _UNARY[type(op)](_value(operand))
+        case ast.Name(id=name) if name in _NAMES:
+            return _NAMES[name]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(arg) for arg in args))
+        case _:
+            raise ToolFailed(f"{ast.unparse(node)}: is not arithmetic that the calculator knows.")
+
+
+def _plain(value: Decimal) -> str:
+    rounded = decimal.Context(prec=28).plus(value)
+    if rounded == 0:
+        return "0"
+    if not -30 < rounded.adjusted() < 30:
+        return f"{rounded.normalize():E}"
+    return f"{rounded.normalize():f}"
+
+
+TOOLS = (
+    FunctionTool(
+        evaluate,
+        tool_id="calc.eval",
+        name="calculator",
+        side_effect=SideEffect.NONE,
+        risk_level=RiskLevel.LOW,
+        timeout_s=5,
+        idempotency=Idempotency.SUPPORTED,
+    ),
+)

@@ -1,0 +1,102 @@
+"""`fs.list` and `fs.read`: looking at files below the project's root, and nowhere else."""
+
+import asyncio
+import os
+import stat
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.rooted import open_below
+
+MAX_ENTRIES = 500
+MAX_READ_BYTES = 256 * 1024
+MAX_LINES = 2000
+
+
+async def list_folder(
+    context: ToolContext,
+    *,
+    path: Annotated[str, Field(description="Relative to the project folder.", max_length=1024)] = ".",
+) -> ToolResult:
+    """List a folder of the project: names, kinds and sizes in bytes. Hidden files are left out."""
+    entries = await asyncio.to_thread(_list, context, path)
+    shown = entries[:MAX_ENTRIES]
+    data: dict[str, Any] = {"path": path, "entries": shown, "truncated": len(entries) > len(shown)}
+    return ToolResult(ok=True, data=data, summary=_count(len(entries), "entry", "entries"))
+
+
+async def read_text(
+    context: ToolContext,
+    *,
+    path: Annotated[str, Field(description="Relative to the project folder.", max_length=1024)],
+    first_line: Annotated[int, Field(description="Where to begin, from 1.", ge=1)] = 1,
+    max_lines: Annotated[int, Field(ge=1, le=MAX_LINES)] = MAX_LINES,
+) -> ToolResult:
+    """Read a text file of the project, or a part of it. `lines` in the result counts the whole file's lines."""
+    raw, complete = await asyncio.to_thread(_read, context, path)
+    if b"\0" in raw[:8192]:
+        raise ToolFailed(f"{path} is not text.")
+    lines = raw.decode("utf-8", "replace").splitlines()
+    chosen = lines[first_line - 1 : first_line - 1 + max_lines]
+    data: dict[str, Any] = {
+        "path": path,
+        "text": "\n".join(chosen),
+        "first_line": first_line,
+        "lines": len(lines),
+        "truncated": not complete or first_line - 1 + max_lines < len(lines),
+    }
+    return ToolResult(
+        ok=True, data=data, summary=_count(len(lines), "line", "lines") + ("" if complete else " or more")
+    )
+
+
+def _list(context: ToolContext, path: str) -> list[dict[str, Any]]:
+    folder = open_below(context.project, path, folder=True)
+    try:
+        found: list[dict[str, Any]] = []
+        for name in sorted(os.listdir(folder)):
+            if name.startswith("."):
+                continue
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            kind = "folder" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else "other"
+            # A name may hold bytes that are no UTF-8; the log and the model take text only.
+            found.append({"name": os.fsencode(name).decode("utf-8", "replace"), "kind": kind, "size": info.st_size})
+        return found
+    finally:
+        os.close(folder)
+
+
+def _read(context: ToolContext, path: str) -> tuple[bytes, bool]:
+    with os.fdopen(open_below(context.project, path, folder=False), "rb") as file:
+        raw = file.read(MAX_READ_BYTES + 1)
+    return raw[:MAX_READ_BYTES], len(raw) <= MAX_READ_BYTES
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+TOOLS = (
+    FunctionTool(
+        list_folder,
+        tool_id="fs.list",
+        name="list_files",
+        side_effect=SideEffect.NONE,
+        risk_level=RiskLevel.LOW,
+        timeout_s=20,
+        idempotency=Idempotency.SUPPORTED,
+    ),
+    FunctionTool(
+        read_text,
+        tool_id="fs.read",
+        name="read_file",
+        side_effect=SideEffect.NONE,
+        risk_level=RiskLevel.LOW,
+        timeout_s=20,
+        idempotency=Idempotency.SUPPORTED,
+        further_names=("file_read",),
+    ),
+)

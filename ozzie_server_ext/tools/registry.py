@@ -1,0 +1,39 @@
+"""Which tools there are. A tool can't take another's name (DESIGN §2.14)."""
+
+from collections.abc import Iterable
+
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.tools.base import Tool
+
+
+class ToolRegistry:
+    """Tools by every name that they answer to."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._names: dict[str, Tool] = {}
+        for tool in tools:
+            self.register(tool)
+
+    def register(self, tool: Tool) -> None:
+        """Add a tool.
+
+        Raises Conflict where one of its names is taken.
+        """
+        names = {tool.meta.tool_id, tool.meta.name, *tool.meta.further_names}
+        for name in names:
+            if name in self._names:
+                raise Conflict(
+                    f"The name {name} belongs to the tool {self._names[name].meta.tool_id} already.",
+                    code="tool.name_taken",
+                )
+        self._tools[tool.meta.tool_id] = tool
+        self._names |= dict.fromkeys(names, tool)
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that id or name; models now and then use a further name or the id itself."""
+        return self._names.get(name)
+
+    def all(self) -> tuple[Tool, ...]:
+        """Every tool, by id."""
+        return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))
