@@ -195,7 +195,10 @@ class TaskCancelled(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """What the model asked for, as it came: the name that the provider saw, arguments not yet checked."""
+    """What the model asked for, as it came: the name that the provider saw, arguments not yet checked.
+
+    `call_id` is the model's own and unique within one response only; our events about the call carry a ULID.
+    """
 
     call_id: CallId
     name: str
@@ -252,8 +255,11 @@ class ModelCallFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequested(Fact):
+    """`use_id` is the model's own id for the call, unique within its round only; `call_id` is ours."""
+
     type: ClassVar[str] = "tool.call.requested"
     call_id: CallId
+    use_id: str
     tool_id: str
     name: str
     version: str

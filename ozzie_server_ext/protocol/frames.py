@@ -88,10 +88,9 @@ def event_frame(item: Event | Transient) -> EventFrame:
 
 def encode_frame(frame: Frame) -> str:
     """The frame as JSON text, without the fields that are empty."""
-    fields = {key: value for key, value in encode(frame).items() if value is not None and value not in ("", (), [])}
-    if isinstance(frame, EventFrame):
-        fields["position"] = frame.position
-    return dumps({"type": _TYPES[type(frame)], **fields})
+    told = {key: value for key, value in encode(frame).items() if value is not None and value not in ("", (), [])}
+    position: JsonObject = {"position": frame.position} if isinstance(frame, EventFrame) else {}
+    return dumps({"type": _TYPES[type(frame)], **told, **position})
 
 
 def decode_frames(text: str | bytes) -> tuple[Frame, ...]:
