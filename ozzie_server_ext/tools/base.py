@@ -75,6 +75,7 @@ class FunctionTool:
         timeout_s: float,
         idempotency: Idempotency,
         further_names: tuple[str, ...] = (),
+        max_inline_chars: int = 4000,
     ) -> None:
         self._function = function
         self._model = _arguments_model(function, name)
@@ -97,6 +98,7 @@ class FunctionTool:
             timeout_s=timeout_s,
             idempotency=idempotency,
             further_names=further_names,
+            max_inline_chars=max_inline_chars,
         )
 
     def check(self, args: JsonObject) -> JsonObject:

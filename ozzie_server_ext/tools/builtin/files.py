@@ -14,6 +14,7 @@ from ozzie_server_ext.tools.rooted import open_below
 MAX_ENTRIES = 500
 MAX_READ_BYTES = 256 * 1024
 MAX_LINES = 2000
+MAX_CHARACTERS = 16_000
 
 
 async def list_folder(
@@ -40,13 +41,13 @@ async def read_text(
     if b"\0" in raw[:8192]:
         raise ToolFailed(f"{path} is not text.")
     lines = raw.decode("utf-8", "replace").splitlines()
-    chosen = lines[first_line - 1 : first_line - 1 + max_lines]
+    chosen = _within(lines[first_line - 1 : first_line - 1 + max_lines])
     data: dict[str, Any] = {
         "path": path,
         "text": "\n".join(chosen),
         "first_line": first_line,
         "lines": len(lines),
-        "truncated": not complete or first_line - 1 + max_lines < len(lines),
+        "truncated": not complete or first_line - 1 + len(chosen) < len(lines),
     }
     return ToolResult(
         ok=True, data=data, summary=_count(len(lines), "line", "lines") + ("" if complete else " or more")
@@ -75,6 +76,16 @@ def _read(context: ToolContext, path: str) -> tuple[bytes, bool]:
     return raw[:MAX_READ_BYTES], len(raw) <= MAX_READ_BYTES
 
 
+def _within(lines: list[str]) -> list[str]:
+    """As many whole lines as fit into what one answer may bring; at least the head of the first."""
+    total = 0
+    for index, line in enumerate(lines):
+        total += len(line) + 1
+        if total > MAX_CHARACTERS:
+            return lines[:index] or [line[:MAX_CHARACTERS]]
+    return lines
+
+
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
@@ -88,6 +99,7 @@ TOOLS = (
         risk_level=RiskLevel.LOW,
         timeout_s=20,
         idempotency=Idempotency.SUPPORTED,
+        max_inline_chars=2 * MAX_CHARACTERS,
     ),
     FunctionTool(
         read_text,
@@ -98,5 +110,6 @@ TOOLS = (
         timeout_s=20,
         idempotency=Idempotency.SUPPORTED,
         further_names=("file_read",),
+        max_inline_chars=2 * MAX_CHARACTERS,
     ),
 )

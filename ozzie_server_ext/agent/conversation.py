@@ -1,0 +1,147 @@
+"""What was said in a session, folded from its events: the next request to a model, and what a turn still owes.
+
+A turn has no other memory than this. So it goes on after a crash from exactly what the log says was done.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageCompleted,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallStarted,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolUse,
+)
+from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
+from ozzie_server_ext.models.driver import ChatMessage
+from ozzie_server_ext.protocol.jsontext import dumps
+
+EVENT_TYPES = frozenset(
+    {
+        MessageReceived.type,
+        MessageCompleted.type,
+        ModelCallStarted.type,
+        ModelCallCompleted.type,
+        ToolCallRequested.type,
+        ToolCallCompleted.type,
+        ToolCallFailed.type,
+        ToolCallCancelled.type,
+    }
+)
+"""The events that the fold looks at; all others may be left out."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids)."""
+
+    task_id: TaskId | None
+    reply_id: ReplyId
+    number: int
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    outcomes: dict[str, str] = field(default_factory=dict[str, str])
+    whole: bool = False
+    placed: bool = False
+
+    def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
+        """The calls without an outcome, each with its index."""
+        return tuple((index, use) for index, use in enumerate(self.uses) if use.call_id not in self.outcomes)
+
+
+class Conversation:
+    """The fold. Feed it a session's events in order with `apply`."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.position = 0
+        self._entries: list[str | Round] = []
+        self._rounds: dict[ReplyId, Round] = {}
+        self._replies: dict[CallId, ReplyId] = {}
+        self._calls: dict[CallId, tuple[Round, str]] = {}
+        for event in events:
+            self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        """Take in one event; those that were taken in already are passed over."""
+        if event.position <= self.position:
+            return
+        self.position = event.position
+        match event.body:
+            case MessageReceived(text=text):
+                self._entries.append(text)
+            case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
+                self._replies[call_id] = reply_id
+                self._rounds[reply_id] = Round(event.task_id, reply_id, number)
+            case ModelCallCompleted(call_id=call_id, tool_uses=uses):
+                finished = self._entry(self._replies[call_id])
+                finished.uses = uses
+                finished.whole = True
+            case MessageCompleted(reply_id=reply_id, text=text):
+                self._entry(reply_id).text = text
+            case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
+                asking = self.last_round(event.task_id)
+                if asking is not None and asking.number == number:
+                    self._calls[call_id] = (asking, use_id)
+            case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
+                self._outcome(call_id, dumps(data if ok else {"error": data}))
+            case ToolCallFailed(call_id=call_id, message=message):
+                self._outcome(call_id, dumps({"error": message}))
+            case ToolCallCancelled(call_id=call_id, reason=reason):
+                self._outcome(call_id, dumps({"error": reason}))
+            case _:
+                pass
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there were turns before the present one."""
+        return sum(isinstance(entry, str) for entry in self._entries) > 1
+
+    def last_round(self, task_id: TaskId | None) -> Round | None:
+        """The latest answer of the model within a task that came whole."""
+        for entry in reversed(self._entries):
+            if isinstance(entry, Round) and entry.task_id == task_id and entry.whole:
+                return entry
+        return None
+
+    def messages(self, max_history: int) -> tuple[ChatMessage, ...]:
+        """The conversation as a model reads it: at most `max_history` messages, beginning with one of the user's."""
+        found: list[ChatMessage] = []
+        for entry in self._entries:
+            if isinstance(entry, str):
+                found.append(ChatMessage(role="user", content=entry))
+            elif entry.text or entry.uses:
+                found.append(ChatMessage(role="assistant", content=entry.text, tool_uses=entry.uses))
+                # A provider refuses a call without a result, so one that was cut off gets one here.
+                found.extend(
+                    ChatMessage(
+                        role="tool",
+                        content=entry.outcomes.get(use.call_id, '{"error":"The turn was stopped."}'),
+                        tool_call_id=use.call_id,
+                        name=use.name,
+                    )
+                    for use in entry.uses
+                )
+        start = max(0, len(found) - max_history)
+        while start < len(found) and found[start].role != "user":
+            start += 1
+        if start == len(found):  # one turn alone is longer than the window: keep all of that turn
+            start = max((i for i, message in enumerate(found) if message.role == "user"), default=0)
+        return tuple(found[start:])
+
+    def _entry(self, reply_id: ReplyId) -> Round:
+        found = self._rounds[reply_id]
+        if not found.placed:
+            found.placed = True
+            self._entries.append(found)
+        return found
+
+    def _outcome(self, call_id: CallId, content: str) -> None:
+        if call_id in self._calls:
+            asking, use_id = self._calls.pop(call_id)
+            asking.outcomes[use_id] = content

@@ -1,0 +1,55 @@
+"""The conversations of the sessions that are in use, kept up to date by the log so that no turn reads it twice."""
+
+from collections import OrderedDict
+
+from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
+from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.store.log import EventLog
+
+MAX_KEPT = 64
+_PAGE = 1000
+
+
+class Conversations:
+    """A cache and nothing more: any of it can be folded again from the log."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._kept: OrderedDict[SessionId, Conversation] = OrderedDict()
+        self._arriving: dict[SessionId, list[Event]] = {}
+        log.on_commit(self._follow)
+
+    async def get(self, session_id: SessionId) -> Conversation:
+        """The session's conversation, which goes on growing as facts are committed."""
+        found = self._kept.get(session_id)
+        if found is None:
+            found = await self._load(session_id)
+            self._kept[session_id] = found
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(session_id)
+        return found
+
+    async def _load(self, session_id: SessionId) -> Conversation:
+        # What is committed during the reading is kept aside and applied last: no gap, and `apply` drops doubles.
+        arriving = self._arriving.setdefault(session_id, [])
+        conversation = Conversation()
+        after = 0
+        while page := await self._log.read(after=after, limit=_PAGE, types=EVENT_TYPES, session_id=session_id):
+            for event in page:
+                conversation.apply(event)
+            after = page[-1].position
+        for event in arriving:
+            conversation.apply(event)
+        self._arriving.pop(session_id, None)
+        return conversation
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.session_id is None or event.type not in EVENT_TYPES:
+                continue
+            if (conversation := self._kept.get(event.session_id)) is not None:
+                conversation.apply(event)
+            if (arriving := self._arriving.get(event.session_id)) is not None:
+                arriving.append(event)

@@ -1,0 +1,49 @@
+"""What stops a turn that does not stop by itself: rounds, deadline, going in circles (AG-1)."""
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import Limits, ToolUse
+
+MAX_REPEATS = 3
+
+
+class LimitExceeded(OzzieError):
+    """The turn used up what it was allowed."""
+
+    code = "limit.exceeded"
+
+
+class LimitGuard:
+    """Watches one run of a turn. `began` and `now` are monotonic seconds."""
+
+    def __init__(self, limits: Limits, began: float) -> None:
+        self._limits = limits
+        self._began = began
+        self._last: tuple[tuple[str, str], ...] = ()
+        self._repeats = 0
+
+    def check_round(self, number: int, now: float) -> None:
+        """Before the model is asked again. Raises LimitExceeded."""
+        if number > self._limits.max_rounds:
+            raise LimitExceeded(
+                f"This turn asked the model {self._limits.max_rounds} times without coming to an end.",
+                hint="Ask for a smaller step, or raise agent.max_rounds in the configuration.",
+                code="limit.rounds",
+            )
+        if self._limits.deadline_s is not None and now - self._began > self._limits.deadline_s:
+            raise LimitExceeded(
+                f"This turn took longer than its {self._limits.deadline_s:g} s.",
+                hint="Ask for a smaller step, or raise agent.deadline_s in the configuration.",
+                code="limit.deadline",
+            )
+
+    def check_repeat(self, uses: tuple[ToolUse, ...]) -> None:
+        """When the model asks for tools. Raises LimitExceeded the third time in a row that it asks for the same."""
+        asked = tuple((use.name, use.arguments) for use in uses)
+        self._repeats = self._repeats + 1 if asked == self._last else 1
+        self._last = asked
+        if self._repeats >= MAX_REPEATS:
+            raise LimitExceeded(
+                f"The model asked for the same call of {asked[0][0]} {MAX_REPEATS} times in a row.",
+                hint="Say it differently, or choose another model with %model.",
+                code="limit.loop",
+            )

@@ -1,0 +1,245 @@
+"""THE loop: ask the model, carry out what it asks for, until it answers (AG-1).
+
+Everything that the loop needs to know stands in the conversation, which is folded from the log; so the same code
+begins a turn and goes on with one that a crash cut off.
+"""
+
+import asyncio
+import hashlib
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from ozzie_server_ext.agent.conversation import Conversation, Round
+from ozzie_server_ext.agent.limits import LimitGuard
+from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    Finish,
+    InjectedTool,
+    Limits,
+    MessageCompleted,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    ToolsetInjected,
+    Transient,
+)
+from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.models.driver import (
+    ChatMessage,
+    Finished,
+    ModelChoice,
+    ModelDriver,
+    ModelRequest,
+    TextDelta,
+)
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.feed import Feed
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+class IncompleteAnswer(OzzieError):
+    """The model ended its answer before it was whole."""
+
+    code = "provider.incomplete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPlan:
+    """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it."""
+
+    choice: ModelChoice
+    limits: Limits
+    max_history: int
+    soul: str
+    custom_prompt: str
+    session_title: str
+    config_version: str
+    recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnParts:
+    """What every turn works with."""
+
+    models: ModelDriver
+    registry: ToolRegistry
+    broker: ToolBroker
+    blobs: BlobStore
+    feed: Feed
+    clock: Clock
+    ids: IdSource
+
+
+class Turn:
+    """One run of one turn."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        plan: TurnPlan,
+        conversation: Conversation,
+        recorder: Recorder,
+        context: ToolContext,
+    ) -> None:
+        self._parts = parts
+        self._plan = plan
+        self._conversation = conversation
+        self._recorder = recorder
+        self._context = context
+        self._tools = tuple(tool.spec for tool in parts.registry.all())
+
+    async def run(self) -> int:
+        """Go on until the model has answered; returns how many rounds that took.
+
+        Raises ModelError, LimitExceeded, IncompleteAnswer, or what a cancellation raises; what had come is recorded.
+        """
+        guard = LimitGuard(self._plan.limits, self._parts.clock.monotonic())
+        while True:
+            last = self._conversation.last_round(self._recorder.task_id)
+            if last is not None and not last.uses:
+                return last.number
+            if last is not None and last.open_uses():
+                guard.check_repeat(last.uses)
+                await self._carry_out(last)
+            number = last.number + 1 if last else 1
+            guard.check_round(number, self._parts.clock.monotonic())
+            await self._ask(number)
+
+    async def _carry_out(self, asked: Round) -> None:
+        # All tools that run today only read, so a round's calls may run side by side; effects will come one a round.
+        async with asyncio.TaskGroup() as group:
+            for index, use in asked.open_uses():
+                place = Place(asked.number, index)
+                group.create_task(self._parts.broker.call(use, place, self._context, self._recorder))
+
+    async def _ask(self, number: int) -> None:
+        """One request to the model, its answer streamed to the feed and recorded whole."""
+        parts, plan = self._parts, self._plan
+        prompt = self._prompt()
+        history = self._conversation.messages(plan.max_history)
+        call_id, reply_id = CallId(parts.ids.new()), ReplyId(parts.ids.new())
+        request = ModelRequest(
+            call_id=call_id,
+            choice=plan.choice,
+            messages=(ChatMessage(role="system", content=prompt.text), *history),
+            tools=self._tools,
+        )
+        started = ModelCallStarted(
+            call_id=call_id,
+            reply_id=reply_id,
+            round=number,
+            alias=plan.choice.alias,
+            provider=plan.choice.provider,
+            model=plan.choice.model,
+            request_blob=await parts.blobs.put(canonical_bytes(request.to_json())),
+            config=plan.config_version,
+            prompt=prompt.version,
+            tools=_toolset_version(injected := self._injected()),
+        )
+        await self._recorder.append(*([injected] if number == 1 else []), started)
+        began = parts.clock.monotonic()
+        text = ""
+        answer: Finished | None = None
+
+        def ended(finish: Finish, *bodies: EventBody) -> tuple[EventBody, ...]:
+            said = MessageCompleted(reply_id=reply_id, text=text, finish=finish)
+            return (*bodies, said) if text else bodies
+
+        def broken(code: str, message: str) -> ModelCallFailed:
+            return ModelCallFailed(call_id=call_id, code=code, message=message, latency_ms=self._since(began))
+
+        try:
+            async with aclosing(parts.models.generate(request)) as stream:
+                async for event in stream:
+                    if isinstance(event, TextDelta):
+                        self._publish(reply_id, len(text), event.text)
+                        text += event.text
+                    else:
+                        answer = event
+            if answer is None:
+                raise IncompleteAnswer(f'"{plan.choice.alias}" ended without finishing its answer.')
+        except asyncio.CancelledError:
+            await self._recorder.append(*ended("cancelled", broken("cancelled", "The turn was stopped.")))
+            raise
+        except OzzieError as error:
+            await self._recorder.append(*ended("failed", broken(error.code, str(error))))
+            raise
+        await self._recorder.append(*ended(answer.finish, await self._completed(call_id, answer, began)))
+        _check_whole(answer, text, plan.choice.alias)
+
+    async def _completed(self, call_id: CallId, answer: Finished, began: float) -> ModelCallCompleted:
+        return ModelCallCompleted(
+            call_id=call_id,
+            response_blob=await self._parts.blobs.put(canonical_bytes(answer.response)),
+            finish=answer.finish,
+            tool_uses=answer.tool_uses,
+            usage=answer.usage,
+            cost=answer.cost,
+            latency_ms=self._since(began),
+            ttft_ms=answer.ttft_ms,
+        )
+
+    def _prompt(self) -> Prompt:
+        return compose(
+            soul=self._plan.soul,
+            custom=self._plan.custom_prompt,
+            tools=self._tools,
+            session=SessionContext(
+                title=self._plan.session_title,
+                goes_on=self._conversation.goes_on,
+                recovered=self._plan.recovered,
+            ),
+        )
+
+    def _injected(self) -> ToolsetInjected:
+        metas = [tool.meta for tool in self._parts.registry.all()]
+        return ToolsetInjected(
+            tools=tuple(InjectedTool(tool_id=meta.tool_id, name=meta.name, version=meta.version) for meta in metas)
+        )
+
+    def _publish(self, reply_id: ReplyId, offset: int, content: str) -> None:
+        self._parts.feed.publish(
+            Transient(
+                type="reply.delta",
+                session_id=self._recorder.session_id,
+                task_id=self._recorder.task_id,
+                payload={"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content},
+            )
+        )
+
+    def _since(self, began: float) -> float:
+        return round((self._parts.clock.monotonic() - began) * 1000, 3)
+
+
+def _toolset_version(injected: ToolsetInjected) -> str:
+    """One hash for the set of tools on offer, as `model.call.started` records it."""
+    return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in injected.tools])).hexdigest()[:16]
+
+
+def _check_whole(answer: Finished, text: str, alias: str) -> None:
+    """An answer that was recorded and yet is no whole one ends the turn, in words. Raises IncompleteAnswer."""
+    if answer.finish == "length":
+        raise IncompleteAnswer(
+            f'"{alias}" reached the length limit of one answer. What came is kept.',
+            hint="Raise max_tokens of that provider in the configuration, or ask for the rest.",
+            code="provider.length",
+        )
+    if answer.finish == "content_filter":
+        raise IncompleteAnswer(
+            f'The provider of "{alias}" withheld the answer by its content filter.',
+            hint="Say it differently, or choose another model with %model. Your message is kept.",
+            code="provider.content_filter",
+        )
+    if not text and not answer.tool_uses:
+        raise IncompleteAnswer(
+            f'"{alias}" answered nothing.',
+            hint="Run the cell again, or choose another model with %model. Your message is kept.",
+            code="provider.empty",
+        )

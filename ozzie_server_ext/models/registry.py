@@ -1,0 +1,169 @@
+"""From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
+from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+
+OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
+
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+}
+"""Where each driver's key is looked for when a model is named directly as `driver/model`."""
+
+SUGGESTIONS: Mapping[str, str] = {
+    "anthropic": "anthropic/claude-sonnet-4-20250514",
+    "openai": "openai/gpt-4o-mini",
+    "gemini": "gemini/gemini-2.5-flash",
+    "deepseek": "deepseek/deepseek-chat",
+}
+KEYLESS = frozenset({"ollama", "vllm"})
+
+
+class UnknownModel(InputError):
+    """No configured model and no `driver/model` has this name."""
+
+    code = "model.unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A model that can be chosen: its name, what it stands for, and why it can't be used right now, if so."""
+
+    name: str
+    driver: str
+    model: str
+    missing: str = ""
+    is_default: bool = False
+
+
+class ModelRegistry:
+    """The models of one configuration. `env` is the process's environment and `$OZZIE_PATH/.env` together."""
+
+    def __init__(self, settings: ModelsSettings, env: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._env = env
+
+    @property
+    def default(self) -> str:
+        """The name that is used where none is asked for: the configured one, the only one, or the offline script."""
+        if self._settings.default is not None:
+            return self._settings.default
+        return next(iter(self._settings.providers)) if len(self._settings.providers) == 1 else "offline"
+
+    def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
+        """The model that `name` stands for: an alias, a provider, `offline`, or `driver/model`.
+
+        Raises UnknownModel.
+        """
+        name = name or self.default
+        if name == "offline":
+            return OFFLINE
+        provider = self._settings.aliases.get(name, name)
+        if provider == "offline":
+            return OFFLINE
+        if found := self._settings.providers.get(provider):
+            return ModelChoice(
+                alias=name, provider=provider, driver=found.driver, model=found.model, max_tokens=found.max_tokens
+            )
+        driver, _, model = name.partition("/")
+        if model and (driver in KEY_VARIABLES or driver in KEYLESS):
+            label = f"{driver}@{base_url}" if base_url else driver
+            return ModelChoice(alias=name, provider=label, driver=driver, model=model)
+        names = ", ".join(["offline", *self._settings.aliases, *self._settings.providers])
+        raise UnknownModel(
+            f'There is no model "{name}". There are: {names}.',
+            hint="Choose one with %model, or name one directly, for example %model openai/gpt-4o-mini.",
+        )
+
+    def access(self, choice: ModelChoice) -> ProviderAccess:
+        """How the choice's provider is reached, with its key.
+
+        Raises Unavailable where the key is missing or its kind of authentication is not supported.
+        """
+        configured = self._settings.providers.get(choice.provider)
+        if configured is None:
+            return self._direct(choice)
+        variable, header = _key_variable(configured)
+        key = self._env.get(variable, "") if variable else ""
+        if variable and not key:
+            raise _no_key(choice.alias, variable)
+        return ProviderAccess(
+            driver=configured.driver,
+            base_url=configured.base_url or "",
+            api_key="" if header else key,
+            key_name=variable,
+            headers=((header, key),) if header else (),
+        )
+
+    def listed(self) -> tuple[Listed, ...]:
+        """Every model that has a name here, the offline script last."""
+        found: list[Listed] = []
+        for name, provider in self._settings.providers.items():
+            try:
+                variable, _ = _key_variable(provider)
+                missing = f"{variable} is not set" if variable and not self._env.get(variable) else ""
+            except Unavailable as error:
+                missing = str(error)
+            found.append(
+                Listed(
+                    name=name,
+                    driver=provider.driver,
+                    model=provider.model,
+                    missing=missing,
+                    is_default=name == self.default,
+                )
+            )
+        for alias, target in self._settings.aliases.items():
+            found.append(Listed(name=alias, driver="alias", model=target, is_default=alias == self.default))
+        offline = Listed(name="offline", driver="offline", model="script", is_default=self.default == "offline")
+        return (*found, offline)
+
+    def offers(self) -> tuple[tuple[str, str], ...]:
+        """Keys that are in the environment and what to type to use them: offered, never silently used (MD-7)."""
+        return tuple(
+            (variable, SUGGESTIONS[driver])
+            for driver, variables in KEY_VARIABLES.items()
+            for variable in variables
+            if self._env.get(variable)
+        )
+
+    def _direct(self, choice: ModelChoice) -> ProviderAccess:
+        _, _, base_url = choice.provider.partition("@")
+        if base_url or choice.driver in KEYLESS:
+            # An address that was typed in gets no key: a key belongs to the address that it was configured with.
+            return ProviderAccess(driver=choice.driver, base_url=base_url)
+        variables = KEY_VARIABLES[choice.driver]
+        for variable in variables:
+            if key := self._env.get(variable):
+                return ProviderAccess(driver=choice.driver, api_key=key, key_name=variable)
+        raise _no_key(choice.alias, variables[0])
+
+
+def _key_variable(provider: ProviderSettings) -> tuple[str, str]:
+    """The environment variable of a provider's key and the header that carries it (empty: the provider's usual one)."""
+    match provider.auth:
+        case ApiKeyAuth(env=env, header=header):
+            return env, header or ""
+        case NoAuth():
+            return "", ""
+        case _:
+            raise Unavailable(
+                f"Authentication of the type {provider.auth.type} is not supported yet.",
+                hint="Use an API key, or choose another model with %model.",
+                code="provider.auth_type",
+            )
+
+
+def _no_key(alias: str, variable: str) -> Unavailable:
+    return Unavailable(
+        f'There is no key for "{alias}": {variable} is not set.',
+        hint=f"Set {variable}, for example in the file .env of your Ozzie folder, or choose another model with %model.",
+        code="provider.no_key",
+    )

@@ -1,0 +1,47 @@
+"""Application logs: one JSON object a line in `logs/app/`, with the ids of what they are about (OB-1)."""
+
+import json
+import logging
+import logging.handlers
+from pathlib import Path
+
+_ROOT = "ozzie"
+_OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
+
+
+def logger(module: str) -> logging.Logger:
+    """The logger of one of our modules, below the one that `log_to` writes to a file."""
+    return logging.getLogger(f"{_ROOT}.{module.removeprefix('ozzie_server_ext.')}")
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "ts": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": record.getMessage(),
+            **{name: value for name in _OWN_FIELDS if (value := getattr(record, name, None)) is not None},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        # ASCII keeps a hostile text from looking like another line or another field in a terminal (THREATS 14).
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def log_to(folder: Path, name: str) -> logging.Handler:
+    """Write our log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB); `stop_logging` ends that."""
+    path = folder / f"{name}.jsonl"
+    path.touch(mode=0o600, exist_ok=True)
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=5_000_000, backupCount=4, encoding="utf-8")
+    handler.setFormatter(_JsonLines())
+    root = logging.getLogger(_ROOT)
+    root.setLevel(logging.INFO)
+    root.addHandler(handler)
+    return handler
+
+
+def stop_logging(handler: logging.Handler) -> None:
+    logging.getLogger(_ROOT).removeHandler(handler)
+    handler.close()

@@ -1,0 +1,140 @@
+"""What may be done to tasks from outside: submit a message, cancel, look. Decides, appends, then the driver acts."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Limits,
+    MessageReceived,
+    Origin,
+    TaskCancelled,
+    TaskCreated,
+    TaskQueued,
+)
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
+from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+
+MAX_MESSAGE_CHARS = 500_000
+TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """`position` is that of the first event of the turn: a feed from just before it misses nothing."""
+
+    task_id: TaskId
+    message_id: MessageId
+    position: int
+    ahead: int
+
+
+class Runner(Protocol):
+    """The part that carries tasks out (`tasks.driver`)."""
+
+    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+        """Run the task when those before it in its session are done; returns how many those are."""
+        ...
+
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
+        """Stop the task if it is running here; True where it was."""
+        ...
+
+
+class TaskService:
+    """Tasks as clients see them."""
+
+    def __init__(self, log: EventLog, ids: IdSource, runner: Runner) -> None:
+        self._log = log
+        self._ids = ids
+        self._runner = runner
+
+    async def submit(
+        self, session_id: SessionId, text: str, origin: Origin, *, limits: Limits, model: str = ""
+    ) -> Submitted:
+        """Take in a message as a new turn of its session. It is durable when this returns.
+
+        Raises InputError for an empty or oversized message.
+        """
+        if not text.strip():
+            raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
+        if len(text) > MAX_MESSAGE_CHARS:
+            raise InputError(
+                f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARS:,} are taken.",
+                hint="Put the text into a file of the project and name the file.",
+                code="message.too_long",
+            )
+        task_id, message_id = TaskId(self._ids.new()), MessageId(self._ids.new())
+        bodies = (
+            MessageReceived(message_id=message_id, text=text, origin=origin),
+            TaskCreated(
+                title=_title(text),
+                mode="FREE",
+                message_id=message_id,
+                limits=limits,
+                thread_id=str(session_id),
+                scope_id=f"chat:{origin.channel}:{session_id}",
+                channel=origin.channel,
+                sender_id=origin.sender_id,
+                model=model,
+            ),
+            TaskQueued(reason="created"),
+        )
+        events = await self._log.append(
+            task_stream(task_id),
+            [
+                Draft(
+                    body=body,
+                    actor="user" if isinstance(body, MessageReceived) else "kernel",
+                    source="hub",
+                    session_id=session_id,
+                    task_id=task_id,
+                )
+                for body in bodies
+            ],
+            expected_version=0,
+        )
+        ahead = self._runner.enqueue(task_id, session_id)
+        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
+
+    async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
+        """Stop a task, running or not.
+
+        Raises NotFound, or Conflict where it has ended already.
+        """
+        if self._runner.interrupt(task_id, by, reason):
+            return
+        row = await self.get(task_id)
+        status = TaskStatus(str(row["status"]))
+        if status in FINAL:
+            raise Conflict(f"The task has ended already: {status.lower()}.", code="task.ended")
+        session_id = SessionId(str(row["session_id"])) if row["session_id"] else None
+        draft = Draft(
+            body=TaskCancelled(by=by, reason=reason),
+            actor="user",
+            source="hub",
+            session_id=session_id,
+            task_id=task_id,
+        )
+        await self._log.append(task_stream(task_id), [draft])
+
+    async def get(self, task_id: TaskId) -> Row:
+        """The task's row. Raises NotFound."""
+        rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1) if is_ulid(task_id) else []
+        if not rows:
+            raise NotFound(f"There is no task {task_id[:40]}.", hint="List them with ozzie tasks list.")
+        return rows[0]
+
+    async def list(self, *, limit: int = 50, session_id: SessionId | None = None) -> list[Row]:
+        """The newest tasks first."""
+        where = {"session_id": session_id} if session_id else None
+        return await self._log.rows("tasks", where=where, order_by="task_id", descending=True, limit=limit)
+
+
+def _title(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…"
