@@ -1,0 +1,69 @@
+"""One JSON object a line (S2 §1): framing that a peer can neither block nor blow up (DESIGN §2.15)."""
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.jsontext import MAX_BYTES, InvalidJson, canonical_bytes, loads
+
+MAX_LINE_TO_GATEWAY = MAX_BYTES
+MAX_LINE_TO_WORKER = 64 << 20
+"""A whole conversation goes to a worker in one line; what comes back is bounded more tightly."""
+
+
+class LineTooLong(InputError):
+    """A line went over the limit; the stream can't be followed any further."""
+
+    code = "input.line"
+
+    def __init__(self, max_line: int) -> None:
+        super().__init__(f"A line is longer than {max_line:,} bytes.")
+
+
+def encode_line(message: JsonObject, *, max_line: int = MAX_LINE_TO_WORKER) -> bytes:
+    """`message` as one line. Raises InvalidJson for what JSON can't say, LineTooLong."""
+    line = canonical_bytes(message, sort=False) + b"\n"
+    if len(line) > max_line + 1:
+        raise LineTooLong(max_line)
+    return line
+
+
+def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObject | str:
+    """The object in `line`; a line that is no JSON object as plain text, which S2 takes for a token.
+
+    Lone surrogates are repaired: they come from a model, and losing the answer would be worse.
+    """
+    try:
+        value: Json = loads(line, max_bytes=max_line, surrogates="repair")
+    except InvalidJson:
+        value = None
+    return value if isinstance(value, dict) else line.decode("utf-8", "replace")
+
+
+class LineDecoder:
+    """Cuts a stream of bytes into lines, however the bytes were split on their way."""
+
+    def __init__(self, *, max_line: int = MAX_LINE_TO_GATEWAY) -> None:
+        self._max_line = max_line
+        self._buffer = bytearray()
+        self._searched = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes, without their ends; empty lines are passed over.
+
+        Raises LineTooLong; the decoder is of no use after it.
+        """
+        self._buffer += data
+        lines: list[bytes] = []
+        start = 0
+        while (end := self._buffer.find(b"\n", max(start, self._searched))) >= 0:
+            if end - start > self._max_line:
+                raise LineTooLong(self._max_line)
+            line = bytes(self._buffer[start:end]).removesuffix(b"\r")
+            if line:
+                lines.append(line)
+            start = end + 1
+        del self._buffer[:start]
+        # What was searched once is not searched again, or a long line in small pieces takes quadratic time.
+        self._searched = len(self._buffer)
+        if self._searched > self._max_line:
+            raise LineTooLong(self._max_line)
+        return lines

@@ -1,0 +1,144 @@
+"""The worker protocol: S2 §1 with optional fields and further event types, so that a foreign worker speaks it too.
+
+S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
+error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, the
+events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from ozzie_server_ext.domain.events import Finish, ToolUse
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.usage import Usage
+from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
+
+T = TypeVar("T")
+
+# --- to the worker ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """How the worker reaches a provider. The key travels over the socket only and never shows in a repr."""
+
+    driver: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configure:
+    """Replaces all that the worker knows of providers; their names are those of the configuration."""
+
+    providers: dict[str, Provider]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """Asks for an answer. S2's workers read `session_id` and `prompt`; ours reads `request`, the exact request that
+    the gateway recorded, and names every event with `id`. `first_s`, `next_s`: how long the first piece and each
+    further one may take."""
+
+    session_id: str
+    prompt: str
+    stream: bool = True
+    id: str = ""
+    request: JsonObject = field(default_factory=dict[str, Json])
+    first_s: float = 120.0
+    next_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abort:
+    """Ends one call (`id`), or all of a session where no id is given."""
+
+    session_id: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Asks how the worker is; answered with `{ok: true, …}`."""
+
+    id: str = ""
+
+
+Command: TypeAlias = Configure | Generate | Abort | Status
+
+_COMMANDS: dict[str, type[Command]] = {
+    "configure": Configure,
+    "generate": Generate,
+    "abort": Abort,
+    "status": Status,
+}
+_COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
+
+# --- from the worker ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `provider` what it said of itself."""
+
+    finish: Finish = "stop"
+    tool_uses: tuple[ToolUse, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+    provider: JsonObject = field(default_factory=dict[str, Json])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """The call failed. `code` is one of ours (empty from a foreign worker), `detail` the provider's own words,
+    bounded and without keys."""
+
+    message: str
+    code: str = ""
+    detail: str = ""
+    after_s: float | None = None
+
+
+StreamEvent: TypeAlias = Token | Stop | Error
+
+_EVENTS: dict[str, type[StreamEvent]] = {"token": Token, "stop": Stop, "error": Error}
+_EVENT_NAMES = {kind: name for name, kind in _EVENTS.items()}
+
+
+def command_json(command: Command) -> JsonObject:
+    return {"type": _COMMAND_NAMES[type(command)], **encode(command)}
+
+
+def parse_command(message: JsonObject) -> Command:
+    """The command in `message`. Raises InvalidShape."""
+    return decode(_kind(_COMMANDS, message), message)
+
+
+def event_json(event: StreamEvent, call_id: str) -> JsonObject:
+    return {"type": _EVENT_NAMES[type(event)], "id": call_id, **encode(event)}
+
+
+def parse_event(message: JsonObject | str) -> StreamEvent:
+    """The event in `message`; a plain line is a token, and so is `{ok: false, error}` an error (S2).
+
+    Raises InvalidShape.
+    """
+    if isinstance(message, str):
+        return Token(text=message)
+    if message.get("ok") is False:
+        return Error(message=str(message.get("error", "")))
+    return decode(_kind(_EVENTS, message), message)
+
+
+def _kind(kinds: dict[str, type[T]], message: JsonObject) -> type[T]:
+    name = message.get("type")
+    found = kinds.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidShape(f'There is no message of type "{name}".')
+    return found

@@ -1,0 +1,1 @@
+"""Stand-ins for services outside, faithful on the wire."""
