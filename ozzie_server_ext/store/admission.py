@@ -1,0 +1,175 @@
+"""What may enter the log: the rules of an append, the same for every adapter.
+
+An append is prepared on the caller's side (ids, time, encoding, commitment), then admitted where the log is written,
+one at a time: repeat? version? place in the chain, projections.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.errors import InputError, VersionConflict
+from ozzie_server_ext.domain.events import Draft, Event, EventBody
+from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
+from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
+from ozzie_server_ext.store.log import Head, IdempotencyConflict
+from ozzie_server_ext.store.projector import apply
+from ozzie_server_ext.store.tables import Rows
+
+SaltSource = Callable[[], bytes]
+"""Gives the salt of one commitment."""
+
+
+def random_salt() -> bytes:
+    return secrets.token_bytes(SALT_BYTES)
+
+
+class Prepared(NamedTuple):
+    """A draft with all that does not depend on its place in the log."""
+
+    draft: Draft
+    event_id: str
+    ts: str
+    body: EventBody
+    stored: StoredBody
+    commitment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One call of `append`: recorded whole or not at all."""
+
+    stream: str
+    prepared: tuple[Prepared, ...]
+    expected_version: int | None
+
+
+class Found(NamedTuple):
+    """A stored event."""
+
+    envelope: Envelope
+    stored: StoredBody | None
+
+
+class LogState(Protocol):
+    """What admission asks of the log, as of the moment at which the append would be written."""
+
+    def head(self) -> Head: ...
+
+    def version(self, stream: str) -> int: ...
+
+    def version_of_key(self, stream: str, key: str) -> int | None:
+        """The version of the event of `stream` that carries this idempotency key."""
+        ...
+
+    def slice(self, stream: str, first: int, count: int) -> list[Found]:
+        """The events of `stream` with versions from `first` on, at most `count`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An append with its place in the log. `new` is empty where it repeats an earlier one."""
+
+    events: tuple[Event, ...]
+    new: tuple[Found, ...]
+
+
+def prepare(
+    stream: str,
+    drafts: Sequence[Draft],
+    *,
+    expected_version: int | None,
+    clock: Clock,
+    ids: IdSource,
+    salts: SaltSource,
+) -> Append:
+    """Encode an append; raises InputError for what can't be stored."""
+    if not stream:
+        raise InputError("A stream needs a name.")
+    if not drafts:
+        raise InputError("There is nothing to append.")
+    keys = [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None]
+    if len(keys) != len(set(keys)):
+        raise InputError("Two drafts of one append carry the same idempotency key.")
+    ts = time_text(clock.now())
+    prepared: list[Prepared] = []
+    for draft in drafts:
+        raw, body = BODIES.encode(draft.body)
+        stored = StoredBody(raw, salts())
+        prepared.append(Prepared(draft, draft.event_id or ids.new(), ts, body, stored, commit_to(stored)))
+    return Append(stream, tuple(prepared), expected_version)
+
+
+def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
+    """Give an append its place and fold it into `rows`.
+
+    Raises VersionConflict, IdempotencyConflict, or what a fold raises; `rows` may then hold part of it.
+    """
+    repeated = _repeated(append, log)
+    if repeated is not None:
+        return Admitted(repeated, ())
+    version = log.version(append.stream)
+    if append.expected_version is not None and append.expected_version != version:
+        raise VersionConflict(append.stream, append.expected_version, version)
+    head = log.head()
+    position, prev_hash = head.position, bytes.fromhex(head.hash)
+    new: list[Found] = []
+    events: list[Event] = []
+    for prepared in append.prepared:
+        position += 1
+        version += 1
+        envelope = _envelope(prepared, append.stream, version, position, prev_hash)
+        prev_hash = envelope.hash
+        event = event_from(envelope, prepared.body)
+        apply(event, rows)
+        new.append(Found(envelope, prepared.stored))
+        events.append(event)
+    return Admitted(tuple(events), tuple(new))
+
+
+def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: bytes) -> Envelope:
+    draft = prepared.draft
+    envelope = Envelope(
+        position=position,
+        event_id=prepared.event_id,
+        stream=stream,
+        version=version,
+        ts=prepared.ts,
+        type=draft.body.type,
+        schema=draft.body.schema,
+        actor=draft.actor,
+        source=draft.source,
+        session_id=draft.session_id,
+        task_id=draft.task_id,
+        trace_id=draft.trace_id,
+        span_id=draft.span_id,
+        causation_id=draft.causation_id,
+        idempotency_key=draft.idempotency_key,
+        labels=strings_text(draft.labels),
+        sources=strings_text(draft.sources),
+        commitment=prepared.commitment,
+        prev_hash=prev_hash,
+        hash=b"",
+    )
+    return envelope._replace(hash=hash_of(envelope))
+
+
+def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:
+    for index, prepared in enumerate(append.prepared):
+        key = prepared.draft.idempotency_key
+        version = None if key is None else log.version_of_key(append.stream, key)
+        if key is None or version is None:
+            continue
+        found = log.slice(append.stream, version - index, len(append.prepared))
+        asked = [(item.draft.body.type, item.draft.idempotency_key) for item in append.prepared]
+        recorded = [(item.envelope.type, item.envelope.idempotency_key) for item in found]
+        if asked != recorded:
+            raise IdempotencyConflict(append.stream, key)
+        bodies = [item.stored for item in found]
+        if None in bodies:
+            raise IdempotencyConflict(append.stream, key)  # erased: there is nothing left to return
+        return tuple(decode(item.envelope, stored) for item, stored in zip(found, bodies, strict=True) if stored)
+    return None

@@ -1,0 +1,132 @@
+"""The hash chain: salted commitments to bodies, hashes over envelopes, and the walk that checks them (EV-6).
+
+    commitment = SHA-256("ozzie body 1\\0" | len(salt), 1 byte | salt | len(body), 8 bytes big-endian | body)
+    hash       = SHA-256("ozzie event 1\\0" | canonical JSON of the envelope, with commitment and prev_hash)
+
+Only the commitment stands in the envelope. Once body and salt are erased, nothing tells what the body was, not even
+a guess at a short one, and the chain still verifies.
+"""
+
+import hashlib
+import json
+from typing import NamedTuple
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.log import GENESIS, Head, Verification
+
+SALT_BYTES = 16
+
+_BODY = b"ozzie body 1\0"
+_EVENT = b"ozzie event 1\0"
+
+
+class StoredBody(NamedTuple):
+    """A body as it is kept, apart from its envelope: canonical JSON, and the salt of its commitment."""
+
+    body: bytes
+    salt: bytes
+
+
+class Envelope(NamedTuple):
+    """An event as it is kept, without its body; the fields are the columns of the table `events`, in order.
+
+    `labels` and `sources` are JSON lists, `ts` is RFC 3339 in UTC with microseconds.
+    """
+
+    position: int
+    event_id: str
+    stream: str
+    version: int
+    ts: str
+    type: str
+    schema: int
+    actor: str
+    source: str
+    session_id: str | None
+    task_id: str | None
+    trace_id: str
+    span_id: str
+    causation_id: str | None
+    idempotency_key: str | None
+    labels: str
+    sources: str
+    commitment: bytes
+    prev_hash: bytes
+    hash: bytes
+
+
+def commit_to(stored: StoredBody) -> bytes:
+    """The commitment to a body."""
+    body, salt = stored
+    digest = hashlib.sha256(_BODY)
+    digest.update(len(salt).to_bytes(1, "big") + salt + len(body).to_bytes(8, "big"))
+    digest.update(body)
+    return digest.digest()
+
+
+def hash_of(envelope: Envelope) -> bytes:
+    """The hash of an event: over all of its envelope but the hash itself.
+
+    Raises InputError for text that has no UTF-8.
+    """
+    fields: dict[str, object] = envelope._asdict()
+    del fields["hash"]
+    fields["labels"] = _strings(envelope.labels)
+    fields["sources"] = _strings(envelope.sources)
+    fields["commitment"] = envelope.commitment.hex()
+    fields["prev_hash"] = envelope.prev_hash.hex()
+    return hashlib.sha256(_EVENT + canonical_bytes(fields)).digest()
+
+
+def _strings(text: str) -> object:
+    return [] if text == "[]" else json.loads(text)
+
+
+class ChainWalk:
+    """Checks envelopes one after the other, from the first on, until one is bad."""
+
+    def __init__(self, anchor: Head | None = None) -> None:
+        self._anchor = anchor
+        self._head = Head()
+        self._erased = 0
+
+    def step(self, envelope: Envelope, stored: StoredBody | None) -> Verification | None:
+        """Check the next event; the verdict where it is bad, else None."""
+        expected = self._head.position + 1
+        if envelope.position != expected:
+            return self._bad(expected, f"Event {expected} is missing.")
+        if envelope.prev_hash.hex() != self._head.hash:
+            return self._bad(expected, f"Event {expected} does not follow the one before it.")
+        try:
+            intact = hash_of(envelope) == envelope.hash
+        except (InputError, ValueError):
+            intact = False
+        if not intact:
+            return self._bad(expected, f"Event {expected} was changed.")
+        if stored is not None and commit_to(stored) != envelope.commitment:
+            return self._bad(expected, f"The body of event {expected} was changed.")
+        self._head = Head(expected, envelope.hash.hex())
+        self._erased += stored is None
+        if self._anchor is not None and self._anchor.position == expected and self._anchor.hash != self._head.hash:
+            return self._bad(expected, f"The log was rewritten: event {expected} is not the one that was anchored.")
+        return None
+
+    def end(self) -> Verification:
+        """The verdict after the last event."""
+        head = self._head
+        if self._anchor is not None and self._anchor.position > head.position:
+            missing = head.position + 1
+            return self._bad(
+                missing, f"The log was cut: it ends at {head.position}, and event {self._anchor.position} was anchored."
+            )
+        return Verification(ok=True, events=head.position, erased=self._erased, head=head)
+
+    def _bad(self, position: int, reason: str) -> Verification:
+        good = min(self._head.position, position - 1)
+        return Verification(
+            ok=False, events=good, erased=self._erased, head=self._head, bad_position=position, reason=reason
+        )
+
+
+GENESIS_HASH = bytes.fromhex(GENESIS)

@@ -1,0 +1,114 @@
+"""Events to stored form and back: typed bodies as canonical JSON, envelopes as columns."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import EVENT_CLASSES, Actor, Event, EventBody, Fact
+from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, dumps
+from ozzie_server_ext.store.chain import Envelope, StoredBody
+from ozzie_server_ext.store.log import DamagedStore, NewerStore
+from ozzie_server_ext.store.upcast import UPCASTS, Upcast, upcast
+
+MAX_BODY_BYTES = 8 << 20
+"""The largest body. What is larger belongs into a blob, with its reference in the body."""
+
+
+class BodyCodec:
+    """Bodies of a catalogue of facts: to canonical JSON, and from it into the present shape."""
+
+    def __init__(
+        self,
+        classes: tuple[type[Fact], ...] = EVENT_CLASSES,
+        upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
+    ) -> None:
+        self._classes = {cls.type: cls for cls in classes}
+        self._decoders = {cls.type: msgspec.json.Decoder(cls) for cls in classes}
+        self._upcasts = upcasts
+
+    def encode(self, body: Fact) -> tuple[bytes, EventBody]:
+        """The canonical JSON of `body`, and the body that a reader will get from it.
+
+        Decoding what was just encoded keeps a body that nobody could read from ever entering the log. Raises
+        InputError.
+        """
+        decoder = self._decoders.get(body.type)
+        if decoder is None or self._classes[body.type] is not type(body):
+            raise InputError(f"{type(body).__name__} is not in the catalogue of events.")
+        try:
+            raw = canonical_bytes(msgspec.to_builtins(body))
+            if len(raw) > MAX_BODY_BYTES:
+                raise InputError(
+                    f"The body of {body.type} has {len(raw):,} bytes, more than {MAX_BODY_BYTES:,}.",
+                    hint="Put the content into a blob.",
+                )
+            return raw, cast(EventBody, decoder.decode(raw))
+        except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+            raise InputError(f"The body of {body.type} can't be stored: {error}.") from None
+
+    def decode(self, type_: str, schema: int, raw: bytes, *, position: int) -> EventBody:
+        """The body of the event at `position`; raises NewerStore or DamagedStore."""
+        cls = self._classes.get(type_)
+        if cls is None or schema > cls.schema:
+            raise NewerStore(f"The event at position {position} ({type_}, version {schema})")
+        try:
+            if schema == cls.schema:
+                return cast(EventBody, self._decoders[type_].decode(raw))
+            old = cast("dict[str, Any]", msgspec.json.decode(raw))
+            body = upcast(type_, old, schema, cls.schema, registry=self._upcasts)
+            return cast(EventBody, msgspec.convert(body, cls))
+        except msgspec.MsgspecError as error:
+            raise DamagedStore(f"The body at position {position} can't be read: {error}.") from None
+
+
+BODIES = BodyCodec()
+
+
+def event_from(envelope: Envelope, body: EventBody) -> Event:
+    """The event that `envelope` and its decoded body make."""
+    return Event(
+        position=envelope.position,
+        event_id=EventId(envelope.event_id),
+        stream=envelope.stream,
+        version=envelope.version,
+        ts=datetime.fromisoformat(envelope.ts),
+        body=body,
+        actor=cast(Actor, envelope.actor),
+        source=envelope.source,
+        session_id=None if envelope.session_id is None else SessionId(envelope.session_id),
+        task_id=None if envelope.task_id is None else TaskId(envelope.task_id),
+        trace_id=envelope.trace_id,
+        span_id=envelope.span_id,
+        causation_id=None if envelope.causation_id is None else EventId(envelope.causation_id),
+        idempotency_key=envelope.idempotency_key,
+        labels=_tuple(envelope.labels),
+        sources=_tuple(envelope.sources),
+        commitment=envelope.commitment.hex(),
+        prev_hash=envelope.prev_hash.hex(),
+        hash=envelope.hash.hex(),
+    )
+
+
+def decode(envelope: Envelope, stored: StoredBody) -> Event:
+    """A stored event; raises NewerStore or DamagedStore."""
+    body = BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position)
+    return event_from(envelope, body)
+
+
+def time_text(ts: datetime) -> str:
+    """RFC 3339 in UTC with microseconds: sorts as text."""
+    return ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def strings_text(values: tuple[str, ...]) -> str:
+    """A tuple of strings as a JSON list."""
+    return dumps(values) if values else "[]"
+
+
+def _tuple(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))

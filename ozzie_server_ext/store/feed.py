@@ -1,0 +1,211 @@
+"""The live feed: everything from a position on, then what happens, without gap or duplicate (EV-4, DESIGN §2.2)."""
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from types import TracebackType
+from typing import Self
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import Event, Transient
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.replies import OpenReplies
+
+_PAGE = 256
+"""Events read from the log at a time by a subscriber that is behind."""
+
+Item = Event | Transient
+
+
+class Feed:
+    """Follows one log, and adds what is too fleeting for it.
+
+    Durable events come from the log; `ring` recent ones are kept so that few subscribers have to read it. A
+    subscriber that falls `buffer` items behind goes back to reading the log: nobody waits for it, it misses no
+    event, and of the replies still being written it gets the text so far again. It may miss other transients.
+    """
+
+    def __init__(self, log: EventLog, *, ring: int = 2048, buffer: int = 1024) -> None:
+        self._log = log
+        self._buffer = buffer
+        self._ring: deque[Event] = deque(maxlen=ring)
+        self._position = 0
+        self._replies = OpenReplies()
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        log.on_commit(self._committed)
+
+    @property
+    def open_replies(self) -> OpenReplies:
+        return self._replies
+
+    def subscribe(
+        self,
+        from_position: int,
+        *,
+        types: frozenset[str] | None = None,
+        session_id: SessionId | None = None,
+        task_id: TaskId | None = None,
+    ) -> "Subscription":
+        """All events with a position above `from_position`, then transients too, among them the text so far of
+        every reply that is being written.
+
+        0 is the whole log; the head's position is only what is new. `types` names events and transients alike.
+        Close the subscription to end it. Its first item is InputError where the log does not reach so far.
+        """
+        if from_position < 0:
+            raise InputError("A position can't be negative.")
+
+        def wanted(item: Item) -> bool:
+            return (
+                (types is None or item.type in types)
+                and (session_id is None or item.session_id == session_id)
+                and (task_id is None or item.task_id == task_id)
+            )
+
+        async def read(after: int) -> tuple[Event, ...]:
+            return await self._log.read(after=after, limit=_PAGE, types=types, session_id=session_id, task_id=task_id)
+
+        subscription = Subscription(self, from_position, wanted, read, self._buffer)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def publish(self, transient: Transient) -> None:
+        """Show `transient` to whoever follows. `reply.delta` has the payload {reply_id, offset, phase, content},
+        where `offset` counts the characters of the reply before it; `reply.reset` has {reply_id}.
+
+        Raises Bug for a delta that leaves a gap.
+        """
+        self._replies.heard(transient)
+        for subscription in list(self._subscriptions):
+            subscription.push(transient)
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        for subscription in list(self._subscriptions):
+            subscription.close()
+
+    async def position(self) -> int:
+        """The position of the last event that subscribers could have heard of."""
+        head = await self._log.head()
+        self._position = max(self._position, head.position)
+        return self._position
+
+    def recent(self, after: int) -> list[Event] | None:
+        """All events above `after` up to the last published one; None where they have to be read from the log."""
+        if after == self._position:
+            return []
+        if not self._ring or self._ring[0].position > after + 1:
+            return None
+        return list(islice(self._ring, len(self._ring) - (self._position - after), None))
+
+    def leave(self, subscription: "Subscription") -> None:
+        self._subscriptions.discard(subscription)
+
+    def _committed(self, events: tuple[Event, ...]) -> None:
+        self._ring.extend(events)
+        self._position = events[-1].position
+        self._replies.recorded(events)
+        for subscription in list(self._subscriptions):
+            for event in events:
+                subscription.push(event)
+
+
+class Subscription:
+    """One subscriber's view of the feed: an async iterator for one reader, or batches for one that sends frames."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        position: int,
+        wanted: Callable[[Item], bool],
+        read: Callable[[int], Awaitable[tuple[Event, ...]]],
+        buffer: int,
+    ) -> None:
+        self._feed = feed
+        self._seen = position  # of every event up to here it is settled: delivered, queued or not wanted
+        self._wanted = wanted
+        self._read = read
+        self._buffer = buffer
+        self._queue: deque[Item] = deque()
+        self._behind = True
+        self._closed = False
+        self._news = asyncio.Event()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        if not await self._ready():
+            raise StopAsyncIteration
+        return self._queue.popleft()
+
+    async def batch(self, limit: int) -> list[Item]:
+        """What is there, at most `limit` items; waits for the first. Nothing once it is closed."""
+        await self._ready()
+        return [self._queue.popleft() for _ in range(min(limit, len(self._queue)))]
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; a reader that waits gets StopAsyncIteration."""
+        self._closed = True
+        self._queue.clear()
+        self._news.set()
+        self._feed.leave(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def push(self, item: Item) -> None:
+        """Hand over something new; for the feed alone."""
+        if self._behind:
+            return
+        if len(self._queue) >= self._buffer and self._wanted(item):
+            # What is durable can be read again later; of the rest, replies are brought up to date then.
+            self._queue = deque(queued for queued in self._queue if isinstance(queued, Event))
+            self._behind = True
+            return
+        if isinstance(item, Event):
+            self._seen = item.position
+        if self._wanted(item):
+            self._queue.append(item)
+            self._news.set()
+
+    async def _ready(self) -> bool:
+        """Wait until something is in the queue; False once closed."""
+        while not self._queue:
+            if self._closed:
+                return False
+            if self._behind:
+                await self._catch_up()
+            else:
+                self._news.clear()
+                await self._news.wait()
+        return True
+
+    async def _catch_up(self) -> None:
+        """Queue what was missed: the next page from the log, or all the rest, and then follow."""
+        end = await self._feed.position()
+        if self._seen > end:
+            raise InputError(f"Position {self._seen} is not in the log, which ends at {end}.", hint="Start from 0.")
+        recent = self._feed.recent(self._seen)
+        if recent is None:
+            page = await self._read(self._seen)
+            if not self._closed:
+                self._queue.extend(event for event in page if event.position <= end)
+                self._seen = min(page[-1].position, end) if len(page) == _PAGE else end
+            return
+        self._queue.extend(event for event in recent if self._wanted(event))
+        self._seen = end
+        for reply in self._feed.open_replies:
+            self._queue.extend(item for item in reply.so_far() if self._wanted(item))
+        self._behind = False

@@ -1,0 +1,173 @@
+"""The event log in memory: the same behaviour as on disk and gone with the process, for tests and demonstrations."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.events import Draft, Event
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
+from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
+from ozzie_server_ext.store.codec import decode
+from ozzie_server_ext.store.log import EventIdTaken, Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.projector import TABLES, apply
+from ozzie_server_ext.store.tables import MemoryRows, Row, dump_rows, query, table_named
+
+_log = logging.getLogger(__name__)
+
+
+class InMemoryEventLog:
+    """An EventLog that holds everything in lists.
+
+    `envelopes` and `bodies` are what a disk would hold, in stored form, the bodies by position: to erase one, delete
+    it there.
+    """
+
+    def __init__(self, clock: Clock, ids: IdSource, *, salts: SaltSource = random_salt) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._salts = salts
+        self.envelopes: list[Envelope] = []
+        self.bodies: dict[int, StoredBody] = {}
+        self._index = _Index(self.envelopes, self.bodies)
+        self._rows = MemoryRows()
+        self._listeners: list[Listener] = []
+        self._closed = False
+
+    async def append(
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+    ) -> tuple[Event, ...]:
+        if self._closed:
+            raise LogClosed()
+        append = prepare(
+            stream, drafts, expected_version=expected_version, clock=self._clock, ids=self._ids, salts=self._salts
+        )
+        try:
+            admitted = admit(append, self._index, self._rows)
+            self._index.add(admitted.new)
+        except BaseException:
+            self._rows.discard()
+            raise
+        self._rows.commit()
+        if admitted.new:
+            for listener in self._listeners:
+                try:
+                    listener(admitted.events)
+                except Exception:
+                    _log.exception("A listener of the event log failed")
+        return admitted.events
+
+    async def read(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        types: frozenset[str] | None = None,
+        session_id: SessionId | None = None,
+        task_id: TaskId | None = None,
+    ) -> tuple[Event, ...]:
+        wanted = (
+            envelope
+            for envelope in islice(self.envelopes, max(after, 0), None)
+            if (types is None or envelope.type in types)
+            and (session_id is None or envelope.session_id == session_id)
+            and (task_id is None or envelope.task_id == task_id)
+            and envelope.position in self.bodies
+        )
+        return tuple(decode(envelope, self.bodies[envelope.position]) for envelope in islice(wanted, max(limit, 0)))
+
+    async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
+        found = self._index.slice(stream, after_version + 1, len(self.envelopes))
+        return tuple(decode(item.envelope, item.stored) for item in found if item.stored is not None)
+
+    async def version(self, stream: str) -> int:
+        return self._index.version(stream)
+
+    async def head(self) -> Head:
+        return self._index.head()
+
+    async def verify(self, *, anchor: Head | None = None) -> Verification:
+        walk = ChainWalk(anchor)
+        for envelope in self.envelopes:
+            bad = walk.step(envelope, self.bodies.get(envelope.position))
+            if bad is not None:
+                return bad
+        return walk.end()
+
+    async def rows(
+        self,
+        table: str,
+        *,
+        where: Mapping[str, Json] | None = None,
+        order_by: str | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Row]:
+        declared = table_named(TABLES, table)
+        return self._rows.select(
+            declared,
+            query(declared, where=where, order_by=order_by, descending=descending, limit=limit, offset=offset),
+        )
+
+    async def dump(self) -> str:
+        lines: list[str] = []
+        for table in TABLES.values():
+            lines.extend(dump_rows(table, await self.rows(table.name)))
+        return "\n".join(lines) + "\n"
+
+    async def rebuild(self) -> str:
+        self._rows.clear()
+        for event in await self.read(limit=len(self.envelopes)):
+            apply(event, self._rows)
+        self._rows.commit()
+        return await self.dump()
+
+    def on_commit(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+class _Index:
+    """Where the events of each stream lie, and what must not come twice."""
+
+    def __init__(self, envelopes: list[Envelope], bodies: dict[int, StoredBody]) -> None:
+        self._envelopes = envelopes
+        self._bodies = bodies
+        self._streams: dict[str, list[int]] = {}
+        self._keys: dict[tuple[str, str], int] = {}
+        self._ids: set[str] = set()
+
+    def head(self) -> Head:
+        if not self._envelopes:
+            return Head()
+        return Head(len(self._envelopes), self._envelopes[-1].hash.hex())
+
+    def version(self, stream: str) -> int:
+        return len(self._streams.get(stream, ()))
+
+    def version_of_key(self, stream: str, key: str) -> int | None:
+        return self._keys.get((stream, key))
+
+    def slice(self, stream: str, first: int, count: int) -> list[Found]:
+        positions = self._streams.get(stream, [])[max(first - 1, 0) : max(first - 1 + count, 0)]
+        return [Found(self._envelopes[position - 1], self._bodies.get(position)) for position in positions]
+
+    def add(self, new: Sequence[Found]) -> None:
+        """Keep what was admitted; raises EventIdTaken, and then nothing was kept."""
+        ids = [envelope.event_id for envelope, _ in new]
+        for event_id in ids:
+            if event_id in self._ids or ids.count(event_id) > 1:
+                raise EventIdTaken(event_id)
+        for envelope, stored in new:
+            self._envelopes.append(envelope)
+            if stored is not None:
+                self._bodies[envelope.position] = stored
+            self._streams.setdefault(envelope.stream, []).append(envelope.position)
+            if envelope.idempotency_key is not None:
+                self._keys[envelope.stream, envelope.idempotency_key] = envelope.version
+            self._ids.add(envelope.event_id)

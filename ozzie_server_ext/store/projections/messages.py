@@ -1,0 +1,53 @@
+"""The messages of every session, in the order of their positions."""
+
+from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived
+from ozzie_server_ext.store.codec import strings_text, time_text
+from ozzie_server_ext.store.tables import Column, Rows, Table
+
+MESSAGES = Table(
+    "messages",
+    (
+        Column("message_id"),
+        Column("session_id", nullable=True),
+        Column("task_id", nullable=True),
+        Column("role"),
+        Column("text"),
+        Column("finish"),
+        Column("ts"),
+        Column("position", "INTEGER"),
+        Column("labels"),
+    ),
+    key=("message_id",),
+    indexes=(("session_id", "position"), ("task_id",)),
+)
+"""`message_id` is a reply's `reply_id` where `role` is "assistant"; `finish` is empty where it is "user"; `labels`
+is a JSON list."""
+
+TABLES = (MESSAGES,)
+
+HANDLES = (MessageReceived, MessageCompleted)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event. Of two with one id, the later stands."""
+    match event.body:
+        case MessageReceived(message_id=id_, text=text):
+            role, finish = "user", ""
+        case MessageCompleted(reply_id=id_, text=text, finish=finish):
+            role = "assistant"
+        case _:
+            return
+    rows.put(
+        MESSAGES,
+        {
+            "message_id": id_,
+            "session_id": event.session_id,
+            "task_id": event.task_id,
+            "role": role,
+            "text": text,
+            "finish": finish,
+            "ts": time_text(event.ts),
+            "position": event.position,
+            "labels": strings_text(event.labels),
+        },
+    )

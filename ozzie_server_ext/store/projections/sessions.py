@@ -1,0 +1,108 @@
+"""The sessions: one row each, and the key that finds one again (SE-1)."""
+
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageCompleted,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    SessionCreated,
+    SessionRenamed,
+)
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.projections.sums import plus, spent
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+
+SESSIONS = Table(
+    "sessions",
+    (
+        Column("session_id"),
+        Column("key"),
+        Column("title"),
+        Column("channel"),
+        Column("status"),
+        Column("created_at"),
+        Column("updated_at"),
+        Column("model"),
+        Column("message_count", "INTEGER"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("cost", "INTEGER"),
+        Column("cost_known", "INTEGER"),
+        Column("last_position", "INTEGER"),
+    ),
+    key=("session_id",),
+    indexes=(("key",), ("updated_at",)),
+)
+"""`model` is the one that was called last. `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price."""
+
+SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
+
+TABLES = (SESSIONS, SESSION_KEYS)
+
+HANDLES = (
+    SessionCreated,
+    SessionRenamed,
+    MessageReceived,
+    MessageCompleted,
+    ModelCallStarted,
+    ModelCallCompleted,
+    ModelCallFailed,
+)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event.
+
+    Raises Conflict for a key or an id that another session has: of two that create a session, one wins.
+    """
+    if event.session_id is None:
+        return
+    row = rows.get(SESSIONS, (event.session_id,))
+    if isinstance(event.body, SessionCreated):
+        if row is not None or rows.get(SESSION_KEYS, (event.body.key,)) is not None:
+            raise Conflict(f'There is a session "{event.body.key}" already.', code="conflict.session")
+        rows.put(SESSION_KEYS, {"key": event.body.key, "session_id": event.session_id})
+        rows.put(SESSIONS, _begin(event, event.body))
+    elif row is not None:
+        at = time_text(event.ts)
+        rows.put(SESSIONS, {**row, **_changes(row, event), "updated_at": at, "last_position": event.position})
+
+
+def _begin(event: Event, fact: SessionCreated) -> Row:
+    at = time_text(event.ts)
+    return {
+        "session_id": event.session_id,
+        "key": fact.key,
+        "title": fact.title,
+        "channel": fact.channel,
+        "status": "open",
+        "created_at": at,
+        "updated_at": at,
+        "model": "",
+        "message_count": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cost": 0,
+        "cost_known": 1,
+        "last_position": event.position,
+    }
+
+
+def _changes(row: Row, event: Event) -> Row:
+    match event.body:
+        case SessionRenamed(title=title):
+            return {"title": title}
+        case MessageReceived() | MessageCompleted():
+            return {"message_count": plus(row["message_count"], 1)}
+        case ModelCallStarted(model=model):
+            return {"model": model}
+        case ModelCallCompleted() as fact:
+            return spent(row, fact)
+        case ModelCallFailed(partial_blob=partial):
+            # What came before the break was charged, and nobody said how much.
+            return {} if partial is None else {"cost_known": 0}
+        case _:
+            return {}

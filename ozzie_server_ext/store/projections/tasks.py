@@ -1,0 +1,208 @@
+"""The tasks (S4 §8.1.2): where each stands, by the state machine of the domain, and what it has used."""
+
+from typing import cast, get_args
+
+import msgspec
+
+from ozzie_server_ext.domain import tasks
+from ozzie_server_ext.domain.errors import IllegalTransition, InputError
+from ozzie_server_ext.domain.events import (
+    Event,
+    Limits,
+    MessageCompleted,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    TaskCreated,
+    TaskFact,
+    TaskFailed,
+    TaskQueued,
+    TaskRetried,
+    TaskStarted,
+    TaskSucceeded,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolsetInjected,
+)
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.tasks import Task, TaskStatus
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.projections.sums import plus, spent
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+
+TASKS = Table(
+    "tasks",
+    (
+        Column("task_id"),
+        Column("session_id", nullable=True),
+        Column("status"),
+        Column("title"),
+        Column("mode"),
+        Column("attempt", "INTEGER"),
+        Column("epoch"),
+        Column("reason"),
+        Column("created_at"),
+        Column("updated_at"),
+        Column("finished_at", nullable=True),
+        Column("message_id"),
+        Column("thread_id"),
+        Column("scope_id"),
+        Column("channel"),
+        Column("sender_id"),
+        Column("risk_level"),
+        Column("model"),
+        Column("limits"),
+        Column("latest_event_id"),
+        Column("rounds", "INTEGER"),
+        Column("tool_calls", "INTEGER"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("cost", "INTEGER"),
+        Column("cost_known", "INTEGER"),
+        Column("error_kind", nullable=True),
+        Column("error_code", nullable=True),
+        Column("error_message", nullable=True),
+        Column("error_hint", nullable=True),
+    ),
+    key=("task_id",),
+    indexes=(("session_id", "created_at"), ("status",)),
+)
+"""`model` is what the caller chose, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The
+error columns have a value only while the task is FAILED."""
+
+TABLES = (TASKS,)
+
+HANDLES = (
+    *get_args(TaskFact),
+    MessageReceived,
+    MessageCompleted,
+    ModelCallStarted,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ToolCallRequested,
+    ToolCallDecided,
+    ToolCallStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallCancelled,
+    ToolsetInjected,
+)
+
+_LIMITS = msgspec.json.Decoder(Limits)
+_NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None, "error_hint": None}
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event.
+
+    Raises IllegalTransition for a fact that the task's state does not allow.
+    """
+    fact = event.body
+    if event.task_id is None:
+        if isinstance(fact, TaskFact):
+            raise InputError(f"{fact.type} needs a task_id.")
+        return
+    row = rows.get(TASKS, (event.task_id,))
+    if row is None:
+        if isinstance(fact, TaskCreated):
+            rows.put(TASKS, _begin(event, event.task_id, fact))
+        elif isinstance(fact, TaskFact):
+            raise IllegalTransition("not created", fact.type)
+        return
+    changes = _transition(event, row, fact) if isinstance(fact, TaskFact) else _use(event, row)
+    rows.put(TASKS, {**row, **changes, "updated_at": time_text(event.ts), "latest_event_id": event.event_id})
+
+
+def task_from(row: Row) -> Task:
+    """The domain's view of a row of `tasks`."""
+    return Task(
+        task_id=TaskId(cast(str, row["task_id"])),
+        session_id=None if row["session_id"] is None else SessionId(cast(str, row["session_id"])),
+        status=TaskStatus(cast(str, row["status"])),
+        title=cast(str, row["title"]),
+        mode=cast(str, row["mode"]),
+        limits=_LIMITS.decode(cast(str, row["limits"])),
+        attempt=cast(int, row["attempt"]),
+        epoch=cast(str, row["epoch"]),
+        reason=cast(str, row["reason"]),
+    )
+
+
+def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
+    task = tasks.create(task_id, event.session_id, fact)
+    at = time_text(event.ts)
+    return {
+        "task_id": task_id,
+        "session_id": task.session_id,
+        "status": task.status.value,
+        "title": task.title,
+        "mode": task.mode,
+        "attempt": task.attempt,
+        "epoch": task.epoch,
+        "reason": task.reason,
+        "created_at": at,
+        "updated_at": at,
+        "finished_at": None,
+        "message_id": fact.message_id,
+        "thread_id": fact.thread_id,
+        "scope_id": fact.scope_id,
+        "channel": fact.channel,
+        "sender_id": fact.sender_id,
+        "risk_level": fact.risk_level,
+        "model": fact.model,
+        "limits": canonical_bytes(msgspec.to_builtins(task.limits)).decode(),
+        "latest_event_id": event.event_id,
+        "rounds": 0,
+        "tool_calls": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cost": 0,
+        "cost_known": 1,
+        **_NO_ERROR,
+    }
+
+
+def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
+    task = tasks.fold(task_from(row), fact)
+    changes: Row = {
+        "status": task.status.value,
+        "attempt": task.attempt,
+        "epoch": task.epoch,
+        "reason": task.reason,
+        "finished_at": None if task.is_open else time_text(event.ts),
+    }
+    match fact:
+        case TaskSucceeded():
+            changes["rounds"] = fact.rounds
+        case TaskFailed():
+            changes |= {
+                "error_kind": fact.kind,
+                "error_code": fact.code,
+                "error_message": fact.message,
+                "error_hint": fact.hint,
+            }
+        case TaskRetried() | TaskQueued() | TaskStarted():
+            changes |= _NO_ERROR
+        case _:
+            pass
+    return changes
+
+
+def _use(event: Event, row: Row) -> Row:
+    match event.body:
+        case ModelCallStarted(round=number):
+            return {"rounds": max(cast(int, row["rounds"]), number)}
+        case ModelCallCompleted() as fact:
+            return spent(row, fact)
+        case ModelCallFailed(partial_blob=partial):
+            return {} if partial is None else {"cost_known": 0}
+        case ToolCallRequested():
+            return {"tool_calls": plus(row["tool_calls"], 1)}
+        case _:
+            return {}

@@ -1,0 +1,156 @@
+"""What models used: one row per call, and the sums per session, model and day in UTC (MD-7)."""
+
+from typing import cast
+
+from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.projections.sums import plus
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+
+MODEL_CALLS = Table(
+    "model_calls",
+    (
+        Column("call_id"),
+        Column("session_id", nullable=True),
+        Column("task_id", nullable=True),
+        Column("reply_id"),
+        Column("round", "INTEGER"),
+        Column("alias"),
+        Column("provider"),
+        Column("model"),
+        Column("status"),
+        Column("finish"),
+        Column("error_code"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("cached_tokens", "INTEGER"),
+        Column("cost", "INTEGER", nullable=True),
+        Column("latency_ms", "REAL", nullable=True),
+        Column("ttft_ms", "REAL", nullable=True),
+        Column("started_at"),
+        Column("ended_at", nullable=True),
+    ),
+    key=("call_id",),
+    indexes=(("task_id",),),
+)
+"""`status` is started, completed or failed. `cost` has no value while the call runs and where the price is unknown."""
+
+USAGE = Table(
+    "usage",
+    (
+        Column("session_id"),
+        Column("alias"),
+        Column("provider"),
+        Column("model"),
+        Column("day"),
+        Column("calls", "INTEGER"),
+        Column("failed_calls", "INTEGER"),
+        Column("unknown_price_calls", "INTEGER"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("cached_tokens", "INTEGER"),
+        Column("cost", "INTEGER"),
+    ),
+    key=("session_id", "alias", "provider", "model", "day"),
+    indexes=(("day",),),
+)
+"""Counts calls on the day on which they ended; `calls` includes the failed ones; `session_id` is empty where a call
+had no session."""
+
+TABLES = (MODEL_CALLS, USAGE)
+
+HANDLES = (ModelCallStarted, ModelCallCompleted, ModelCallFailed)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event. The end of a call that never began counts under a model without a name."""
+    match event.body:
+        case ModelCallStarted() as fact:
+            rows.put(MODEL_CALLS, _begin(event, fact))
+        case ModelCallCompleted() as fact:
+            call = _call(event, rows, fact.call_id) | {
+                "status": "completed",
+                "finish": fact.finish,
+                "input_tokens": fact.usage.input_tokens,
+                "output_tokens": fact.usage.output_tokens,
+                "cached_tokens": fact.usage.cached_tokens,
+                "cost": fact.cost,
+                "latency_ms": fact.latency_ms,
+                "ttft_ms": fact.ttft_ms,
+                "ended_at": time_text(event.ts),
+            }
+            rows.put(MODEL_CALLS, call)
+            _count(rows, call, failed=0, unknown=int(fact.cost is None))
+        case ModelCallFailed() as fact:
+            call = _call(event, rows, fact.call_id) | {
+                "status": "failed",
+                "error_code": fact.code,
+                "latency_ms": fact.latency_ms,
+                "ended_at": time_text(event.ts),
+            }
+            rows.put(MODEL_CALLS, call)
+            # What came before the break was charged, and nobody said how much.
+            _count(rows, call, failed=1, unknown=int(fact.partial_blob is not None))
+        case _:
+            return
+
+
+def _begin(event: Event, fact: ModelCallStarted) -> Row:
+    return {
+        **_unknown(event, fact.call_id),
+        "reply_id": fact.reply_id,
+        "round": fact.round,
+        "alias": fact.alias,
+        "provider": fact.provider,
+        "model": fact.model,
+    }
+
+
+def _call(event: Event, rows: Rows, call_id: CallId) -> Row:
+    return rows.get(MODEL_CALLS, (call_id,)) or _unknown(event, call_id)
+
+
+def _unknown(event: Event, call_id: CallId) -> Row:
+    return {
+        "call_id": call_id,
+        "session_id": event.session_id,
+        "task_id": event.task_id,
+        "reply_id": "",
+        "round": 0,
+        "alias": "",
+        "provider": "",
+        "model": "",
+        "status": "started",
+        "finish": "",
+        "error_code": "",
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cached_tokens": 0,
+        "cost": None,
+        "latency_ms": None,
+        "ttft_ms": None,
+        "started_at": time_text(event.ts),
+        "ended_at": None,
+    }
+
+
+def _count(rows: Rows, call: Row, *, failed: int, unknown: int) -> None:
+    day = cast(str, call["ended_at"])[:10]
+    key = (call["session_id"] or "", call["alias"], call["provider"], call["model"], day)
+    row = rows.get(USAGE, key)
+    if row is None:
+        row = dict.fromkeys(USAGE.names, 0) | dict(zip(USAGE.key, key, strict=True))
+    rows.put(
+        USAGE,
+        {
+            **row,
+            "calls": plus(row["calls"], 1),
+            "failed_calls": plus(row["failed_calls"], failed),
+            "unknown_price_calls": plus(row["unknown_price_calls"], unknown),
+            "input_tokens": plus(row["input_tokens"], cast(int, call["input_tokens"])),
+            "output_tokens": plus(row["output_tokens"], cast(int, call["output_tokens"])),
+            "cached_tokens": plus(row["cached_tokens"], cast(int, call["cached_tokens"])),
+            "cost": plus(row["cost"], cast("int | None", call["cost"]) or 0),
+        },
+    )

@@ -1,0 +1,46 @@
+"""All projections together: their tables, and which of them hear of which fact."""
+
+import hashlib
+from collections.abc import Callable
+
+from ozzie_server_ext.domain.events import Event, Fact
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.projections import messages, sessions, tasks, usage
+from ozzie_server_ext.store.tables import Rows, Table
+
+_FOLDS_VERSION = 1
+"""Raise it when a fold changes what it makes of the same events: stored projections are then rebuilt."""
+
+_PROJECTIONS = (tasks, sessions, messages, usage)  # tasks first: it refuses the most
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in sorted((table for part in _PROJECTIONS for table in part.TABLES), key=lambda table: table.name)
+}
+"""By name, in the order of the canonical dump."""
+
+_FOLDS: dict[type[Fact], tuple[Callable[[Event, Rows], None], ...]] = {
+    fact: tuple(part.apply for part in _PROJECTIONS if fact in part.HANDLES)
+    for fact in {fact for part in _PROJECTIONS for fact in part.HANDLES}
+}
+
+FOLDED_TYPES = frozenset(fact.type for fact in _FOLDS)
+"""The types of events that change any projection."""
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event into every projection that it concerns.
+
+    Raises what a projection raises for a fact that it refuses; `rows` may then hold part of the change.
+    """
+    for fold in _FOLDS.get(type(event.body), ()):
+        fold(event, rows)
+
+
+def fingerprint() -> str:
+    """Changes whenever stored projections would not be those that these folds make."""
+    shapes = [
+        [table.name, [[c.name, c.kind, c.nullable] for c in table.columns], table.key, table.indexes]
+        for table in TABLES.values()
+    ]
+    return hashlib.sha256(canonical_bytes([_FOLDS_VERSION, shapes])).hexdigest()

@@ -1,0 +1,176 @@
+"""The event log in SQLite: one file, one writing thread, readers of their own (EV-1, EV-2)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.events import Draft, Event
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
+from ozzie_server_ext.store.database import open_readable, unusable
+from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.projector import TABLES
+from ozzie_server_ext.store.tables import Row, query, table_named
+from ozzie_server_ext.store.writer import Delivery, Writer
+
+_READERS = 2
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class SqliteEventLog:
+    """An EventLog in a SQLite file. Make one with `open`."""
+
+    def __init__(self, path: Path, clock: Clock, ids: IdSource, salts: SaltSource) -> None:
+        self._path = path
+        self._clock = clock
+        self._ids = ids
+        self._salts = salts
+        self._head = Head()
+        self._listeners: list[Listener] = []
+        self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
+        self._readers: _Readers | None = None
+
+    @classmethod
+    async def open(
+        cls, path: Path, *, clock: Clock, ids: IdSource, salts: SaltSource = random_salt
+    ) -> "SqliteEventLog":
+        """Open the log at `path` and make it where there is none.
+
+        Projections that were made by other folds are made anew. Raises NewerStore, DamagedStore, Unavailable.
+        """
+        log = cls(path, clock, ids, salts)
+        log._head = await log._writer.start()
+        try:
+            log._readers = _Readers(path)
+        except BaseException:
+            await log._writer.stop()
+            raise
+        return log
+
+    async def append(
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+    ) -> tuple[Event, ...]:
+        if self._readers is None:
+            raise LogClosed()
+        append = prepare(
+            stream, drafts, expected_version=expected_version, clock=self._clock, ids=self._ids, salts=self._salts
+        )
+        return await self._writer.append(append)
+
+    async def read(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        types: frozenset[str] | None = None,
+        session_id: SessionId | None = None,
+        task_id: TaskId | None = None,
+    ) -> tuple[Event, ...]:
+        return await self._read(
+            lambda connection: sqlite_events.read(
+                connection, after=after, limit=limit, types=types, session_id=session_id, task_id=task_id
+            )
+        )
+
+    async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
+        return await self._read(lambda connection: sqlite_events.read_stream(connection, stream, after_version))
+
+    async def version(self, stream: str) -> int:
+        return await self._read(lambda connection: sqlite_events.version(connection, stream))
+
+    async def head(self) -> Head:
+        return self._head
+
+    async def verify(self, *, anchor: Head | None = None) -> Verification:
+        return await self._read(lambda connection: sqlite_events.verify(connection, anchor))
+
+    async def rows(
+        self,
+        table: str,
+        *,
+        where: Mapping[str, Json] | None = None,
+        order_by: str | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Row]:
+        declared = table_named(TABLES, table)
+        asked = query(declared, where=where, order_by=order_by, descending=descending, limit=limit, offset=offset)
+        return await self._read(lambda connection: sqlite_rows.select(connection, declared, asked))
+
+    async def dump(self) -> str:
+        return await self._read(lambda connection: sqlite_rows.dump(connection, TABLES))
+
+    async def rebuild(self) -> str:
+        if self._readers is None:
+            raise LogClosed()
+        return await self._writer.rebuild()
+
+    def on_commit(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            await readers.close()
+            await self._writer.stop()  # last, so that SQLite takes the WAL back into the database
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._readers is None:
+            raise LogClosed()
+        try:
+            return await self._readers.run(work)
+        except sqlite3.Error as error:
+            raise unusable(error, self._path) from error
+
+    def _deliver(self, delivery: Delivery) -> None:
+        self._head = delivery.head
+        if delivery.new:
+            for listener in self._listeners:
+                try:
+                    listener(delivery.new)
+                except Exception:
+                    _log.exception("A listener of the event log failed")
+        for future, result in delivery.results:
+            if future.done():
+                continue  # the caller was cancelled
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+
+class _Readers:
+    """A few connections that can't write, each used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._executor = ThreadPoolExecutor(_READERS, thread_name_prefix="ozzie-store-reader")
+        self._free: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        for _ in range(_READERS):
+            self._free.put(open_readable(path))
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._with_connection, work)
+
+    async def close(self) -> None:
+        """Wait for the reads under way, then close the connections."""
+        await asyncio.to_thread(self._executor.shutdown)
+        for _ in range(_READERS):
+            self._free.get_nowait().close()
+
+    def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._free.get_nowait()  # as many threads as connections: one is always free
+        try:
+            return work(connection)
+        finally:
+            self._free.put(connection)

@@ -1,0 +1,138 @@
+"""Events in SQLite: the statements over the tables of migration 0001, and the walk that verifies a file."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.store import sqlite_rows
+from ozzie_server_ext.store.admission import Found
+from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
+from ozzie_server_ext.store.codec import decode
+from ozzie_server_ext.store.database import open_readable
+from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
+from ozzie_server_ext.store.sqlite_rows import SqliteRows
+
+_ENVELOPE = ", ".join(f"e.{name}" for name in Envelope._fields)
+_WITH_BODY = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e JOIN bodies AS b USING (position)"
+_WITH_OR_WITHOUT = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e LEFT JOIN bodies AS b USING (position)"
+_INSERT_ENVELOPE = f"INSERT INTO events VALUES ({', '.join('?' * len(Envelope._fields))})"
+_INSERT_BODY = "INSERT INTO bodies (position, body, salt) VALUES (?, ?, ?)"
+_OF_TYPES = " AND e.type IN (SELECT value FROM json_each(?))"
+
+_WIDTH = len(Envelope._fields)
+_REBUILD_PAGE = 2000
+
+
+def insert(connection: sqlite3.Connection, new: Iterable[Found]) -> None:
+    """Write new events into the open transaction."""
+    for envelope, stored in new:
+        connection.execute(_INSERT_ENVELOPE, envelope)
+        if stored is not None:
+            connection.execute(_INSERT_BODY, (envelope.position, stored.body, stored.salt))
+
+
+def head(connection: sqlite3.Connection) -> Head:
+    row = connection.execute("SELECT position, hash FROM events ORDER BY position DESC LIMIT 1").fetchone()
+    return Head() if row is None else Head(row[0], row[1].hex())
+
+
+def version(connection: sqlite3.Connection, stream: str) -> int:
+    (found,) = connection.execute("SELECT max(version) FROM events WHERE stream = ?", (stream,)).fetchone()
+    return found or 0
+
+
+def version_of_key(connection: sqlite3.Connection, stream: str, key: str) -> int | None:
+    sql = "SELECT version FROM events WHERE stream = ? AND idempotency_key = ?"
+    row = connection.execute(sql, (stream, key)).fetchone()
+    return None if row is None else row[0]
+
+
+def stream_slice(connection: sqlite3.Connection, stream: str, first: int, count: int) -> list[Found]:
+    sql = f"{_WITH_OR_WITHOUT} WHERE e.stream = ? AND e.version >= ? AND e.version < ? ORDER BY e.version"
+    return [_found(row) for row in connection.execute(sql, (stream, first, first + count))]
+
+
+def read(
+    connection: sqlite3.Connection,
+    *,
+    after: int,
+    limit: int,
+    types: frozenset[str] | None,
+    session_id: str | None,
+    task_id: str | None,
+) -> tuple[Event, ...]:
+    """As `EventLog.read`."""
+    sql, values = f"{_WITH_BODY} WHERE e.position > ?", [after]
+    bound: list[Any] = [*values]
+    if types is not None:
+        sql += _OF_TYPES
+        bound.append(dumps(sorted(types)))
+    if session_id is not None:
+        sql += " AND e.session_id = ?"
+        bound.append(session_id)
+    if task_id is not None:
+        sql += " AND e.task_id = ?"
+        bound.append(task_id)
+    bound.append(max(limit, 0))
+    return tuple(_events(connection.execute(f"{sql} ORDER BY e.position LIMIT ?", bound)))
+
+
+def read_stream(connection: sqlite3.Connection, stream: str, after_version: int) -> tuple[Event, ...]:
+    """As `EventLog.read_stream`."""
+    sql = f"{_WITH_BODY} WHERE e.stream = ? AND e.version > ? ORDER BY e.version"
+    return tuple(_events(connection.execute(sql, (stream, after_version))))
+
+
+def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
+    """As `EventLog.verify`, over what the connection sees at this moment."""
+    walk = ChainWalk(anchor)
+    for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
+        found = _found(row)
+        bad = walk.step(found.envelope, found.stored)
+        if bad is not None:
+            return bad
+    return walk.end()
+
+
+def verify_file(path: Path, *, anchor: Head | None = None) -> Verification:
+    """Verify a log that may be closed or in use, without changing it; raises as `open_readable`."""
+    connection = open_readable(path)
+    try:
+        return verify(connection, anchor)
+    finally:
+        connection.close()
+
+
+def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
+    """Make the projections anew from the log, in the open transaction."""
+    for table in TABLES.values():
+        sqlite_rows.create(connection, table)
+    rows.begin_empty()
+    cursor = connection.execute(
+        f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),)
+    )
+    while page := cursor.fetchmany(_REBUILD_PAGE):
+        for event in _events(page):
+            apply(event, rows)
+        rows.flush(TABLES)
+    connection.execute("DELETE FROM projections")
+    connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
+
+
+def are_current(connection: sqlite3.Connection) -> bool:
+    """Whether the stored projections were made by these folds."""
+    return connection.execute("SELECT fingerprint FROM projections").fetchone() == (fingerprint(),)
+
+
+def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
+    for row in rows:
+        yield decode(Envelope(*row[:_WIDTH]), StoredBody(row[_WIDTH], row[_WIDTH + 1]))
+
+
+def _found(row: tuple[Any, ...]) -> Found:
+    body = row[_WIDTH]
+    return Found(Envelope(*row[:_WIDTH]), None if body is None else StoredBody(body, row[_WIDTH + 1]))

@@ -1,0 +1,143 @@
+"""Rows of projections in SQLite: statements made from the declared tables, and a write-back cache for folds.
+
+Names come from declarations in this package only, checked there; values are always bound.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.store.tables import Key, Query, Row, Table, Value, dump_lines
+
+_MOST_CACHED = 100_000
+"""Rows. Beyond it all clean ones are let go of; they can be read again."""
+
+
+class SqliteRows:
+    """What `put` left is seen at once by `get`, and written by `flush` into the open transaction, or dropped.
+
+    Rows that were flushed are kept in memory: nobody else writes these tables. If the transaction is rolled back,
+    call `forget`.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._pending: dict[str, dict[Key, Row]] = {}
+        self._clean: dict[str, dict[Key, Row]] = {}
+        self._cached = 0
+        self._whole = False
+
+    def get(self, table: Table, key: Key) -> Row | None:
+        for layer in (self._pending, self._clean):
+            rows = layer.get(table.name)
+            if rows is not None and key in rows:
+                return rows[key]
+        if self._whole:
+            return None
+        found = self._connection.execute(_statements(table).one, key).fetchone()
+        if found is None:
+            return None
+        row = dict(zip(table.names, found, strict=True))
+        self._clean.setdefault(table.name, {})[key] = row
+        self._cached += 1
+        return row
+
+    def put(self, table: Table, row: Row) -> None:
+        self._pending.setdefault(table.name, {})[table.key_of(row)] = row
+
+    def flush(self, tables: Mapping[str, Table]) -> None:
+        for name, rows in self._pending.items():
+            statements = _statements(tables[name])
+            self._connection.executemany(statements.upsert, map(statements.values, rows.values()))
+            self._clean.setdefault(name, {}).update(rows)
+            self._cached += len(rows)
+        self._pending.clear()
+        if self._cached > _MOST_CACHED:
+            self.forget()
+
+    def discard(self) -> None:
+        """Drop what was put since the last flush."""
+        self._pending.clear()
+
+    def forget(self) -> None:
+        """Drop all that is in memory."""
+        self._pending.clear()
+        self._clean.clear()
+        self._cached = 0
+        self._whole = False
+
+    def begin_empty(self) -> None:
+        """Say that the tables are empty: until rows have to be let go of, what is not in memory is nowhere."""
+        self.forget()
+        self._whole = True
+
+
+class _Statements:
+    """The SQL for one table."""
+
+    def __init__(self, table: Table) -> None:
+        columns = ", ".join(table.names)
+        marks = ", ".join("?" * len(table.names))
+        key = ", ".join(table.key)
+        others = [name for name in table.names if name not in table.key]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in others)
+        on_conflict = f"DO UPDATE SET {changes}" if others else "DO NOTHING"
+        self.select = f"SELECT {columns} FROM {table.name}"
+        self.one = f"{self.select} WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"
+        self.all = f"{self.select} ORDER BY {key}"
+        self.upsert = f"INSERT INTO {table.name} ({columns}) VALUES ({marks}) ON CONFLICT ({key}) {on_conflict}"
+        self.values: Callable[[Row], tuple[Value, ...]] = itemgetter(*table.names)
+        kinds = ", ".join(f"{c.name} {c.kind}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
+        self.create = [f"CREATE TABLE {table.name} ({kinds}, PRIMARY KEY ({key})) STRICT"]
+        for index in table.indexes:
+            name = f"{table.name}_by_{'_'.join(index)}"
+            self.create.append(f"CREATE INDEX {name} ON {table.name} ({', '.join(index)})")
+
+
+@cache
+def _statements(table: Table) -> _Statements:
+    return _Statements(table)
+
+
+def create(connection: sqlite3.Connection, table: Table) -> None:
+    """Make the table anew, empty."""
+    connection.execute(f"DROP TABLE IF EXISTS {table.name}")
+    for statement in _statements(table).create:
+        connection.execute(statement)
+
+
+def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[Row]:
+    """The rows that `query` asks for."""
+    conditions: list[str] = []
+    values: list[Any] = []
+    for column, wanted in query.where.items():
+        # A list as one bound value; IN never finds NULL.
+        found = f"{column} IN (SELECT value FROM json_each(?))"
+        conditions.append(f"({found} OR {column} IS NULL)" if None in wanted else found)
+        values.append(dumps([value for value in wanted if value is not None]))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    direction = " DESC" if query.descending else ""
+    order = ", ".join(name + direction for name in query.order)
+    values += [-1 if query.limit is None else query.limit, query.offset]
+    sql = f"{_statements(table).select}{where} ORDER BY {order} LIMIT ? OFFSET ?"
+    return [dict(zip(table.names, row, strict=True)) for row in connection.execute(sql, values)]
+
+
+def dump(connection: sqlite3.Connection, tables: Mapping[str, Table]) -> str:
+    """The canonical dump, as of one moment."""
+
+    def lines() -> Iterator[str]:
+        for table in tables.values():
+            yield from dump_lines(table, connection.execute(_statements(table).all))
+
+    begun = not connection.in_transaction
+    if begun:
+        connection.execute("BEGIN")
+    try:
+        return "\n".join(lines()) + "\n"
+    finally:
+        if begun:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,173 @@
+"""Tables of projections: their declaration, and the rows a fold works on, wherever they are kept (EV-2)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol, TypeAlias
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import dumps
+
+Value: TypeAlias = str | int | float | None
+"""What a column holds: JSON is kept as its canonical text, a truth value as 0 or 1."""
+
+Row: TypeAlias = dict[str, Value]
+Key: TypeAlias = tuple[Value, ...]
+
+_TYPES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (int, float)}
+_NAME = re.compile(r"[a-z][a-z_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    kind: Literal["TEXT", "INTEGER", "REAL"] = "TEXT"
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} can't name a column")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A projection's table. `indexes` name the columns that readers look rows up by."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} can't name a table")
+        for name in (*self.key, *(name for index in self.indexes for name in index)):
+            if name not in self.names:
+                raise ValueError(f"{self.name} has no column {name!r}")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def key_of(self, row: Mapping[str, Value]) -> Key:
+        return tuple([row[name] for name in self.key])
+
+    def column(self, name: str) -> Column:
+        """The column of this name; raises InputError where none is declared."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InputError(f"The table {self.name} has no column {name[:80]!r}.")
+
+
+class Rows(Protocol):
+    """Where a fold finds and leaves rows. A row that was got is not to be changed: put a new one."""
+
+    def get(self, table: Table, key: Key) -> Row | None: ...
+
+    def put(self, table: Table, row: Row) -> None: ...
+
+
+class MemoryRows:
+    """Rows in memory: what was put is seen at once by `get`, and kept by `commit` or dropped by `discard`."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[Key, Row]] = {}
+        self._pending: dict[str, dict[Key, Row]] = {}
+
+    def get(self, table: Table, key: Key) -> Row | None:
+        for layer in (self._pending, self._kept):
+            row = layer.get(table.name, {}).get(key)
+            if row is not None:
+                return row
+        return None
+
+    def put(self, table: Table, row: Row) -> None:
+        self._pending.setdefault(table.name, {})[table.key_of(row)] = row
+
+    def commit(self) -> None:
+        for name, rows in self._pending.items():
+            self._kept.setdefault(name, {}).update(rows)
+        self._pending.clear()
+
+    def discard(self) -> None:
+        self._pending.clear()
+
+    def clear(self) -> None:
+        self._pending.clear()
+        self._kept.clear()
+
+    def select(self, table: Table, query: "Query") -> list[Row]:
+        """Copies of the kept rows that `query` asks for."""
+        found = [
+            dict(row)
+            for row in self._kept.get(table.name, {}).values()
+            if all(row[column] in values for column, values in query.where.items())
+        ]
+        found.sort(key=lambda row: [_sortable(row[name]) for name in query.order], reverse=query.descending)
+        return found[query.offset : None if query.limit is None else query.offset + query.limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked question for rows: values by column, any of which will do; the columns that order the answer."""
+
+    where: dict[str, list[Value]]
+    order: tuple[str, ...]
+    descending: bool
+    limit: int | None
+    offset: int
+
+
+def query(
+    table: Table,
+    *,
+    where: Mapping[str, Json] | None,
+    order_by: str | None,
+    descending: bool,
+    limit: int | None,
+    offset: int,
+) -> Query:
+    """Check a question for rows; raises InputError for what the table does not have or could never hold."""
+    wanted: dict[str, list[Value]] = {}
+    for name, asked in (where or {}).items():
+        column = table.column(name)
+        values = asked if isinstance(asked, list) else [asked]
+        wanted[name] = [_checked(column, value) for value in values]
+    if (limit is not None and limit < 0) or offset < 0:
+        raise InputError("limit and offset can't be negative.")
+    key = table.key
+    order = key if order_by is None else (table.column(order_by).name, *(name for name in key if name != order_by))
+    return Query(wanted, order, descending, limit, offset)
+
+
+def _checked(column: Column, value: Json) -> Value:
+    if value is None or (not isinstance(value, list | dict) and isinstance(value, _TYPES[column.kind])):
+        return value
+    raise InputError(f"The column {column.name} holds {column.kind}: it can't be compared to {value!r:.80}.")
+
+
+def _sortable(value: Value) -> tuple[bool, str | float]:
+    return (value is not None, "" if value is None else value)  # no value comes first, as in SQL
+
+
+def table_named(tables: Mapping[str, Table], name: str) -> Table:
+    """The declared table of this name; raises InputError where there is none."""
+    try:
+        return tables[name]
+    except KeyError:
+        raise InputError(f"There is no table {name[:80]!r}.") from None
+
+
+def dump_lines(table: Table, rows: Iterable[tuple[Value, ...]]) -> Iterable[str]:
+    """The part of the canonical dump for one table; `rows` hold its columns in declared order, sorted by key."""
+    yield f"# {table.name}"
+    for row in rows:
+        yield dumps(dict(zip(table.names, row, strict=True)))
+
+
+def dump_rows(table: Table, rows: Iterable[Row]) -> Iterable[str]:
+    """As `dump_lines`, from rows by name."""
+    return dump_lines(table, (tuple(row[name] for name in table.names) for row in rows))
