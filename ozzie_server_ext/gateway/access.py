@@ -1,0 +1,67 @@
+"""Who is asking, beside Jupyter's own users: holders of the handshake's token, and kernels with one of their own.
+
+A kernel's token is bound to one kernel and one session and dies with the gateway or the kernel (THREATS 5, 6).
+"""
+
+import getpass
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+from ozzie_server_ext.domain.ids import SessionId
+
+_HEADER = re.compile(r"(?:token|bearer)\s+(\S{20,200})", re.IGNORECASE)
+MAX_KERNEL_TOKENS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated caller. `session_id` is the one session that a kernel may touch; None: any."""
+
+    kind: Literal["user", "local", "kernel"]
+    name: str
+    kernel_id: str = ""
+    session_id: SessionId | None = None
+
+
+class AccessTokens:
+    """The tokens that this gateway itself gave out. They live in memory only and end with the process."""
+
+    def __init__(self) -> None:
+        self.local_token = secrets.token_urlsafe(32)
+        self._kernels: dict[str, Principal] = {}
+
+    def issue_kernel_token(self, kernel_id: str, session_id: SessionId) -> str:
+        """A fresh token for one kernel and one session; an earlier one of that kernel ends."""
+        self.revoke_kernel(kernel_id)
+        while len(self._kernels) >= MAX_KERNEL_TOKENS:
+            self._kernels.pop(next(iter(self._kernels)))
+        token = secrets.token_urlsafe(32)
+        self._kernels[token] = Principal(kind="kernel", name=_user_name(), kernel_id=kernel_id, session_id=session_id)
+        return token
+
+    def revoke_kernel(self, kernel_id: str) -> None:
+        for token in [token for token, holder in self._kernels.items() if holder.kernel_id == kernel_id]:
+            del self._kernels[token]
+
+    def holder(self, authorization: str) -> Principal | None:
+        """Who an `Authorization` header stands for; None where it is none of ours."""
+        match = _HEADER.fullmatch(authorization.strip())
+        if match is None:
+            return None
+        given = match.group(1).encode()
+        if hmac.compare_digest(given, self.local_token.encode()):
+            return Principal(kind="local", name=_user_name())
+        for token, principal in self._kernels.items():
+            if hmac.compare_digest(given, token.encode()):
+                return principal
+        return None
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        return "user"

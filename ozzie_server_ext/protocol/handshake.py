@@ -1,0 +1,72 @@
+"""How a kernel or a command finds the gateway: a private file in Jupyter's runtime folder (DESIGN §8).
+
+The file names the gateway's address and a token of Ozzie's own; who can read it (mode 0600) is the user. It goes by
+file and not by environment, which other processes of the user could read.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.jsontext import dumps, loads
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handshake:
+    """`url` is the server's base, with a slash at its end; `home` the absolute `OZZIE_PATH`; `started` in epoch seconds."""
+
+    v: int
+    url: str
+    token: str
+    pid: int
+    home: str
+    started: float
+
+    def __repr__(self) -> str:  # the token stays out of logs and tracebacks
+        return f"Handshake(url={self.url!r}, pid={self.pid}, home={self.home!r})"
+
+
+def handshake_path(runtime_dir: Path, pid: int) -> Path:
+    return runtime_dir / f"ozzie-{pid}.json"
+
+
+def write_handshake(path: Path, handshake: Handshake) -> None:
+    """Write the file so that nobody else can read it at any moment, nor see half of it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(dumps(encode(handshake)))
+    fresh.replace(path)
+
+
+def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
+    """The gateways of `home` whose processes are alive, the newest first. Their answering is not tested here."""
+    found: list[Handshake] = []
+    for path in runtime_dir.glob("ozzie-*.json"):
+        try:
+            info = path.stat()
+            if info.st_uid != os.getuid() or info.st_mode & 0o077:
+                continue  # another user could have put it there
+            handshake = decode(Handshake, loads(path.read_bytes()))
+        except (OSError, InputError):
+            continue
+        if handshake.v == VERSION and Path(handshake.home) == home and _alive(handshake.pid):
+            found.append(handshake)
+    yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
