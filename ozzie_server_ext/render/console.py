@@ -1,0 +1,121 @@
+"""A turn as text in 80 columns: console, nbclient, anything without rich output (UX §5)."""
+
+import re
+
+from ozzie_server_ext.render.text import cut_end, cut_middle, duration, visible_label, visible_prose
+from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.wording import KEPT, figures, result_text
+
+_NAME, _ARGUMENT, _RESULT = 12, 30, 24
+_BLANKS = re.compile(r"\n{3,}")
+
+
+def plain_text(view: TurnView) -> str:
+    """The whole turn as text, with nothing in it that a terminal would obey."""
+    return "\n".join(console_lines(view))
+
+
+def console_lines(view: TurnView) -> list[str]:
+    """The turn, line by line: its head, its parts in their order, its end."""
+    lines = [_head(view)]
+    for part in view.parts:
+        if isinstance(part, TextPart):
+            if text := visible_prose(part.text).strip("\n"):
+                lines += _BLANKS.sub("\n\n", text).split("\n")
+        else:
+            lines += [row_line(row, result_text(row, part.rows)) for row in part.rows]
+    return [*lines, *_foot(view)]
+
+
+class ConsoleWriter:
+    """What to print next as a turn grows: streamed text once and never again, a row when its outcome is known."""
+
+    def __init__(self) -> None:
+        self._headed = False
+        self._ended = False
+        self._texts: dict[str, str] = {}
+        self._rows: set[str] = set()
+        self._fresh = True  # the cursor is at the start of a line
+
+    def update(self, view: TurnView) -> str:
+        """The text to print now; "" where there is nothing new."""
+        out: list[str] = []
+        if not self._headed and view.status != "Queued":
+            self._headed = True
+            self._line(out, _head(view))
+        for part in view.parts:
+            if isinstance(part, TextPart):
+                self._text(out, part)
+            else:
+                self._work(out, part)
+        if view.is_final and not self._ended:
+            self._ended = True
+            for line in _foot(view):
+                self._line(out, line)
+        return "".join(out)
+
+    def _text(self, out: list[str], part: TextPart) -> None:
+        text = visible_prose(part.text)
+        if not part.done and text.endswith("\n"):
+            text = text.rstrip("\n")  # the end of a line may yet be the end of the reply
+        printed = self._texts.get(part.reply_id)
+        if printed == text or not text:
+            return
+        if printed is None:
+            self._start_line(out)
+            fresh = text
+        elif text.startswith(printed):
+            fresh = text[len(printed) :]
+        elif printed.startswith(text):
+            return
+        else:  # a reply that began anew
+            self._start_line(out)
+            fresh = text
+        self._texts[part.reply_id] = text
+        out.append(fresh)
+        self._fresh = fresh.endswith("\n")
+
+    def _work(self, out: list[str], part: WorkPart) -> None:
+        for row in part.rows:
+            if row.call_id not in self._rows and (row.is_settled or row.state == "unknown"):
+                self._rows.add(row.call_id)
+                self._line(out, row_line(row, row.result))
+
+    def _line(self, out: list[str], line: str) -> None:
+        self._start_line(out)
+        out.append(f"{line}\n")
+
+    def _start_line(self, out: list[str]) -> None:
+        if not self._fresh:
+            out.append("\n")
+        self._fresh = True
+
+
+def row_line(row: ToolRow, result: str) -> str:
+    """One tool call in at most 80 columns."""
+    seconds = row.seconds(None)
+    told = f"{result}  outside" if row.outside else result
+    if row.state in ("asked", "running"):
+        told = row.state
+    name = cut_end(row.name, _NAME)
+    argument = cut_middle(row.argument, _ARGUMENT)
+    took = "" if seconds is None else duration(seconds)
+    return f"  {name:<{_NAME}}{argument:<{_ARGUMENT}}  {cut_end(told, _RESULT):<{_RESULT}}  {took}".rstrip()
+
+
+def _head(view: TurnView) -> str:
+    named = visible_label(view.alias or view.model)
+    return f"[working] {named}".rstrip()
+
+
+def _foot(view: TurnView) -> list[str]:
+    if not view.is_final:
+        return []
+    lines: list[str] = []
+    if view.closing:
+        lines.append(visible_label(view.closing))
+    if view.error is not None:
+        kept = "" if KEPT in view.error.hint else KEPT
+        lines += [visible_label(text) for text in (view.error.message, f"{view.error.hint} {kept}") if text.strip()]
+    return [*lines, f"[{view.status.lower()}] {', '.join(figures(view))}".rstrip()]

@@ -1,0 +1,138 @@
+"""A turn while it runs: one self-contained, inert piece of HTML (UX §2), for a widget that shows HTML as it is."""
+
+import re
+from datetime import datetime
+from html import escape
+
+from ozzie_server_ext.render.icons import icon
+from ozzie_server_ext.render.live_style import STYLE
+from ozzie_server_ext.render.markdown import inert_html
+from ozzie_server_ext.render.streaming import StreamingMarkdown
+from ozzie_server_ext.render.text import (
+    duration,
+    elapsed,
+    spoken_duration,
+    step_count,
+    visible_label,
+)
+from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.wording import KEPT, result_text, spent
+
+_CODE = re.compile(r"`([^`]{1,200})`")
+MAX_ROWS = 200
+"""Rows of one work group that are drawn while a turn runs; the newest ones."""
+
+
+class LiveTurn:
+    """Draws one turn again and again as it grows. Keeps what is drawn of closed blocks, so use one for each turn."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, StreamingMarkdown] = {}
+        self._done: dict[str, tuple[str, str]] = {}
+
+    def html(self, view: TurnView, now: datetime | None = None) -> str:
+        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
+        busy = "true" if view.status == "Working" else "false"
+        parts = "".join(self._part(view, index, now) for index in range(len(view.parts)))
+        return (
+            f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
+            f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{parts}{_ending(view)}</div></div>'
+        )
+
+    def _part(self, view: TurnView, index: int, now: datetime | None) -> str:
+        part = view.parts[index]
+        if isinstance(part, WorkPart):
+            return _work(part, now)
+        if not part.text:
+            return ""
+        live = view.status == "Working" and not part.done and index == len(view.parts) - 1
+        return f'<div class="oz-md jp-RenderedHTMLCommon">{self._text(part, live=live)}</div>'
+
+    def _text(self, part: TextPart, *, live: bool) -> str:
+        if not part.done:
+            return self._open.setdefault(part.reply_id, StreamingMarkdown()).html(part.text, caret=live)
+        known = self._done.get(part.reply_id)
+        if known is None or known[0] != part.text:
+            known = self._done[part.reply_id] = (part.text, inert_html(part.text))
+            self._open.pop(part.reply_id, None)
+        return known[1]
+
+
+def live_html(view: TurnView, now: datetime | None = None) -> str:
+    """The HTML of one moment of a turn; `LiveTurn` gives the same for less work where there are many."""
+    return LiveTurn().html(view, now)
+
+
+def _state_line(view: TurnView, now: datetime | None) -> str:
+    seconds = view.elapsed_s(now)
+    meta: list[str] = []
+    if view.started_at is not None and view.status != "Queued":
+        shown = duration(seconds) if view.is_final else elapsed(seconds)
+        meta.append(f'<span class="oz-t" aria-label="{spoken_duration(seconds)}">{shown}</span>')
+    meta += [f"<span>{escape(note)}</span>" for note in _notes(view)]
+    meta += [
+        f'<span class="{"oz-tok" if told.endswith(("token", "tokens")) else "oz-cost"}">{escape(told)}</span>'
+        for told in spent(view)
+    ]
+    alias = escape(visible_label(view.alias or view.model))
+    model = escape(visible_label(f"{view.provider}/{view.model}".strip("/")))
+    return (
+        f'<div class="oz-status">{icon(view.status, seconds)}<b>{view.status}</b>'
+        f'<span class="oz-meta">{"".join(meta)}</span><span class="oz-grow"></span>'
+        f'<span class="oz-meta oz-model" title="{model}">{alias}</span></div>'
+    )
+
+
+def _notes(view: TurnView) -> list[str]:
+    notes: list[str] = []
+    if view.recovered and not view.is_final:
+        notes.append("continued after a restart")
+    running = [row.name for row in view.rows if row.state == "running"]
+    waiting = sum(row.state == "waiting" for row in view.rows)
+    if view.status == "Working" and running:
+        notes.append(running[-1] if len(running) == 1 else f"{running[-1]} and {len(running) - 1} more")
+    if view.status == "Waiting for you" and waiting:
+        notes.append("1 approval" if waiting == 1 else f"{waiting} approvals")
+    if view.status == "Paused" and view.reason:
+        notes.append(visible_label(view.reason))
+    return notes
+
+
+def _work(part: WorkPart, now: datetime | None) -> str:
+    rows = part.rows[-MAX_ROWS:]
+    hidden = len(part.rows) - len(rows)
+    above = f'<div class="oz-row oz-mut">{step_count(hidden)} before these</div>' if hidden else ""
+    drawn = "".join(_row(row, result_text(row, part.rows), now) for row in rows)
+    return f'<div class="oz-work" role="list">{above}{drawn}</div>'
+
+
+def _row(row: ToolRow, result: str, now: datetime | None) -> str:
+    seconds = row.seconds(now)
+    took = "" if seconds is None else duration(seconds)
+    tag = '<span class="oz-tag" title="This result came from outside">outside content</span>' if row.outside else ""
+    detail = f' title="{escape(row.detail)}"' if row.detail and row.detail != result else ""
+    return (
+        f'<div class="oz-row" role="listitem" aria-label="{escape(f"{row.name}, {row.state}")}">'
+        f'{icon(row.state, seconds or 0.0)}<span class="oz-tool">{escape(row.name)}</span>'
+        f'<bdi class="oz-arg oz-cut" dir="ltr">{escape(row.argument)}</bdi>{tag}<span class="oz-grow"></span>'
+        f'<span class="oz-res oz-cut"{detail}>{escape(result)}</span><span class="oz-dur">{took}</span></div>'
+    )
+
+
+def _ending(view: TurnView) -> str:
+    if view.status == "Stopped":
+        return f'<p class="oz-closing">{escape(visible_label(view.closing))}</p>'
+    if view.status == "Failed" and view.error is not None:
+        kept = "" if KEPT in view.error.hint else f" {KEPT}"
+        return (
+            f'<div class="oz-err" role="status"><p><b>{_with_code(view.error.message)}</b></p>'
+            f'<p class="oz-do">{_with_code(view.error.hint + kept)}</p></div>'
+        )
+    return ""
+
+
+def _with_code(sentence: str) -> str:
+    """A sentence of ours, in which backticks mark a command."""
+    pieces = _CODE.split(visible_label(sentence))
+    return "".join(f"<code>{escape(piece)}</code>" if at % 2 else escape(piece) for at, piece in enumerate(pieces))

@@ -1,0 +1,64 @@
+"""The style of a live turn: Lab's own variables, so that it follows any theme; everything scoped below `.oz`."""
+
+STYLE = (
+    "<style>"
+    + " ".join(
+        line.strip()
+        for line in """
+.oz { --oz-run: var(--jp-brand-color1, #1976d2); --oz-ok: var(--jp-success-color1, #388e3c);
+  --oz-ask: var(--jp-warn-color0, #e65100); --oz-bad: var(--jp-error-color1, #d32f2f);
+  --oz-idle: var(--jp-ui-font-color2, #757575); container-type: inline-size; padding: 0 0 2px;
+  font: 13px/20px var(--jp-ui-font-family, system-ui, sans-serif); color: var(--jp-ui-font-color1, inherit);
+  white-space: normal; }
+.oz * { box-sizing: border-box; }
+.oz .oz-i { width: 16px; height: 16px; flex: none; display: block; fill: none; stroke: currentColor; stroke-width: 1.5;
+  stroke-linecap: round; stroke-linejoin: round; }
+.oz .oz-run { color: var(--oz-run); }
+.oz .oz-ok { color: var(--oz-ok); }
+.oz .oz-ask { color: var(--oz-ask); }
+.oz .oz-bad { color: var(--oz-bad); }
+.oz .oz-idle { color: var(--oz-idle); }
+@keyframes oz-turn { to { transform: rotate(360deg); } }
+.oz .oz-spin { animation: oz-turn 1.2s linear infinite; transform-origin: 50% 50%; }
+@media (prefers-reduced-motion: reduce) { .oz .oz-spin { animation: none; } }
+.oz .oz-grow { flex: 1 1 auto; min-width: 0; }
+.oz .oz-cut { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; min-width: 0; }
+.oz .oz-status { display: flex; align-items: center; gap: 6px; height: 28px; margin: 0 0 2px; white-space: nowrap;
+  overflow: hidden; }
+.oz .oz-status b { font-weight: 600; }
+.oz .oz-meta { color: var(--jp-ui-font-color2, inherit); font-size: 12px; font-variant-numeric: tabular-nums;
+  display: flex; align-items: center; margin-left: 4px; }
+.oz .oz-meta > * + *::before { content: "·"; margin: 0 6px; color: var(--jp-ui-font-color3, inherit); }
+.oz .oz-work { margin: 4px 0 10px; border-left: 1px solid var(--jp-border-color1, #bdbdbd); padding-left: 8px; }
+.oz .oz-row { display: flex; align-items: center; gap: 6px; height: 24px; padding: 0 6px 0 2px; white-space: nowrap;
+  border-radius: var(--jp-border-radius, 2px); }
+.oz .oz-tool, .oz .oz-arg, .oz .oz-err code { font-family: var(--jp-code-font-family, monospace); font-size: 12px; }
+.oz .oz-arg, .oz .oz-res, .oz .oz-dur, .oz .oz-mut { color: var(--jp-ui-font-color2, inherit); }
+.oz .oz-tool { flex: none; }
+.oz .oz-arg { flex: 0 1 auto; }
+.oz .oz-res { font-size: 12px; flex: 0 1 auto; }
+.oz .oz-dur { font-size: 12px; font-variant-numeric: tabular-nums; min-width: 46px; text-align: right; flex: none; }
+.oz .oz-tag { font-size: 11px; line-height: 16px; padding: 0 5px; flex: none; border-radius: 2px;
+  border: 1px solid var(--jp-border-color1, #bdbdbd); color: var(--jp-ui-font-color2, inherit); }
+.oz .oz-md { font: var(--jp-content-font-size1, 14px)/var(--jp-content-line-height, 1.6)
+  var(--jp-content-font-family, system-ui, sans-serif); color: var(--jp-content-font-color1, inherit);
+  overflow-wrap: anywhere; padding-right: 0; }
+.oz .oz-md > :first-child { margin-top: 0; }
+.oz .oz-md pre { white-space: pre-wrap; }
+.oz .oz-md .oz-right { text-align: right; }
+.oz .oz-md .oz-center { text-align: center; }
+.oz .oz-md a { color: var(--jp-content-link-color, #0d47a1); }
+.oz .oz-caret { display: inline-block; width: 7px; height: 15px; background: var(--jp-ui-font-color2, currentColor);
+  vertical-align: -2px; margin-left: 2px; }
+.oz .oz-closing, .oz .oz-note, .oz .oz-do { color: var(--jp-ui-font-color2, inherit); margin: 4px 0; }
+.oz .oz-err { margin: 4px 0 8px; }
+.oz .oz-err p { margin: 0; }
+.oz .oz-err b { font-weight: 600; }
+@container (max-width: 460px) { .oz .oz-tok { display: none; } .oz .oz-tag { display: none; } }
+@container (max-width: 380px) { .oz .oz-cost { display: none; } .oz .oz-res { display: none; } }
+@container (max-width: 300px) { .oz .oz-t { display: none; } }
+@media (forced-colors: active) { .oz .oz-caret { background: CanvasText; } }
+""".splitlines()
+    )
+    + "</style>"
+)

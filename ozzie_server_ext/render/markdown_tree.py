@@ -1,0 +1,82 @@
+"""Markdown as a token stream: one parser for both emitters, with raw HTML off and formulas kept whole."""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ozzie_server_ext.render.links import safe_target
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+MAX_CHARS = 256 * 1024
+"""Longer texts are shown as they are, unparsed: a bound on time and on the size of a cell."""
+
+MAX_NESTING = 24
+"""Levels of lists, quotations and emphasis; what lies deeper is text."""
+
+_FORMULA = re.compile(
+    r"\$\$[^$`]{1,2000}?\$\$"
+    r"|\$(?![\s$])[^$`\n]{0,500}?(?<![\s\\])\$(?![\d$])"
+    r"|\\\((?:[^`\\]|\\[^()`]){1,2000}\\\)"
+    r"|\\\[(?:[^`\\]|\\[^\[\]`]){1,2000}\\\]"
+    r"|\\begin\{(?P<env>[a-z]{1,20}\*?)\}[^`]{0,1500}?\\end\{(?P=env)\}"
+)
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,31}")
+
+
+def parse(text: str, env: dict[str, Any] | None = None) -> "list[Token]":
+    """The tokens of `text`. `env` carries reference definitions on to the next block of the same text."""
+    return _parser().parse(text, env if env is not None else {})
+
+
+def parse_with_html(text: str) -> "list[Token]":
+    """The tokens of `text` for a reader that takes raw HTML, as front ends do: for checking what we wrote."""
+    return _html_parser().parse(text)
+
+
+def language(info: str) -> str:
+    """The language named by a fence's info string, or "" where it names none that may be passed on.
+
+    Mermaid is left out: nbconvert writes the content of such a fence into the page unescaped.
+    """
+    match = _LANGUAGE.match(info.strip())
+    name = match[0] if match else ""
+    return "" if name.lower().startswith("mermaid") else name
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # here, because it takes longer to import than a kernel's first cell should wait
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
+    parser.enable(["table", "strikethrough"])
+    parser.inline.ruler.before("escape", "formula", _formula)
+    parser.validateLink = _may_link
+    return parser
+
+
+@cache
+def _html_parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def _may_link(url: str) -> bool:
+    return safe_target(url) is not None
+
+
+def _formula(state: "StateInline", silent: bool) -> bool:
+    """Takes a formula as one token, so that `_`, `*` and `\\` in it reach the typesetter as they are."""
+    if state.src[state.pos] not in "$\\":
+        return False
+    match = _FORMULA.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        state.push("formula", "", 0).content = match[0]
+    state.pos = match.end()
+    return True

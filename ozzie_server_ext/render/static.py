@@ -1,0 +1,197 @@
+"""A finished turn as plain output that any front end shows with no kernel, extension or network (UX §4)."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from ozzie_server_ext.render.console import plain_text
+from ozzie_server_ext.render.markdown import inert_parts
+from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
+from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
+from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.wording import KEPT, figures, result_text, unresolved
+
+TURN_MIME = "application/vnd.ozzie.turn+json"
+MAX_JSON_BYTES = 64 * 1024
+MAX_TABLE_ROWS = 20
+_CELL_WIDTH = 80
+_NAMED_TOOLS = 6
+_TEXT_STEPS = (32_000, 8_000, 2_000, 400, 0)
+
+
+def static_bundle(view: TurnView) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The MIME bundle and the metadata of one `display_data` for `view`.
+
+    No HTML and no SVG: nbconvert and GitHub would take either instead of the Markdown.
+    """
+    data = {TURN_MIME: turn_json(view), "text/markdown": turn_markdown(view), "text/plain": plain_text(view)}
+    return data, {"ozzie": {"session": view.session_id, "task": view.task_id, "turn": view.task_id}}
+
+
+def turn_markdown(view: TurnView) -> str:
+    """The turn as inert Markdown: what went wrong if anything, the parts in their order, a line of figures."""
+    texts = iter(inert_parts([part.text for part in view.parts if isinstance(part, TextPart)]))
+    blocks = [_opening(view)]
+    for part in view.parts:
+        blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))
+    if view.closing:
+        blocks.append(text_source(visible_label(view.closing)))
+    blocks.append(f"<sub>{' · '.join(text_source(item) for item in _footer(view))}</sub>")
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def turn_json(view: TurnView) -> dict[str, Any]:
+    """The turn for our own renderer: at most 64 kB, without secrets and without what tools gave back.
+
+    Texts are cut where they would not fit; `cut` then says so, and the gateway has the whole.
+    """
+    rows_limit = 200
+    for text_limit in _TEXT_STEPS:
+        found = _json(view, text_limit, rows_limit)
+        if len(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")) <= MAX_JSON_BYTES:
+            return found
+        rows_limit = max(rows_limit // 2, 25)
+    return _json(view, 0, 0)
+
+
+def _opening(view: TurnView) -> str:
+    if view.status == "Done":
+        return ""
+    if view.error is not None:
+        kept = "" if KEPT in view.error.hint else KEPT
+        sentences = [view.error.message, view.error.hint, kept]
+        return f"**{view.status}.** " + " ".join(_sentence(text) for text in sentences if text)
+    if view.is_final:
+        return f"**{view.status}.**"
+    # String 20 of UX §10: this output was saved before the turn had ended.
+    return text_source(
+        "This turn was still running when the notebook was saved. "
+        f"Open it with Ozzie to see the rest (task {_task(view)})."
+    )
+
+
+def _sentence(text: str) -> str:
+    """A sentence of ours, in which backticks mark a command."""
+    pieces = visible_label(text).split("`")
+    if len(pieces) % 2 == 0:  # a mark without its partner
+        return text_source(visible_label(text))
+    return "".join(code_source(piece) if at % 2 else text_source(piece) for at, piece in enumerate(pieces) if piece)
+
+
+def _details(part: WorkPart, view: TurnView) -> str:
+    rows = part.rows
+    lines = [
+        f"<details><summary>{tag_text(_summary(rows))}</summary>",
+        "",
+        "| Step | Arguments | Result | State | Time |",
+        "|---|---|---|---|---|",
+        *(_table_row(row, rows) for row in rows[:MAX_TABLE_ROWS]),
+        "",
+    ]
+    if len(rows) > MAX_TABLE_ROWS:
+        lines += [text_source(f"… and {len(rows) - MAX_TABLE_ROWS} more in task {_task(view)}"), ""]
+    return "\n".join([*lines, "</details>"])
+
+
+def _summary(rows: tuple[ToolRow, ...]) -> str:
+    names = list(dict.fromkeys(row.name for row in rows))
+    shown = ", ".join(names[:_NAMED_TOOLS]) + (" …" if len(names) > _NAMED_TOOLS else "")
+    measured = [row.duration_ms for row in rows if row.duration_ms is not None]
+    told = [duration(sum(measured) / 1000)] if measured else []
+    told += unresolved(rows)[:5]
+    return f"{step_count(len(rows))}: {shown}" + (f" ({', '.join(told)})" if told else "")
+
+
+_STATES = {
+    "asked": "asked",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "denied": "not allowed",
+    "waiting": "waiting",
+    "unknown": "unknown",
+}
+
+
+def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
+    result = result_text(row, rows)
+    if row.outside:
+        result = f"{result}, outside content" if result else "outside content"
+    took = "" if row.duration_ms is None else duration(row.duration_ms / 1000)
+    cells = [
+        code_source(cut_end(row.name, _CELL_WIDTH)),
+        code_source(cut_end(row.argument, _CELL_WIDTH)) if row.argument else "",
+        text_source(cut_end(result, _CELL_WIDTH)),
+        _STATES[row.state],
+        took,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _footer(view: TurnView) -> list[str]:
+    model = f"{view.provider}/{view.model}" if view.provider and view.model else view.model or view.provider
+    named = f"{view.alias} ({model})" if view.alias and model else view.alias or model
+    told = [f"Ozzie: {view.status}", named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
+    return [visible_label(item) for item in told if item]
+
+
+def _task(view: TurnView) -> str:
+    return f"{view.task_id[:6]}…" if len(view.task_id) > 7 else view.task_id
+
+
+def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    cut = False
+    for part in view.parts:
+        if isinstance(part, TextPart):
+            cut = cut or len(part.text) > text_limit
+            parts.append({"type": "text", "text": _storable(part.text[:text_limit])})
+        else:
+            cut = cut or len(part.rows) > rows_limit
+            rows = [_json_row(row, part.rows) for row in part.rows[:rows_limit]]
+            parts.append({"type": "work", "rows": rows})
+    error = view.error
+    return {
+        "v": 1,
+        "session": view.session_id,
+        "task": view.task_id,
+        "status": view.status,
+        "model": {"alias": view.alias, "provider": view.provider, "model": view.model},
+        "usage": {"input_tokens": view.input_tokens, "output_tokens": view.output_tokens},
+        "cost": view.cost if view.cost_known else None,
+        "times": {
+            "started": _moment(view.started_at),
+            "finished": _moment(view.finished_at),
+            "worked_s": round(view.elapsed_s(), 3),
+            "waited_s": round(view.waited_s, 3),
+        },
+        "parts": parts if text_limit or rows_limit else [],
+        "closing": _storable(view.closing),
+        "error": None
+        if error is None
+        else {"code": error.code, "message": _storable(error.message), "hint": _storable(error.hint)},
+        "cut": cut,
+    }
+
+
+def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:
+    return {
+        "call": row.call_id,
+        "tool": row.name,
+        "argument": row.argument,
+        "state": row.state,
+        "result": result_text(row, rows),
+        "duration_ms": row.duration_ms,
+        "labels": list(row.labels),
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="milliseconds") if moment else None
+
+
+def _storable(text: str) -> str:
+    """`text` as a notebook file can hold it: UTF-8 has no halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()

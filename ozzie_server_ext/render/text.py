@@ -1,0 +1,100 @@
+"""Plain text for people: control and bidi characters made visible, cuts, and how amounts are written (UX §1)."""
+
+import re
+
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
+
+# What can reorder, hide or overwrite the text around it: C0 and C1 controls, bidi embeddings, overrides and isolates,
+# line separators, halves of surrogate pairs, interlinear annotations and tag characters (THREATS 14).
+_PROSE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+# In a label even what only hides or marks a direction is shown: zero-width characters, the byte-order mark.
+_LABEL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_CRLF = re.compile(r"\r\n?")
+_GAP = re.compile(r"\s+")
+
+
+def visible_prose(text: str) -> str:
+    r"""`text` with every character that could disguise the rest shown as `\u202e`; line ends become newlines.
+
+    Tabs, newlines, and the joiners and marks that scripts and emoji need stay as they are.
+    """
+    return _PROSE.sub(_escaped, _CRLF.sub("\n", text))
+
+
+def visible_label(text: str) -> str:
+    """`text` on one line for a label, an argument, a title: nothing invisible is left in it."""
+    return _LABEL.sub(_escaped, _GAP.sub(" ", _CRLF.sub("\n", text)).strip())
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def cut_end(text: str, width: int) -> str:
+    """`text` in at most `width` characters, the end dropped."""
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def cut_middle(text: str, width: int) -> str:
+    """`text` in at most `width` characters, the middle dropped: a path keeps its root and its name."""
+    if len(text) <= width:
+        return text
+    tail = width // 2
+    return f"{text[: width - tail - 1]}…{text[-tail:]}"
+
+
+def duration(seconds: float) -> str:
+    """A measured time: "0.4 s", "18.0 s", "4 min 12 s", "2 h 5 min"."""
+    if seconds < 59.95:
+        return f"{max(seconds, 0):.1f} s"
+    return elapsed(seconds)
+
+
+def elapsed(seconds: float) -> str:
+    """A running time in whole seconds, so that it ticks and does not flicker: "0 s", "18 s", "4 min 12 s"."""
+    whole = max(int(seconds + 0.5), 0) if seconds >= 59.95 else max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def spoken_duration(seconds: float) -> str:
+    """A time for a screen reader: "9 minutes 41 seconds" (UX §12)."""
+    minutes, rest = divmod(max(int(seconds), 0), 60)
+    parts = [_counted(minutes, "minute")] if minutes else []
+    if rest or not minutes:
+        parts.append(_counted(rest, "second"))
+    return " ".join(parts)
+
+
+def money(nano_usd: int) -> str:
+    """An amount of 1e-9 USD: three decimals below a dollar, else two; what is above zero never reads as zero."""
+    if nano_usd == 0:
+        return "$0.00"
+    usd = nano_usd / NANO_USD_PER_USD
+    if usd < 0.0005:
+        return "<$0.001"
+    return f"${usd:.3f}" if usd < 0.9995 else f"${usd:,.2f}"
+
+
+def token_count(tokens: int) -> str:
+    """ "1 token", "1,940 tokens"."""
+    return _counted(tokens, "token")
+
+
+def step_count(steps: int) -> str:
+    """ "1 step", "3 steps"."""
+    return _counted(steps, "step")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,182 @@
+"""A tool call as one row: what was called, on what, how it went (UX §2.3)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from ozzie_server_ext.render.text import cut_end, cut_middle, visible_label
+
+RowState: TypeAlias = Literal["asked", "running", "done", "failed", "cancelled", "denied", "waiting", "unknown"]
+
+EVENTS = (
+    "tool.call.requested",
+    "tool.call.decided",
+    "tool.call.started",
+    "tool.call.progressed",
+    "tool.call.completed",
+    "tool.call.failed",
+    "tool.call.cancelled",
+    "tool.call.uncertain",
+    "tool.call.resolved",
+)
+
+_SETTLED = frozenset({"done", "failed", "cancelled", "denied"})
+# Of a tool's arguments the one that says most, where it has one of these; else the first that is text.
+_TELLING = ("path", "url", "expression", "query", "pattern", "command", "code", "target", "to", "question", "timezone")
+_PATHS = frozenset({"path", "file", "target", "source", "folder", "directory"})
+ARGUMENT_WIDTH = 80
+RESULT_WIDTH = 60
+_RESULT_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRow:
+    """One call. `argument` and `result` are safe to show as text: one line, nothing invisible in them. `detail` is the
+    whole reason or error where `result` holds its first words."""
+
+    call_id: str
+    tool_id: str = ""
+    name: str = ""
+    argument: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state: RowState = "asked"
+    result: str = ""
+    detail: str = ""
+    started_at: datetime | None = None
+    duration_ms: float | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def outside(self) -> bool:
+        """Whether its result carries labels of content from outside."""
+        return bool(self.labels)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.state in _SETTLED
+
+    def seconds(self, now: datetime | None) -> float | None:
+        """How long it took or has been running; None where nothing was measured."""
+        if self.duration_ms is not None:
+            return self.duration_ms / 1000
+        if self.state == "running" and self.started_at is not None and now is not None:
+            return max((now - self.started_at).total_seconds(), 0.0)
+        return None
+
+
+def new_row(payload: Mapping[str, Any]) -> ToolRow:
+    """The row that a call's first frame opens."""
+    return ToolRow(call_id=str(payload.get("call_id", "")), name="tool")
+
+
+def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
+    """The row after one frame about its call. What is settled stays, unless a person resolved it."""
+    row = replace(row, labels=tuple(dict.fromkeys((*row.labels, *_labels(payload)))))
+    if canonical == "tool.call.requested":
+        args = payload.get("args")
+        args = args if isinstance(args, Mapping) else {}
+        name = visible_label(str(payload.get("name") or payload.get("tool_id") or "tool"))
+        return replace(row, tool_id=str(payload.get("tool_id", "")), name=name, args=args, argument=main_argument(args))
+    if row.is_settled:
+        return row
+    match canonical:
+        case "tool.call.decided":
+            return _decided(row, payload)
+        case "tool.call.started":
+            return replace(row, state="running", started_at=row.started_at or ts, result="")
+        case "tool.call.progressed":
+            return replace(row, result=short(str(payload.get("summary", ""))))
+        case "tool.call.completed" if payload.get("ok", True):
+            return _with_result(_timed(row, payload, ts), "done", str(payload.get("summary", "")))
+        case "tool.call.completed":
+            said = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
+            return _with_result(_timed(row, payload, ts), "failed", said)
+        case "tool.call.failed":
+            return _with_result(_timed(row, payload, ts), "failed", str(payload.get("message") or "Failed"))
+        case "tool.call.cancelled":
+            return _with_result(_timed(row, payload, ts), "cancelled", _because("Cancelled", payload.get("reason")))
+        case "tool.call.uncertain":
+            return replace(row, state="unknown", result="May or may not have happened")
+        case "tool.call.resolved":
+            return _with_result(row, "done", str(payload.get("summary") or "Decided by you"))
+        case _:
+            return row
+
+
+def settle(row: ToolRow, *, stopped: bool, ts: datetime | None) -> ToolRow:
+    """The row once its turn has ended: a call that told no outcome was cancelled with it, or nobody knows."""
+    if row.is_settled or row.state == "unknown":
+        return row
+    if stopped or row.state != "running":
+        return _with_result(_timed(row, {}, ts), "cancelled", "Cancelled")
+    return replace(row, state="unknown", result="May or may not have happened")
+
+
+def main_argument(args: Mapping[str, Any]) -> str:
+    """The one argument that a row shows, as a line of text; "" where there is none."""
+    key = next((key for key in _TELLING if _is_plain(args.get(key))), None)
+    if key is None:
+        key = next((key for key, value in args.items() if isinstance(value, str) and value), None)
+    if key is None:
+        return cut_end(visible_label(_compact(args)), ARGUMENT_WIDTH) if args else ""
+    text = visible_label(str(args[key]))
+    if key == "url":
+        text = text.removeprefix("https://").removeprefix("http://")
+    return cut_middle(text, ARGUMENT_WIDTH) if key in _PATHS else cut_end(text, ARGUMENT_WIDTH)
+
+
+def short(text: str) -> str:
+    """The first clause of `text`, in at most six words."""
+    line = visible_label(text.strip().split("\n", 1)[0])
+    words = line.split(" ")
+    if len(words) > _RESULT_WORDS:
+        line = " ".join(words[:_RESULT_WORDS]).rstrip(",;:") + "…"
+    return cut_end(line.removesuffix("."), RESULT_WIDTH)
+
+
+def _decided(row: ToolRow, payload: Mapping[str, Any]) -> ToolRow:
+    match payload.get("decision"):
+        case "DENY":
+            return _with_result(row, "denied", _because("Not allowed", payload.get("reason")))
+        case "ASK":
+            return replace(row, state="waiting", result="Waiting for your answer")
+        case _:
+            return row
+
+
+def _with_result(row: ToolRow, state: RowState, said: str) -> ToolRow:
+    return replace(row, state=state, result=short(said), detail=visible_label(said))
+
+
+def _timed(row: ToolRow, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
+    measured = payload.get("duration_ms")
+    if isinstance(measured, int | float):
+        return replace(row, duration_ms=float(measured))
+    return replace(row, duration_ms=None if (seconds := row.seconds(ts)) is None else seconds * 1000)
+
+
+def _because(word: str, reason: Any) -> str:
+    return f"{word}: {reason}" if reason else word
+
+
+def _error_message(data: Any) -> str:
+    error = data.get("error") if isinstance(data, Mapping) else None
+    return str(error.get("message", "")) if isinstance(error, Mapping) else ""
+
+
+def _labels(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    labels = payload.get("labels")
+    return tuple(str(label) for label in labels) if isinstance(labels, list | tuple) else ()
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+
+
+def _compact(args: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(args, ensure_ascii=False, default=str)[:400]
+    except (ValueError, RecursionError):
+        return "…"

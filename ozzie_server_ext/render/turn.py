@@ -1,0 +1,354 @@
+"""A turn as a person sees it, folded from the frames of the feed; pure, and the same for every front end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from ozzie_server_ext.render import toolrows
+from ozzie_server_ext.render.toolrows import ToolRow
+
+Status: TypeAlias = Literal[
+    "Queued",
+    "Working",
+    "Waiting for you",
+    "Waiting for your answer",
+    "Needs a decision",
+    "Paused",
+    "Done",
+    "Failed",
+    "Stopped",
+]
+"""The words of UX §2.1."""
+
+FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
+HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    """What one reply says. `end` is the character offset that the stream has reached; `holes` tells that some of
+    what lies before it was missed, until the final text or a whole replay fills it."""
+
+    reply_id: str
+    text: str = ""
+    done: bool = False
+    end: int = 0
+    holes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPart:
+    """Consecutive tool calls."""
+
+    rows: tuple[ToolRow, ...]
+
+
+Part: TypeAlias = TextPart | WorkPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnError:
+    """Why a turn failed: a sentence, what to do about it, and the stable code."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
+    `cost_known` is false. `closing` is the last line of a turn that a person stopped."""
+
+    task_id: str = ""
+    session_id: str = ""
+    status: Status = "Queued"
+    alias: str = ""
+    provider: str = ""
+    model: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    waited_s: float = 0.0
+    held_since: datetime | None = None
+    parts: tuple[Part, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    cost_known: bool = True
+    error: TurnError | None = None
+    attempt: int = 0
+    recovered: bool = False
+    reason: str = ""
+    closing: str = ""
+    open_calls: frozenset[str] = field(default_factory=frozenset[str])
+    counted_calls: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL_STATUSES
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def rows(self) -> tuple[ToolRow, ...]:
+        """All tool rows, in order."""
+        return tuple(row for part in self.parts if isinstance(part, WorkPart) for row in part.rows)
+
+    @property
+    def usage_known(self) -> bool:
+        """Whether any model call has told what it used."""
+        return bool(self.counted_calls)
+
+    def elapsed_s(self, now: datetime | None = None) -> float:
+        """Seconds of work so far or in all, without the time spent waiting for a person."""
+        end = self.finished_at or now
+        if self.started_at is None or end is None:
+            return 0.0
+        held = (end - self.held_since).total_seconds() if self.held_since else 0.0
+        return max((end - self.started_at).total_seconds() - self.waited_s - max(held, 0.0), 0.0)
+
+
+_Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], TurnView]
+
+
+def new_turn(
+    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None
+) -> TurnView:
+    """A turn that nothing has been heard of yet; `started_at` is when the cell was run."""
+    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at)
+
+
+def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None) -> TurnView:
+    """The view after one frame: `canonical` is the event's name, `payload` its body, `ts` its time (None: transient).
+
+    Frames of kinds that change nothing a person sees, and frames that were folded before, leave it as it is.
+    """
+    change = _CHANGES.get(canonical)
+    return view if change is None else change(view, payload, ts)
+
+
+# --- reply --------------------------------------------------------------------------------------------
+
+
+def _delta(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    reply_id, content = str(payload.get("reply_id", "")), str(payload.get("content", ""))
+    offset = payload.get("offset")
+    at = _reply(view, reply_id)
+    if at is None:
+        if not content:
+            return view
+        start = offset if isinstance(offset, int) else 0
+        part = TextPart(reply_id=reply_id, text=content, end=start + len(content), holes=start > 0)
+        return replace(view, parts=(*view.parts, part))
+    part = _text_part(view, at)
+    if part.done:
+        return view
+    start = offset if isinstance(offset, int) else part.end
+    end = start + len(content)
+    if start == 0 and end >= part.end:  # a late joiner is sent the whole text so far
+        part = replace(part, text=content, end=end, holes=False)
+    elif end > part.end:
+        # A gap is closed by the final text; until then the pieces stand side by side.
+        part = replace(
+            part,
+            text=part.text + content[max(part.end - start, 0) :],
+            end=end,
+            holes=part.holes or start > part.end,
+        )
+    return _with_part(view, at, part)
+
+
+def _reset(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    at = _reply(view, str(payload.get("reply_id", "")))
+    if at is None:
+        return view
+    return _with_part(view, at, TextPart(reply_id=_text_part(view, at).reply_id))
+
+
+def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    reply_id, text = str(payload.get("reply_id", "")), str(payload.get("text", ""))
+    part = TextPart(reply_id=reply_id, text=text, done=True, end=len(text))
+    at = _reply(view, reply_id)
+    if at is not None:
+        return _with_part(view, at, part)
+    return replace(view, parts=(*view.parts, part)) if text else view
+
+
+def _reply(view: TurnView, reply_id: str) -> int | None:
+    for index in range(len(view.parts) - 1, -1, -1):
+        part = view.parts[index]
+        if isinstance(part, TextPart) and part.reply_id == reply_id:
+            return index
+    return None
+
+
+def _text_part(view: TurnView, at: int) -> TextPart:
+    part = view.parts[at]
+    assert isinstance(part, TextPart)
+    return part
+
+
+def _with_part(view: TurnView, at: int, part: Part) -> TurnView:
+    return replace(view, parts=(*view.parts[:at], part, *view.parts[at + 1 :]))
+
+
+# --- task ---------------------------------------------------------------------------------------------
+
+
+def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, started_at=view.started_at or ts)
+
+
+def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    recovered = view.recovered or payload.get("reason") == "recovered"
+    return replace(view, status="Queued", recovered=recovered, open_calls=frozenset())
+
+
+def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    attempt = payload.get("attempt")
+    view = replace(view, status="Working", started_at=view.started_at or ts)
+    return replace(view, attempt=attempt) if isinstance(attempt, int) else view
+
+
+def _held(status: Status) -> _Change:
+    def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+        reason = str(payload.get("reason") or payload.get("question") or "")
+        return replace(view, status=status, reason=reason, held_since=view.held_since or ts)
+
+    return change
+
+
+def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(_released(view, ts), status="Working", reason="")
+
+
+def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, status="Queued", error=None, closing="", finished_at=None, started_at=ts or view.started_at)
+
+
+def _succeeded(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return _ended(view, "Done", ts)
+
+
+def _failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    error = TurnError(
+        code=str(payload.get("code", "")), message=str(payload.get("message", "")), hint=str(payload.get("hint", ""))
+    )
+    return replace(_ended(view, "Failed", ts), error=error)
+
+
+def _cancelled(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    by_person = str(payload.get("by", "user")) not in ("system", "watchdog", "limit")
+    closing = "Stopped here by you." if by_person else f"Stopped here: {payload.get('reason') or 'by Ozzie'}."
+    last = view.parts[-1] if view.parts else None
+    if isinstance(last, WorkPart) and last.rows[-1].state in ("running", "cancelled"):
+        closing += f" {last.rows[-1].name} was cancelled."
+    return replace(_ended(view, "Stopped", ts), closing=closing, reason=str(payload.get("reason", "")))
+
+
+def _ended(view: TurnView, status: Status, ts: datetime | None) -> TurnView:
+    parts = tuple(
+        replace(part, rows=tuple(toolrows.settle(row, stopped=status == "Stopped", ts=ts) for row in part.rows))
+        if isinstance(part, WorkPart)
+        else replace(part, done=True)
+        for part in view.parts
+    )
+    # A call that was cut off told nobody what it used.
+    cost_known = view.cost_known and not view.open_calls
+    view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
+    return replace(view, finished_at=view.finished_at or ts)
+
+
+def _released(view: TurnView, ts: datetime | None) -> TurnView:
+    if view.held_since is None or ts is None:
+        return replace(view, held_since=None)
+    waited = max((ts - view.held_since).total_seconds(), 0.0)
+    return replace(view, held_since=None, waited_s=view.waited_s + waited)
+
+
+# --- model call ---------------------------------------------------------------------------------------
+
+
+def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    if call_id in view.counted_calls:
+        return view
+    return replace(
+        view,
+        alias=str(payload.get("alias") or view.alias),
+        provider=str(payload.get("provider") or view.provider),
+        model=str(payload.get("model") or view.model),
+        open_calls=view.open_calls | {call_id},
+    )
+
+
+def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    if call_id in view.counted_calls:
+        return view
+    usage = payload.get("usage") or {}
+    cost = payload.get("cost")
+    return replace(
+        view,
+        input_tokens=view.input_tokens + int(usage.get("input_tokens") or 0),
+        output_tokens=view.output_tokens + int(usage.get("output_tokens") or 0),
+        cost=view.cost + (cost if isinstance(cost, int) else 0),
+        cost_known=view.cost_known and isinstance(cost, int),
+        open_calls=view.open_calls - {call_id},
+        counted_calls=view.counted_calls | {call_id},
+    )
+
+
+def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    # What a provider began to answer it also bills, and says how much only at the end.
+    return replace(
+        view,
+        open_calls=view.open_calls - {call_id},
+        counted_calls=view.counted_calls | {call_id},
+        cost_known=view.cost_known and payload.get("partial_blob") is None,
+    )
+
+
+# --- tool call ----------------------------------------------------------------------------------------
+
+
+def _tool(canonical: str) -> _Change:
+    def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+        call_id = str(payload.get("call_id", ""))
+        for index, part in enumerate(view.parts):
+            if isinstance(part, WorkPart) and any(row.call_id == call_id for row in part.rows):
+                rows = tuple(
+                    toolrows.fold(row, canonical, payload, ts) if row.call_id == call_id else row for row in part.rows
+                )
+                return _with_part(view, index, WorkPart(rows=rows))
+        row = toolrows.fold(toolrows.new_row(payload), canonical, payload, ts)
+        if view.parts and isinstance(last := view.parts[-1], WorkPart):
+            return _with_part(view, len(view.parts) - 1, WorkPart(rows=(*last.rows, row)))
+        return replace(view, parts=(*view.parts, WorkPart(rows=(row,))))
+
+    return change
+
+
+_CHANGES: dict[str, _Change] = {
+    "reply.delta": _delta,
+    "reply.reset": _reset,
+    "message.completed": _message_completed,
+    "task.created": _created,
+    "task.queued": _queued,
+    "task.started": _started,
+    "task.waiting_approval": _held("Waiting for you"),
+    "task.waiting_input": _held("Waiting for your answer"),
+    "task.paused": _held("Paused"),
+    "task.resumed": _resumed,
+    "task.retried": _retried,
+    "task.succeeded": _succeeded,
+    "task.failed": _failed,
+    "task.cancelled": _cancelled,
+    "model.call.started": _call_started,
+    "model.call.completed": _call_completed,
+    "model.call.failed": _call_failed,
+} | {name: _tool(name) for name in toolrows.EVENTS}

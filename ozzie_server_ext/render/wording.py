@@ -1,0 +1,51 @@
+"""Sentences about a turn and its steps that more than one form uses (UX §2.3, §10)."""
+
+from collections.abc import Sequence
+
+from ozzie_server_ext.render.text import cut_end, duration, money, token_count
+from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
+from ozzie_server_ext.render.turn import TurnView
+
+KEPT = "Your message is kept."
+
+
+def result_text(row: ToolRow, rows: Sequence[ToolRow]) -> str:
+    """How the call went, in a few words; of a failure that was followed by the same call again, that too."""
+    if row.state == "failed" and retried(row, rows):
+        return cut_end(f"{row.result}, tried again", RESULT_WIDTH)
+    return row.result
+
+
+def retried(row: ToolRow, rows: Sequence[ToolRow]) -> bool:
+    """Whether the same tool was called on the same thing after `row`."""
+    later = False
+    for other in rows:
+        if later and (other.name, other.argument) == (row.name, row.argument):
+            return True
+        later = later or other.call_id == row.call_id
+    return False
+
+
+def unresolved(rows: Sequence[ToolRow]) -> list[str]:
+    """What a fold must not hide: failures that no later call made good, refusals, unknown outcomes."""
+    words = {"failed": "failed", "denied": "not allowed", "unknown": "unknown outcome"}
+    found = [
+        f"{row.name} {words[row.state]}"
+        for row in rows
+        if row.state in words and not (row.state == "failed" and retried(row, rows))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def figures(view: TurnView) -> list[str]:
+    """Time, tokens and cost of a finished turn: "24.0 s", "3,120 tokens", "$0.021"."""
+    told = [duration(view.elapsed_s())] if view.finished_at and view.started_at else []
+    return told + spent(view)
+
+
+def spent(view: TurnView) -> list[str]:
+    """Tokens and cost as far as they are known; an unknown cost never reads as nothing."""
+    told = [token_count(view.total_tokens)] if view.usage_known else []
+    if not view.cost_known:
+        return [*told, "cost unknown"]
+    return [*told, money(view.cost)] if view.usage_known else told
