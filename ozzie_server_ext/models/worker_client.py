@@ -1,0 +1,194 @@
+"""Models behind the NDJSON worker, as a driver: every provider that litellm knows (MD-1)."""
+
+import itertools
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from typing import cast, get_args
+
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.driver import (
+    Finished,
+    ModelError,
+    ModelErrorCode,
+    ModelEvent,
+    ModelRequest,
+    ProviderAccess,
+    TextDelta,
+    response_json,
+)
+from ozzie_server_ext.models.failures import model_error
+from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost
+from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
+from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.ndjson import LineTooLong
+from ozzie_server_ext.protocol.worker import (
+    Abort,
+    Configure,
+    Error,
+    Generate,
+    Provider,
+    Stop,
+    Token,
+    command_json,
+    parse_event,
+)
+
+WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_worker")
+"""`-P`: a `json.py` in the user's folder must not take the place of the library's."""
+
+FIRST_S = 120.0
+NEXT_S = 120.0
+_CODES = frozenset(get_args(ModelErrorCode))
+
+
+class WorkerDriver:
+    """Sends calls to the worker that `plane` keeps. `first_s`, `next_s`: how long a provider may stay silent before
+    the first piece of its answer and between two.
+
+    A call that has streamed text is never sent again by itself; one that has not is sent once more when the worker
+    was lost.
+    """
+
+    def __init__(
+        self,
+        plane: Supervisor,
+        providers: Mapping[str, ProviderAccess],
+        *,
+        clock: Clock | None = None,
+        first_s: float = FIRST_S,
+        next_s: float = NEXT_S,
+    ) -> None:
+        self._plane = plane
+        self._providers = dict(providers)
+        self._clock = clock or SystemClock()
+        self._first_s = first_s
+        self._next_s = next_s
+        self._numbers = itertools.count(1)
+        plane.greeting = lambda: (self._configuration(),)
+
+    def warm(self) -> None:
+        """Begins to start the worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
+        self._plane.start()
+
+    async def configure(self, providers: Mapping[str, ProviderAccess]) -> None:
+        """From the next call on, these are the providers."""
+        self._providers = dict(providers)
+        await self._plane.tell(self._configuration())
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        started = self._clock.monotonic()
+        for last_try in (False, True):
+            attempt = self._attempt(request, started)
+            try:
+                async for event in attempt:
+                    yield event
+            except ModelError as error:
+                if error.code != "worker.lost" or error.streamed or last_try:
+                    raise
+            else:
+                return
+            finally:
+                await attempt.aclose()
+
+    async def _attempt(self, request: ModelRequest, started: float) -> AsyncGenerator[ModelEvent, None]:
+        channel = await self._channel(request)
+        # Not the call's own id: the same call may be sent twice, and both may still be known to the worker.
+        wire_id = f"{request.call_id}:{next(self._numbers)}"
+        text: list[str] = []
+        ttft_ms: float | None = None
+        try:
+            inbox = channel.open_call(wire_id, abort=command_json(Abort(session_id=request.call_id, id=wire_id)))
+        except ChannelLost as error:
+            raise model_error("worker.lost", request.choice, detail=str(error)) from error
+        try:
+            await channel.send(command_json(self._command(request, wire_id)))
+            while True:
+                match parse_event(await inbox.get()):
+                    case Token(text=piece) if piece:
+                        if ttft_ms is None:
+                            ttft_ms = (self._clock.monotonic() - started) * 1000
+                        text.append(piece)
+                        yield TextDelta(piece)
+                    case Stop() as stop:
+                        yield _finished(stop, "".join(text), ttft_ms)
+                        return
+                    case Error() as error:
+                        raise self._failure(error, request, streamed=bool(text))
+                    case _:
+                        pass
+        except ChannelLost as error:
+            raise model_error("worker.lost", request.choice, detail=str(error), streamed=bool(text)) from error
+        except CallDropped as error:
+            detail = str(error)
+            raise model_error("provider.broken_stream", request.choice, detail=detail, streamed=True) from error
+        except InvalidShape as error:
+            raise model_error("provider.garbage", request.choice, detail=str(error), streamed=bool(text)) from error
+        except LineTooLong as error:
+            raise model_error("provider.context_length", request.choice, detail=str(error)) from error
+        finally:
+            channel.close_call(inbox)
+
+    async def _channel(self, request: ModelRequest) -> Channel:
+        try:
+            return await self._plane.channel()
+        except PlaneUnavailable as error:
+            raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
+
+    def _command(self, request: ModelRequest, wire_id: str) -> Generate:
+        return Generate(
+            session_id=request.call_id,
+            # What a worker of S2 would read; ours reads the whole request.
+            prompt=request.messages[-1].content if request.messages else "",
+            id=wire_id,
+            request=request.to_json(),
+            first_s=self._first_s,
+            next_s=self._next_s,
+        )
+
+    def _configuration(self) -> JsonObject:
+        return command_json(
+            Configure(
+                providers={
+                    name: Provider(
+                        driver=access.driver,
+                        base_url=access.base_url,
+                        api_key=access.api_key,
+                        headers=dict(access.headers),
+                    )
+                    for name, access in self._providers.items()
+                }
+            )
+        )
+
+    def _failure(self, error: Error, request: ModelRequest, *, streamed: bool) -> Unavailable:
+        code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
+        access = self._providers.get(request.choice.provider)
+        return model_error(
+            code,
+            request.choice,
+            detail=error.detail or error.message,
+            after_s=error.after_s,
+            streamed=streamed,
+            key_name=access.key_name if access else "",
+        )
+
+
+def _finished(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
+    return Finished(
+        finish=stop.finish,
+        tool_uses=stop.tool_uses,
+        usage=stop.usage,
+        cost=stop.cost,
+        response=response_json(
+            text=text,
+            finish=stop.finish,
+            tool_uses=stop.tool_uses,
+            usage=stop.usage,
+            cost=stop.cost,
+            provider=stop.provider,
+        ),
+        ttft_ms=ttft_ms,
+    )

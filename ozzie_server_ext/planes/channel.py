@@ -1,0 +1,260 @@
+"""One NDJSON connection to a child: routes what comes to the call it belongs to, bounded, and ends it for good.
+
+Backpressure (DESIGN §2.15): a call's inbox holds 1 MiB, then the channel stops reading. That stops the other calls
+too, so it lasts `stall_s` at most; then the call that nobody reads is given up and the channel goes on. A slow
+reader thus costs the others a bounded time once, and no set of readers that wait for one another can lock up.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong, decode_line, encode_line
+
+INBOX_BYTES = 1 << 20
+STALL_S = 5.0
+ABORT_AGAIN_S = 1.0
+ABORT_KILL_S = 3.0
+
+OnEvent = Callable[[JsonObject | str], None]
+OnLost = Callable[[str], None]
+
+
+class ChannelLost(Unavailable):
+    """The other end is gone; what it still owed will not come."""
+
+    code = "plane.lost"
+
+
+class CallDropped(Unavailable):
+    """The call's inbox stayed full, so the channel gave the call up."""
+
+    code = "plane.dropped"
+
+
+class Inbox:
+    """What has come for one call and was not yet read. Made by `Channel.open_call`; one reader."""
+
+    def __init__(self, channel: "Channel", call_id: str, abort: JsonObject) -> None:
+        self.call_id = call_id
+        self.abort = abort
+        self.ended = False
+        self._channel = channel
+        self._waiting: deque[tuple[JsonObject, int]] = deque()
+        self._size = 0
+        self._failure: Unavailable | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def full(self) -> bool:
+        return self._size > self._channel.inbox_bytes
+
+    async def get(self) -> JsonObject:
+        """The next message. Raises ChannelLost or CallDropped once everything that came before it was read."""
+        while not self._waiting:
+            if self._failure is not None:
+                raise self._failure
+            self._changed.clear()
+            await self._changed.wait()
+        message, size = self._waiting.popleft()
+        was_full = self.full
+        self._size -= size
+        if was_full and not self.full:
+            self._channel.make_room()
+        return message
+
+    def put(self, message: JsonObject, size: int) -> None:
+        self._waiting.append((message, size))
+        self._size += size
+        self.ended = self.ended or _is_last(message)
+        self._changed.set()
+
+    def fail(self, failure: Unavailable) -> None:
+        self._failure = self._failure or failure
+        self._changed.set()
+
+
+class Channel(asyncio.Protocol):
+    """An open connection. `on_event` gets what belongs to no call (ready, heartbeat); `on_lost` fires once, at its end.
+
+    `kill` must end the other process at once: it is the last answer to a child that does not abort.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_event: OnEvent,
+        on_lost: OnLost,
+        kill: Callable[[], None],
+        inbox_bytes: int = INBOX_BYTES,
+        stall_s: float = STALL_S,
+    ) -> None:
+        self.inbox_bytes = inbox_bytes
+        self.heard_at = 0.0
+        self._stall_s = stall_s
+        self._on_event = on_event
+        self._on_lost = on_lost
+        self._kill = kill
+        self._decoder = LineDecoder()
+        self._inboxes: dict[str, Inbox] = {}
+        self._aborting: dict[str, asyncio.Task[None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._stall: asyncio.TimerHandle | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport: asyncio.Transport | None = None
+        self._ended = ""
+
+    @classmethod
+    async def open(
+        cls, end: socket.socket, *, on_event: OnEvent, on_lost: OnLost, kill: Callable[[], None]
+    ) -> "Channel":
+        """Takes over `end`, one side of a connected stream socket."""
+        loop = asyncio.get_running_loop()
+        channel = cls(on_event=on_event, on_lost=on_lost, kill=kill)
+        await loop.create_connection(lambda: channel, sock=end)
+        return channel
+
+    @property
+    def stalled(self) -> bool:
+        """Whether it has stopped reading, so that silence says nothing about the child."""
+        return self._stall is not None
+
+    @property
+    def open_calls(self) -> int:
+        return len(self._inboxes)
+
+    async def send(self, message: JsonObject) -> None:
+        """Writes `message`, and waits while the child does not read. Raises ChannelLost, LineTooLong, InvalidJson."""
+        self._write(message)
+        await self._writable.wait()
+        self._check_open()
+
+    def open_call(self, call_id: str, *, abort: JsonObject) -> Inbox:
+        """From now on, messages with this id come to the inbox, until `close_call`. `abort` tells the child to stop it.
+
+        Raises ChannelLost.
+        """
+        self._check_open()
+        inbox = self._inboxes[call_id] = Inbox(self, call_id, abort)
+        return inbox
+
+    def close_call(self, inbox: Inbox) -> None:
+        """Nothing more is read of this call; if it has not ended, the child is told to abort it.
+
+        Returns at once. The abort is repeated after a second, and after three without an end the child is killed.
+        """
+        if self._inboxes.get(inbox.call_id) is not inbox:
+            return
+        del self._inboxes[inbox.call_id]
+        self.make_room()
+        if not inbox.ended and not self._ended:
+            task = self._loop.create_task(self._insist(inbox.abort))
+            self._aborting[inbox.call_id] = task
+            task.add_done_callback(lambda _: self._aborting.pop(inbox.call_id, None))
+
+    def close(self) -> None:
+        """Closes our end; the child sees an end of file and goes."""
+        self._end("Ozzie closed the connection.")
+
+    def make_room(self) -> None:
+        """Reads on, if every inbox has room again."""
+        if self._stall is not None and not any(inbox.full for inbox in self._inboxes.values()):
+            self._stall.cancel()
+            self._stall = None
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    # --- asyncio.Protocol ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.heard_at = self._loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._loop.time()
+        try:
+            lines = self._decoder.feed(data)
+        except LineTooLong as error:
+            self._end(str(error))
+            return
+        for line in lines:
+            self._route(decode_line(line), len(line))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(f"The connection broke: {exc}." if exc else "The process closed the connection.")
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _route(self, message: JsonObject | str, size: int) -> None:
+        if isinstance(message, str):
+            self._on_event(message)
+        elif message.get("type") == "tokens":
+            texts = message.get("texts")
+            for call_id, text in texts.items() if isinstance(texts, dict) else ():
+                self._deliver(call_id, {"type": "token", "id": call_id, "text": text}, len(str(text)))
+        elif isinstance(call_id := message.get("id"), str) and call_id:
+            self._deliver(call_id, message, size)
+        else:
+            self._on_event(message)
+
+    def _deliver(self, call_id: str, message: JsonObject, size: int) -> None:
+        inbox = self._inboxes.get(call_id)
+        if inbox is not None:
+            inbox.put(message, size)
+            if inbox.full and self._stall is None and self._transport is not None:
+                self._transport.pause_reading()
+                self._stall = self._loop.call_later(self._stall_s, self._give_up_full)
+        elif _is_last(message) and call_id in self._aborting:
+            self._aborting[call_id].cancel()
+
+    def _give_up_full(self) -> None:
+        for inbox in [inbox for inbox in self._inboxes.values() if inbox.full]:
+            inbox.fail(CallDropped("What came was not read in time.", hint="Run the cell again."))
+            self.close_call(inbox)
+
+    async def _insist(self, abort: JsonObject) -> None:
+        self._write(abort)
+        await asyncio.sleep(ABORT_AGAIN_S)
+        self._write(abort)
+        await asyncio.sleep(ABORT_KILL_S - ABORT_AGAIN_S)
+        self._kill()
+
+    def _write(self, message: JsonObject) -> None:
+        self._check_open()
+        assert self._transport is not None
+        self._transport.write(encode_line(message))
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ChannelLost(self._ended)
+
+    def _end(self, reason: str) -> None:
+        if self._ended:
+            return
+        self._ended = reason
+        self._writable.set()
+        if self._stall is not None:
+            self._stall.cancel()
+        for task in list(self._aborting.values()):
+            task.cancel()
+        for inbox in self._inboxes.values():
+            inbox.fail(ChannelLost(reason))
+        self._inboxes.clear()
+        if self._transport is not None:
+            self._transport.abort()
+        self._on_lost(reason)
+
+
+def _is_last(message: JsonObject) -> bool:
+    return message.get("type") in ("stop", "error") or message.get("ok") is False

@@ -1,0 +1,24 @@
+"""What a child of ours does first: tie its life to its parent's, and step back behind it."""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def become_child(parent: int, *, nice: int) -> None:
+    """Called by the child itself, not between fork and exec, where a process with threads may not run Python.
+
+    `parent` is the process that is meant to have started us. Exits if it is gone already. The end of file on the
+    channel ends the child too; the signal is for a child whose loop is stuck. It fires when the parent's *thread*
+    that started us ends, so a child is started from the loop's thread.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit("The process that started this one is gone.")
+    os.nice(nice)
+    # A terminal's Ctrl-C is for the parent, which then stops us in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,207 @@
+"""Keeps one child process: starts it on demand, watches it, starts it again with growing pauses, stops it cleanly."""
+
+import asyncio
+import contextlib
+import os
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.planes.channel import Channel, ChannelLost
+from ozzie_server_ext.planes.environment import child_environment
+from ozzie_server_ext.planes.process import ChildProcess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The times of DESIGN §2.15, in seconds. A pause is chosen by how many deaths in a row went before it."""
+
+    silent_s: float = 20.0
+    starting_silent_s: float = 60.0
+    pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0, 10.0, 30.0)
+    jitter: float = 0.2
+    circuit_deaths: int = 5
+    circuit_window_s: float = 120.0
+
+
+class PlaneUnavailable(Unavailable):
+    """The child does not run, and will not be started now."""
+
+    code = "plane.unavailable"
+
+
+class Supervisor:
+    """One child of ours. `channel()` gives the connection to it, and starts it where needed.
+
+    `on_started(pid)` and `on_lost(pid, reason)` tell the application, which records both. `greeting` gives the
+    messages that every new child gets first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log_file: Path,
+        env: Mapping[str, str] | None = None,
+        on_started: Callable[[int], None] = lambda pid: None,
+        on_lost: Callable[[int, str], None] = lambda pid, reason: None,
+        pace: Pace | None = None,
+    ) -> None:
+        self.name = name
+        self.greeting: Callable[[], Iterable[JsonObject]] = tuple
+        self._argv = argv
+        self._log_file = log_file
+        self._env = child_environment(os.environ if env is None else env)
+        self._on_started = on_started
+        self._on_lost = on_lost
+        self._pace = pace or Pace()
+        self._deaths: deque[float] = deque(maxlen=self._pace.circuit_deaths)
+        self._in_a_row = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._channel: asyncio.Future[Channel] | None = None
+        self._live: Channel | None = None
+        self._stopping = False
+        self.pid: int | None = None
+
+    @property
+    def open_channel(self) -> Channel | None:
+        """The connection, if the child is ready now."""
+        future = self._channel
+        return future.result() if future is not None and future.done() and not future.exception() else None
+
+    def start(self) -> None:
+        """Begins to start the child, where it does not run. Raises PlaneUnavailable."""
+        if self._stopping:
+            raise PlaneUnavailable(f"The {self.name} was stopped.")
+        if self._keeper is None or self._keeper.done():
+            self._check_circuit()
+            self._channel = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.create_task(self._keep(), name=f"keeper of the {self.name}")
+
+    async def channel(self) -> Channel:
+        """The connection to a child that is ready, waiting for its start or restart.
+
+        Raises PlaneUnavailable where it does not come up.
+        """
+        self.start()
+        assert self._channel is not None
+        return await asyncio.shield(self._channel)
+
+    async def tell(self, message: JsonObject) -> None:
+        """Sends `message` to the child, if there is one; a child that comes later has it from `greeting`."""
+        if self._live is not None:
+            with contextlib.suppress(ChannelLost):
+                await self._live.send(message)
+
+    async def stop(self) -> None:
+        """Ends the child for good, in bounded time."""
+        self._stopping = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+        self._give_up(f"The {self.name} was stopped.")
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            started_at = loop.time()
+            reason = await self._one_life()
+            now = loop.time()
+            self._deaths.append(now)
+            self._in_a_row = 1 if now - started_at > self._pace.circuit_window_s else self._in_a_row + 1
+            if self._circuit_open(now):
+                self._give_up(f"The {self.name} stopped {len(self._deaths)} times in a short while. {reason}")
+                return
+            pause = self._pace.pauses_s[min(self._in_a_row, len(self._pace.pauses_s)) - 1]
+            # Jitter keeps several children from starting at the same moment.
+            await asyncio.sleep(pause * random.uniform(1, 1 + self._pace.jitter))
+
+    async def _one_life(self) -> str:
+        """Runs one child from its start to its end; returns why it ended."""
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        lost: asyncio.Future[str] = loop.create_future()
+
+        def on_event(message: JsonObject | str) -> None:
+            if isinstance(message, dict) and message.get("type") == "ready" and not ready.done():
+                ready.set_result(None)
+
+        def on_lost(reason: str) -> None:
+            if not lost.done():
+                lost.set_result(reason)
+            # At once: who asks for a connection now must wait for the next child.
+            if self._channel is None or self._channel.done():
+                self._channel = loop.create_future()
+
+        try:
+            child, end = ChildProcess.spawn(self._argv, env=self._env, log_file=self._log_file)
+        except OSError as error:
+            return f"It can't be started: {error}."
+        self.pid = child.pid
+        reason = ""
+        try:
+            channel = await Channel.open(end, on_event=on_event, on_lost=on_lost, kill=child.kill)
+            self._live = channel
+            silence = asyncio.create_task(self._end_when_silent(channel, child, ready, on_lost))
+            try:
+                with contextlib.suppress(ChannelLost):
+                    for message in self.greeting():
+                        await channel.send(message)
+                await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if not lost.done():
+                    self._announce(channel)
+                reason = await lost
+            finally:
+                silence.cancel()
+                self._live = None
+                channel.close()
+        finally:
+            end.close()
+            how = await child.end()
+            self.pid = None
+        if ready.done():
+            self._on_lost(child.pid, f"{reason} {how}")
+        return f"{reason} {how}"
+
+    def _announce(self, channel: Channel) -> None:
+        assert self._channel is not None
+        assert self.pid is not None
+        self._channel.set_result(channel)
+        self._on_started(self.pid)
+
+    async def _end_when_silent(
+        self, channel: Channel, child: ChildProcess, ready: "asyncio.Future[None]", on_lost: Callable[[str], None]
+    ) -> None:
+        while True:
+            limit = self._pace.silent_s if ready.done() else self._pace.starting_silent_s
+            heard_at = channel.heard_at
+            await asyncio.sleep(max(0.0, heard_at + limit - asyncio.get_running_loop().time()))
+            # Our own loop may have been held up for that long: what lies in the socket is read before judging.
+            await asyncio.sleep(0.05)
+            if channel.heard_at == heard_at and not channel.stalled:
+                on_lost(f"Nothing was heard of it for {limit:g} s.")
+                child.kill()
+                return
+
+    def _circuit_open(self, now: float) -> bool:
+        full = len(self._deaths) == self._pace.circuit_deaths
+        return full and now - self._deaths[0] < self._pace.circuit_window_s
+
+    def _check_circuit(self) -> None:
+        if self._circuit_open(asyncio.get_running_loop().time()):
+            raise PlaneUnavailable(
+                f"The {self.name} stopped too often.", hint=f"See {self._log_file.name} in the logs."
+            )
+
+    def _give_up(self, reason: str) -> None:
+        if self._channel is not None and not self._channel.done():
+            self._channel.set_exception(PlaneUnavailable(reason))
+            self._channel.exception()  # read here, because nobody may be waiting

@@ -1,0 +1,243 @@
+"""The model worker: litellm behind the worker protocol, in a process of its own. Started by the gateway.
+
+`python -m ozzie_server_ext.programs.model_worker --fd N --parent PID`. Keys of providers come over the socket and
+stay in memory: they stand in no environment and in no log.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.planes.child import become_child
+from ozzie_server_ext.programs.worker_deltas import DeltaBatch
+from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.ndjson import (
+    MAX_LINE_TO_GATEWAY,
+    MAX_LINE_TO_WORKER,
+    LineDecoder,
+    LineTooLong,
+    decode_line,
+    encode_line,
+)
+from ozzie_server_ext.protocol.worker import (
+    Abort,
+    Configure,
+    Error,
+    Generate,
+    Provider,
+    Status,
+    Stop,
+    event_json,
+    parse_command,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+NICE = 10
+HEARTBEAT_S = 5.0
+GOODBYE_S = 1.0
+
+
+class ModelWorker(asyncio.Protocol):
+    """Serves one connection until it ends."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._decoder = LineDecoder(max_line=MAX_LINE_TO_WORKER)
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._deltas = DeltaBatch(self._send)
+        self._providers: dict[str, Provider] = {}
+        self._calls: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        self._backend: asyncio.Future[ModuleType] = self._loop.create_future()
+        self._ended = asyncio.Event()
+
+    async def serve(self, end: socket.socket) -> None:
+        """Serves `end` until the other side closes it; every call is aborted then."""
+        await self._loop.create_connection(lambda: self, sock=end)
+        heartbeat = asyncio.create_task(self._heartbeat())
+        preparing = asyncio.create_task(self._prepare())
+        await self._ended.wait()
+        tasks = [heartbeat, preparing, *(task for _, task in self._calls.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=GOODBYE_S)
+
+    # --- asyncio.Protocol ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            lines = self._decoder.feed(data)
+        except LineTooLong as error:
+            self._send({"ok": False, "error": str(error)})
+            self._ended.set()
+            return
+        for line in lines:
+            self._obey(decode_line(line, max_line=MAX_LINE_TO_WORKER))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
+
+    # --- commands -----------------------------------------------------------------------------------------
+
+    def _obey(self, message: JsonObject | str) -> None:
+        call_id = message.get("id") if isinstance(message, dict) else None
+        try:
+            if isinstance(message, str):
+                raise InvalidShape("Expected a JSON object.")
+            command = parse_command(message)
+        except InvalidShape as error:
+            self._answer({"ok": False, "error": str(error)}, call_id)
+            return
+        match command:
+            case Configure():
+                self._providers = dict(command.providers)
+                self._answer({"ok": True}, call_id)
+            case Generate() if command.id in self._calls:
+                self._answer({"ok": False, "error": "There is a call with this id already."}, None)
+            case Generate():
+                task = self._loop.create_task(self._generate(command))
+                self._calls[command.id] = (command.session_id, task)
+            case Abort():
+                for known, (session_id, task) in list(self._calls.items()):
+                    if session_id == command.session_id and command.id in ("", known):
+                        # Not before its first step, or it could not even say that it has ended.
+                        self._loop.call_soon(task.cancel)
+                self._answer({"ok": True}, None)
+            case Status():
+                state: JsonObject = {"ready": self._backend.done(), "calls": len(self._calls), "pid": os.getpid()}
+                self._answer({"ok": True, **state}, call_id)
+
+    async def _generate(self, command: Generate) -> None:
+        provider = self._providers.get(str(command.request.get("provider", "")))
+        final: Stop | Error
+        backend: Any = None
+        answer: Any = None
+        try:
+            backend = await self._backend
+            if provider is None:
+                final = Error(code="provider.not_found", message="There is no provider of this name.")
+            else:
+                answer = backend.Answer(command, provider, on_text=lambda text: self._deltas.add(command.id, text))
+                final = await answer.run(writable=self._writable)
+        except asyncio.CancelledError:
+            final = Stop(finish="cancelled")
+        except Exception as error:
+            assert provider is not None
+            final = backend.error_event(error, provider, begun=answer is not None and answer.begun)
+        finally:
+            self._calls.pop(command.id, None)
+        self._deltas.end(command.id)
+        self._send(event_json(final, command.id))
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        """Loads litellm in a thread, so that heartbeats go on and an end of file is seen."""
+        started = time.perf_counter()
+        loaded: asyncio.Future[ModuleType] = self._loop.create_future()
+        # A daemon: the process may have to end while it still loads.
+        threading.Thread(target=_load, args=(self._loop, loaded), name="loading", daemon=True).start()
+        try:
+            backend = await loaded
+        except ImportError as error:
+            _log(f"litellm can't be loaded: {error}.")
+            self._ended.set()
+            return
+        await backend.warm_up()
+        self._backend.set_result(backend)
+        self._send({"type": "ready", "pid": os.getpid(), "took_ms": round((time.perf_counter() - started) * 1000)})
+
+    async def _heartbeat(self) -> None:
+        while True:
+            self._send({"type": "heartbeat"})
+            await asyncio.sleep(HEARTBEAT_S)
+
+    def _answer(self, message: JsonObject, call_id: Any) -> None:
+        self._send(message if call_id is None else {**message, "id": call_id})
+
+    def _send(self, message: JsonObject) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            line = encode_line(message, max_line=MAX_LINE_TO_GATEWAY)
+        except LineTooLong as error:
+            call_id = str(message.get("id", ""))
+            line = encode_line(event_json(Error(code="provider.garbage", message=str(error)), call_id))
+        self._transport.write(line)
+
+
+def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]") -> None:
+    try:
+        from ozzie_server_ext.programs import worker_litellm
+
+        worker_litellm.prepare()
+    except ImportError as error:
+        loop.call_soon_threadsafe(loaded.set_exception, error)
+    else:
+        loop.call_soon_threadsafe(loaded.set_result, worker_litellm)
+
+
+def _keep_quiet() -> None:
+    """Nothing that a library says may reach the log: messages of providers repeat keys and conversations."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    threading.excepthook = lambda args: _log(f"A thread failed: {args.exc_type.__name__}.")
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    # In its development mode litellm loads a .env file from the folders above it.
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
+
+
+def _log(line: str) -> None:
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
+    sys.stderr.flush()
+
+
+async def _serve(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+
+    def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        _log(f"A task failed: {type(context.get('exception')).__name__}.")
+
+    loop.set_exception_handler(failed)
+    with contextlib.closing(socket.socket(fileno=fd)) as end:
+        end.setblocking(False)
+        await ModelWorker().serve(end)
+
+
+def main() -> None:
+    """Runs until the gateway closes the connection."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fd", type=int, required=True, help="our end of a connected stream socket")
+    parser.add_argument("--parent", type=int, required=True, help="the process that started this one")
+    args = parser.parse_args()
+    become_child(args.parent, nice=NICE)
+    _keep_quiet()
+    asyncio.new_event_loop().run_until_complete(_serve(args.fd))
+    # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""One call through litellm: text as it comes, then what the whole answer was and what it cost.
+
+Imported in the worker only, and there in a thread: litellm takes some seconds.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import litellm
+
+from ozzie_server_ext.domain.events import Finish, ToolUse
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, Usage
+from ozzie_server_ext.programs.worker_failures import Broken, Garbage, error_event
+from ozzie_server_ext.programs.worker_request import completion_arguments
+from ozzie_server_ext.protocol.jsontext import repair_text
+from ozzie_server_ext.protocol.worker import Generate, Provider, Stop
+
+__all__ = ["Answer", "error_event", "prepare", "price", "warm_up"]
+
+_YIELD_EVERY = 8
+_FINISH: dict[str, Finish] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+
+
+def prepare() -> None:
+    """Silences litellm: no message logging, no hints on standard output."""
+    litellm.suppress_debug_info = True
+    litellm.turn_off_message_logging = True
+    # httpx closes the connection of an aborted call at once and honours the proxy settings of the environment.
+    litellm.disable_aiohttp_transport = True
+
+
+async def warm_up() -> None:
+    """Pays for what litellm and its client load at the first call (1.3 s), so that no cell has to."""
+    arguments = completion_arguments(
+        {"model": "warm-up", "messages": [{"role": "user", "content": "x"}]},
+        Provider(driver="openai", base_url="http://127.0.0.1:9/v1"),
+        timeout_s=1.0,
+    )
+    stream: Any = await litellm.acompletion(**arguments, mock_response="x")
+    async for _ in stream:
+        pass
+    try:
+        # The discard port answers no one: this builds the client and its TLS context.
+        await litellm.acompletion(**arguments)
+    except Exception:  # whatever litellm makes of the refusal
+        return
+
+
+@dataclass(slots=True)
+class _Use:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class Answer:
+    """One answer being read. `run` may be cancelled: the connection to the provider is closed then."""
+
+    def __init__(self, command: Generate, provider: Provider, *, on_text: Callable[[str], None]) -> None:
+        self.begun = False
+        self._command = command
+        self._provider = provider
+        self._on_text = on_text
+        self._uses: dict[int, _Use] = {}
+        self._raw: Any = None
+        self._usage: Any = None
+        self._finish: str | None = None
+        self._model = ""
+        self._id = ""
+        self._first_at: float | None = None
+
+    async def run(self, *, writable: asyncio.Event) -> Stop:
+        """Reads the answer to its end. While `writable` is not set it does not read on, and the provider waits.
+
+        Raises TimeoutError, Broken, Garbage, and what litellm raises.
+        """
+        loop, command = asyncio.get_running_loop(), self._command
+        started = time.perf_counter()
+        arguments = completion_arguments(command.request, self._provider, timeout_s=command.first_s + command.next_s)
+        try:
+            async with asyncio.timeout(command.first_s) as limit:
+                self._raw = await litellm.acompletion(**arguments)
+                count = 0
+                async for chunk in self._raw:
+                    self._take(chunk)
+                    count += 1
+                    if not writable.is_set():
+                        limit.reschedule(None)
+                        await writable.wait()
+                    elif count % _YIELD_EVERY == 0:
+                        await asyncio.sleep(0)
+                    limit.reschedule(loop.time() + command.next_s)
+        finally:
+            if self._raw is not None:
+                await self._raw.aclose()
+        return self._stop(started)
+
+    def _take(self, chunk: Any) -> None:
+        self._usage = getattr(chunk, "usage", None) or self._usage
+        self._model = getattr(chunk, "model", None) or self._model
+        self._id = getattr(chunk, "id", None) or self._id
+        for choice in chunk.choices:
+            delta = choice.delta
+            self._finish = choice.finish_reason or self._finish
+            if delta.content:
+                self._mark()
+                self._on_text(delta.content)
+            for piece in delta.tool_calls or ():
+                self._mark()
+                use = self._uses.setdefault(piece.index or 0, _Use())
+                use.id = use.id or piece.id or ""
+                use.name = use.name or piece.function.name or ""
+                if piece.function.arguments:
+                    use.arguments.append(piece.function.arguments)
+
+    def _mark(self) -> None:
+        self.begun = True
+        self._first_at = self._first_at or time.perf_counter()
+
+    def _stop(self, started: float) -> Stop:
+        # litellm makes up a "stop" where a stream ends without one; these two hold what really came.
+        if self._raw.received_finish_reason is None and self._raw.intermittent_finish_reason is None:
+            if self.begun:
+                raise Broken("The stream ended before the answer did.")
+            raise Garbage("There is no answer in what came.")
+        uses = tuple(
+            ToolUse(
+                call_id=CallId(repair_text(use.id) or f"{self._command.id}_{index}"),
+                name=repair_text(use.name),
+                arguments=repair_text("".join(use.arguments)),
+            )
+            for index, use in sorted(self._uses.items())
+        )
+        usage = _usage(self._usage)
+        provider: JsonObject = {"model": repair_text(self._model), "id": repair_text(self._id)}
+        if self._first_at is not None:
+            provider["ttft_ms"] = round((self._first_at - started) * 1000, 3)
+        if not any(getattr(chunk, "usage", None) for chunk in self._raw.chunks):
+            # The provider told no usage, and litellm counted by itself.
+            provider["usage_estimated"] = True
+        return Stop(
+            finish="tool_calls" if uses else _FINISH.get(self._finish or "", "stop"),
+            tool_uses=uses,
+            usage=usage,
+            cost=price(self._provider, str(self._command.request.get("model", "")), usage),
+            provider=provider,
+        )
+
+
+def price(provider: Provider, model: str, usage: Usage) -> int | None:
+    """What `usage` costs in 1e-9 USD by litellm's list; None where the list does not know, never a guess.
+
+    A model behind somebody's own base_url may have any price, whatever its name is.
+    """
+    if provider.base_url and provider.driver != "ollama":
+        return None
+    entry: Any = litellm.model_cost.get(f"{provider.driver}/{model}") or litellm.model_cost.get(model)
+    if not entry or entry.get("input_cost_per_token") is None or entry.get("output_cost_per_token") is None:
+        return None
+    if entry["input_cost_per_token"] == 0 and entry["output_cost_per_token"] == 0:
+        return 0
+    try:
+        costs = litellm.cost_per_token(
+            model=model,
+            custom_llm_provider=provider.driver,
+            prompt_tokens=usage.input_tokens,
+            completion_tokens=usage.output_tokens,
+            cache_read_input_tokens=usage.cached_tokens,
+        )
+    except Exception:  # litellm raises a bare Exception for a model that it can't price
+        return None
+    return round(sum(costs) * NANO_USD_PER_USD)
+
+
+def _usage(raw: Any) -> Usage:
+    details = getattr(raw, "prompt_tokens_details", None)
+    return Usage(
+        input_tokens=int(getattr(raw, "prompt_tokens", 0) or 0),
+        output_tokens=int(getattr(raw, "completion_tokens", 0) or 0),
+        cached_tokens=int(getattr(details, "cached_tokens", 0) or 0),
+    )

@@ -1,0 +1,72 @@
+"""A recorded request in the words of litellm: the one place that knows how our drivers map to its providers."""
+
+from typing import Any
+
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.worker import Provider
+
+_PREFIX = {
+    "openai": "openai",
+    "openai-compatible": "openai",
+    "ollama": "ollama_chat",
+    "vllm": "hosted_vllm",
+    "litellm": "litellm_proxy",
+}
+"""Where our driver's name is not litellm's own; anthropic, gemini, deepseek and others are passed on as they are."""
+
+_NO_KEY = "none"
+
+
+def litellm_model(driver: str, model: str) -> str:
+    return f"{_PREFIX.get(driver, driver)}/{model}"
+
+
+def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: float) -> dict[str, Any]:
+    """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`."""
+    arguments: dict[str, Any] = {
+        "model": litellm_model(provider.driver, str(request.get("model", ""))),
+        "messages": [_message(message) for message in _objects(request.get("messages"))],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        # Whoever asks decides on trying again: it alone knows whether text has been shown and what it may cost.
+        "num_retries": 0,
+        "max_retries": 0,
+        "timeout": timeout_s,
+    }
+    if tools := _objects(request.get("tools")):
+        arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
+    if request.get("max_tokens") is not None:
+        arguments["max_tokens"] = request["max_tokens"]
+    if provider.base_url:
+        arguments["api_base"] = provider.base_url
+    if provider.headers:
+        arguments["extra_headers"] = dict(provider.headers)
+    if provider.api_key:
+        arguments["api_key"] = provider.api_key
+    elif provider.base_url and _PREFIX.get(provider.driver) == "openai":
+        # The client insists on a key, a local server on none: it gets one that says so.
+        arguments["api_key"] = _NO_KEY
+    return arguments
+
+
+def _message(message: JsonObject) -> dict[str, Any]:
+    found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if uses := _objects(message.get("tool_uses")):
+        found["tool_calls"] = [
+            {
+                "id": use["call_id"],
+                "type": "function",
+                "function": {"name": use["name"], "arguments": use["arguments"]},
+            }
+            for use in uses
+        ]
+        # Several providers refuse empty text beside tool calls.
+        found["content"] = message["content"] or None
+    for name in ("tool_call_id", "name"):
+        if name in message:
+            found[name] = message[name]
+    return found
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
