@@ -5,7 +5,8 @@ code; readers differ on code in lists. Each moves the border of a code span and 
 
 - In text, `<`, `>`, `&`, the backtick, the backslash and `$` are entities: no text can open code, a formula or a tag.
 - Code that could open a tag is written as a Markdown fence only at the top level of a document in which no code holds
-  a delimiter of formulas; anywhere else it is our own `<pre><code>` with entities.
+  a delimiter of formulas; anywhere else it is our own `<pre><code>` with entities. So is code in a list or a
+  quotation that holds such a delimiter: front ends take it for a formula there.
 - Reference definitions are resolved, images are links, and an emphasis keeps the mark that it had.
 """
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _OPENS_TAG = re.compile(r"<[A-Za-z/!?]")
 _FORMULA_MARK = re.compile(r"\$|\\[()\[\]{}]|\\(?:begin|end)\b|@@\d")
+_OPENS_OR_FORMULA = re.compile(f"{_OPENS_TAG.pattern}|{_FORMULA_MARK.pattern}")
 _OWN_TAG = re.compile(r"</?(?:details|summary|sub|span|pre|code)>")
 
 _TEXT_MARK = re.compile(r"[\\`*\[\]<>&$|~]|@@|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|!$")
@@ -150,7 +152,9 @@ class _Writer:
 
     def _code(self, code: str, lang: str, *, top: bool) -> str:
         code = visible_prose(code).removesuffix("\n")
-        if _OPENS_TAG.search(code) and not (top and self._fences):
+        # Lab spares the dollars of a fence only where it stands at the start of a line.
+        risky = _OPENS_TAG.search(code) and not self._fences if top else _OPENS_OR_FORMULA.search(code)
+        if risky:
             return _literal_block(code)
         fence = "`" * max((len(run) + 1 for run in _BACKTICKS.findall(code)), default=3)
         return f"{fence}{lang}\n{code}\n{fence}"

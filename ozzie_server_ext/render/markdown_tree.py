@@ -8,6 +8,7 @@ from ozzie_server_ext.render.links import safe_target
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
@@ -24,6 +25,8 @@ _FORMULA = re.compile(
     r"|\\\[(?:[^`\\]|\\[^\[\]`]){1,2000}\\\]"
     r"|\\begin\{(?P<env>[a-z]{1,20}\*?)\}[^`]{0,1500}?\\end\{(?P=env)\}"
 )
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`\\^{}|\[\]]{1,1000}")
+_AFTER_ADDRESS = ".,:;!?*_~"
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,31}")
 
 
@@ -54,6 +57,7 @@ def _parser() -> "MarkdownIt":
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
     parser.enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "formula", _formula)
+    parser.core.ruler.push("addresses", _addresses)
     parser.validateLink = _may_link
     return parser
 
@@ -80,3 +84,41 @@ def _formula(state: "StateInline", silent: bool) -> bool:
         state.push("formula", "", 0).content = match[0]
     state.pos = match.end()
     return True
+
+
+def _addresses(state: "StateCore") -> None:
+    """Makes links of the plain addresses in a text: some readers would, others not, and each finds another end."""
+    for block in state.tokens:
+        if block.type == "inline" and block.children and "://" in block.content:
+            block.children = _linked(block.children)
+
+
+def _linked(tokens: "list[Token]") -> "list[Token]":
+    out: list[Token] = []
+    depth = 0
+    for token in tokens:
+        depth += {"link_open": 1, "link_close": -1}.get(token.type, 0)
+        if depth or token.type != "text":
+            out.append(token)
+            continue
+        start = 0
+        for match in _ADDRESS.finditer(token.content):
+            address = match[0].rstrip(_AFTER_ADDRESS)
+            if address.endswith(")") and address.count("(") < address.count(")"):
+                address = address.removesuffix(")").rstrip(_AFTER_ADDRESS)
+            if safe_target(address) is None:
+                continue
+            out += [*_text(token, token.content[start : match.start()]), *_link(token, address)]
+            start = match.start() + len(address)
+        out += _text(token, token.content[start:])
+    return out
+
+
+def _text(token: "Token", content: str) -> "list[Token]":
+    return [token.copy(content=content)] if content else []
+
+
+def _link(token: "Token", address: str) -> "list[Token]":
+    opening = token.copy(type="link_open", tag="a", nesting=1, attrs={"href": address}, content="")
+    closing = token.copy(type="link_close", tag="a", nesting=-1, attrs={}, content="")
+    return [opening, token.copy(content=address), closing]
