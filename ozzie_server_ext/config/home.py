@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.places import home_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,7 @@ class Home:
 
 def find_home(env: Mapping[str, str] = os.environ) -> Home:
     """The home that the environment names: `OZZIE_PATH`, else `~/.ozzie`."""
-    named = env.get("OZZIE_PATH", "")
-    return Home(Path(named).expanduser().absolute() if named else Path.home() / ".ozzie")
+    return Home(home_folder(env, Path.home()))
 
 
 def user_config_folder(env: Mapping[str, str] = os.environ) -> Path:

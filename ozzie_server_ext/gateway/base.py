@@ -109,8 +109,8 @@ class OzzieHandler(Caller, APIHandler):
     kernels_may_call = False
     """Whether a kernel's own token is enough; nearly everything is the user's alone."""
 
-    async def prepare(self) -> None:
-        await super().prepare()
+    async def prepare(self, **kwargs: Any) -> None:
+        await super().prepare(**kwargs)
         if self.granted is not None and self.granted.kind == "kernel" and not self.kernels_may_call:
             raise HTTPError(403, reason="A kernel's token is not enough for this")
         if self.request.method == "POST" and self.request.headers.get("Content-Type", "").split(";")[0].strip() != (

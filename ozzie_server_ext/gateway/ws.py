@@ -44,7 +44,7 @@ class FeedSubscribe:
     task_id: str = ""
 
 
-class WsHandler(WebSocketMixin, WebSocketHandler, Caller):
+class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[reportIncompatibleMethodOverride]
     """One client's connection."""
 
     auth_resource = RESOURCE

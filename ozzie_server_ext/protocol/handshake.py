@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """`url` is the server's base, with a slash at its end; `home` the absolute `OZZIE_PATH`; `started` in epoch seconds."""
+    """`url` is the server's base, with a slash at its end; `home` the absolute `OZZIE_PATH`; `started` epoch seconds."""
 
     v: int
     url: str

@@ -16,6 +16,8 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.protocol.codec import decode
+from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 
@@ -133,6 +135,11 @@ class TaskService:
         """The newest tasks first."""
         where = {"session_id": session_id} if session_id else None
         return await self._log.rows("tasks", where=where, order_by="task_id", descending=True, limit=limit)
+
+
+def limits_of(row: Row) -> Limits:
+    """The limits that a task's row carries."""
+    return decode(Limits, loads(str(row["limits"])))
 
 
 def _title(text: str) -> str:

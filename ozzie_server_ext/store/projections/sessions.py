@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.events import (
     ModelCallFailed,
     ModelCallStarted,
     SessionCreated,
+    SessionModelChosen,
     SessionRenamed,
 )
 from ozzie_server_ext.store.codec import time_text
@@ -26,6 +27,8 @@ SESSIONS = Table(
         Column("created_at"),
         Column("updated_at"),
         Column("model"),
+        Column("chosen_model"),
+        Column("chosen_base_url"),
         Column("message_count", "INTEGER"),
         Column("input_tokens", "INTEGER"),
         Column("output_tokens", "INTEGER"),
@@ -34,9 +37,10 @@ SESSIONS = Table(
         Column("last_position", "INTEGER"),
     ),
     key=("session_id",),
-    indexes=(("key",), ("updated_at",)),
+    indexes=(("key",),),
 )
-"""`model` is the one that was called last. `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price."""
+"""`model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in
+1e-9 USD; `cost_known` is 0 once a call had no known price."""
 
 SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
 
@@ -45,6 +49,7 @@ TABLES = (SESSIONS, SESSION_KEYS)
 HANDLES = (
     SessionCreated,
     SessionRenamed,
+    SessionModelChosen,
     MessageReceived,
     MessageCompleted,
     ModelCallStarted,
@@ -82,6 +87,8 @@ def _begin(event: Event, fact: SessionCreated) -> Row:
         "created_at": at,
         "updated_at": at,
         "model": "",
+        "chosen_model": "",
+        "chosen_base_url": "",
         "message_count": 0,
         "input_tokens": 0,
         "output_tokens": 0,
@@ -95,6 +102,8 @@ def _changes(row: Row, event: Event) -> Row:
     match event.body:
         case SessionRenamed(title=title):
             return {"title": title}
+        case SessionModelChosen(model=model, base_url=base_url):
+            return {"chosen_model": model, "chosen_base_url": base_url}
         case MessageReceived() | MessageCompleted():
             return {"message_count": plus(row["message_count"], 1)}
         case ModelCallStarted(model=model):

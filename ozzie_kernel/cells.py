@@ -1,0 +1,58 @@
+"""What a cell says: a turn, magics, or Python. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+_MAGIC = re.compile(r"%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
+_CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Text for the agent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Magic:
+    """One `%` line."""
+
+    name: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """Code for the kernel's own Python."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A cell that is none of these; `sentence` says what to do."""
+
+    sentence: str
+
+
+Cell: TypeAlias = Turn | Python | Mistake | tuple[Magic, ...]
+
+
+def parse(text: str) -> Cell:
+    """The cell's meaning. Only a `%` with a letter right behind it makes a magic, so "% of sales?" is a question."""
+    stripped = text.strip()
+    first, _, rest = stripped.partition("\n")
+    if found := _CELL_MAGIC.fullmatch(first.rstrip()):
+        if found[1] == "python":
+            return Python(rest)
+        return Mistake(f"There is no cell magic %%{found[1]}. There is %%python; the others are listed by %help.")
+    lines = [line.strip() for line in stripped.splitlines() if line.strip()]
+    matches = [_MAGIC.fullmatch(line) for line in lines]
+    if not lines or matches[0] is None:
+        return Turn(text)
+    found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
+    if len(found_magics) < len(lines):
+        return Mistake("A cell holds either magics, one a line, or a message. Put the message into a cell of its own.")
+    return found_magics

@@ -1,0 +1,127 @@
+"""The kernel's end of the WebSocket: requests, responses, and the frames of the turns that it follows."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
+
+REQUEST_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10.0
+MAX_MESSAGE_BYTES = 64 << 20
+
+
+class GatewayLost(Unavailable):
+    """The connection ended."""
+
+    code = "gateway.lost"
+
+    def __init__(self) -> None:
+        super().__init__("The connection to Ozzie's gateway ended.", hint="The task goes on there.")
+
+
+class Refused(OzzieError):
+    """The gateway refused a request; code, message and hint are its own."""
+
+
+class GatewayClient:
+    """One connection. `connect` makes it; after `GatewayLost` make another."""
+
+    def __init__(self, connection: WebSocketClientConnection) -> None:
+        self._connection = connection
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[Response]] = {}
+        self._followers: dict[str, asyncio.Queue[EventFrame | None]] = {}
+        self._closed = False
+        self._reader = asyncio.create_task(self._read(), name="ozzie gateway reader")
+
+    @classmethod
+    async def connect(cls, url: str, token: str) -> "GatewayClient":
+        """Connect to `url`, a server's base with a slash at its end.
+
+        Raises Unavailable where nobody answers there, or not as a gateway.
+        """
+        request = HTTPRequest(
+            f"ws{url.removeprefix('http')}ozzie/api/ws",
+            headers={"Authorization": f"token {token}"},
+            connect_timeout=CONNECT_TIMEOUT_S,
+            # The address is this machine's own and came with the token from a private file.
+            validate_cert=False,
+        )
+        try:
+            connection = await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
+        except (OSError, HTTPClientError, TimeoutError) as error:
+            raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
+        return cls(connection)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> JsonObject:
+        """The payload of the answer.
+
+        Raises Refused with the gateway's own words, or GatewayLost.
+        """
+        request_id = str(next(self._ids))
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = answer
+        try:
+            await self._send(encode_frame(Request(id=request_id, method=method, params=dict(params))))
+            response = await asyncio.wait_for(answer, REQUEST_TIMEOUT_S)
+        except TimeoutError:
+            raise Unavailable(f"The gateway did not answer within {REQUEST_TIMEOUT_S:g} s.") from None
+        finally:
+            self._waiting.pop(request_id, None)
+        if response.error is not None:
+            raise Refused(response.error.message, hint=response.error.hint, code=response.error.code)
+        return response.payload
+
+    async def follow(self, task_id: str, from_position: int) -> "asyncio.Queue[EventFrame | None]":
+        """The frames of one task from a position on; None in the queue means that the connection ended."""
+        queue: asyncio.Queue[EventFrame | None] = asyncio.Queue()
+        self._followers[task_id] = queue
+        await self.request("feed.subscribe", {"from_position": from_position, "task_id": task_id})
+        return queue
+
+    def unfollow(self, task_id: str) -> None:
+        self._followers.pop(task_id, None)
+
+    async def close(self) -> None:
+        self._connection.close()
+        await self._reader
+
+    async def _send(self, text: str) -> None:
+        if self._closed:
+            raise GatewayLost
+        try:
+            await self._connection.write_message(text)
+        except Exception:  # tornado raises several kinds for a connection that is going
+            raise GatewayLost from None
+
+    async def _read(self) -> None:
+        try:
+            while (message := await self._connection.read_message()) is not None:
+                for frame in decode_frames(message):
+                    self._deliver(frame)
+        except OzzieError:
+            self._connection.close()
+        finally:
+            self._closed = True
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(GatewayLost())
+            for queue in self._followers.values():
+                queue.put_nowait(None)
+
+    def _deliver(self, frame: object) -> None:
+        if isinstance(frame, Response) and (answer := self._waiting.get(frame.id)) and not answer.done():
+            answer.set_result(frame)
+        elif isinstance(frame, EventFrame) and (queue := self._followers.get(frame.task_id or "")):
+            queue.put_nowait(frame)

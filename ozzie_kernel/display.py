@@ -1,0 +1,107 @@
+"""Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.live import LiveTurn
+from ozzie_server_ext.render.static import static_bundle
+from ozzie_server_ext.render.turn import TurnView
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Publisher(Protocol):
+    """What a display needs of the kernel: sending an output message of the running cell."""
+
+    def publish(self, msg_type: str, content: dict[str, Any]) -> None: ...
+
+
+class TurnDisplay(Protocol):
+    def show(self, view: TurnView, now: "datetime") -> None:
+        """Draw the present state."""
+        ...
+
+    def finish(self, view: TurnView) -> None:
+        """Put the final form in its place."""
+        ...
+
+
+class WidgetDisplay:
+    """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
+
+    def __init__(self, publisher: Publisher, display_id: str) -> None:
+        import ipywidgets  # takes 0.1 s; the kernel imports it in the background, once it is ready
+
+        self._publisher = publisher
+        self._display_id = display_id
+        self._live = LiveTurn()
+        self._widget: ipywidgets.HTML | None = None
+        self._html = ipywidgets.HTML
+
+    def show(self, view: TurnView, now: "datetime") -> None:
+        html = self._live.html(view, now)
+        if self._widget is None:
+            self._widget = self._html(value=html)
+            task = view.task_id
+            fallback = (
+                f"*This turn was still running when the notebook was saved. "
+                f"Open it with Ozzie to see the rest (task {task}).*"
+            )
+            self._publisher.publish(
+                "display_data",
+                {
+                    "data": {
+                        "application/vnd.jupyter.widget-view+json": {
+                            "version_major": 2,
+                            "version_minor": 0,
+                            "model_id": self._widget.model_id,
+                        },
+                        "text/markdown": fallback,
+                        "text/plain": fallback.strip("*"),
+                    },
+                    "metadata": {},
+                    "transient": {"display_id": self._display_id},
+                },
+            )
+        elif self._widget.value != html:
+            self._widget.value = html
+
+    def finish(self, view: TurnView) -> None:
+        data, metadata = static_bundle(view)
+        kind = "display_data" if self._widget is None else "update_display_data"
+        self._publisher.publish(
+            kind, {"data": data, "metadata": metadata, "transient": {"display_id": self._display_id}}
+        )
+        if self._widget is not None:
+            self._widget.close()
+
+
+class ConsoleDisplay:
+    """Text that is written once and never redrawn (UX §5)."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._writer = ConsoleWriter()
+
+    def show(self, view: TurnView, now: "datetime") -> None:
+        if text := self._writer.update(view):
+            self._publisher.publish("stream", {"name": "stdout", "text": text})
+
+    def finish(self, view: TurnView) -> None:
+        if text := self._writer.update(view):
+            self._publisher.publish("stream", {"name": "stdout", "text": text})
+
+
+class StaticDisplay:
+    """Only the saved form: for nbclient and its like, where nobody watches and widgets would stay behind."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def show(self, view: TurnView, now: "datetime") -> None:
+        pass
+
+    def finish(self, view: TurnView) -> None:
+        data, metadata = static_bundle(view)
+        self._publisher.publish("display_data", {"data": data, "metadata": metadata, "transient": {}})

@@ -1,0 +1,99 @@
+"""Drives one turn from the cell's side: sends the text, folds the frames, draws, stops when told to."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from ozzie_kernel.client import GatewayLost
+from ozzie_kernel.connect import Link
+from ozzie_kernel.display import TurnDisplay
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.protocol.frames import EventFrame
+from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+
+TICK_S = 1.0
+"""How often the elapsed time is drawn anew while nothing else happens (UX §2.1)."""
+STOP_WAIT_S = 5.0
+"""How long the gateway has to record the end of a stopped turn before the cell gives up waiting for it."""
+
+Reconnect = Callable[[], Awaitable[Link]]
+
+
+class CellTurn:
+    """One turn in one cell."""
+
+    def __init__(self, link: Link, reconnect: Reconnect, display: TurnDisplay) -> None:
+        self._link = link
+        self._reconnect = reconnect
+        self._display = display
+        self._position = 0
+        self.view: TurnView = new_turn()
+
+    async def run(self, text: str, cell_id: str) -> TurnView:
+        """The finished turn, whatever its end. Cancelling stops the turn in the gateway as well.
+
+        Raises OzzieError where the gateway did not take the message, or can't be reached any more.
+        """
+        sent = await self._link.client.request("message.send", {"content": text, "cell_id": cell_id})
+        task_id = str(sent["task_id"])
+        self.view = new_turn(task_id=task_id, session_id=self._link.session_id)
+        self._position = int(str(sent["position"])) - 1
+        following = asyncio.ensure_future(self._follow(task_id))
+        try:
+            await asyncio.shield(following)
+        except asyncio.CancelledError:
+            await self._stop(task_id, following)
+        self._display.finish(self.view)
+        return self.view
+
+    async def _follow(self, task_id: str) -> None:
+        while not self.view.is_final:
+            try:
+                await self._fold_until_end(task_id)
+            except GatewayLost:
+                self._link = await self._reconnect()
+
+    async def _fold_until_end(self, task_id: str) -> None:
+        queue = await self._link.client.follow(task_id, self._position)
+        try:
+            while not self.view.is_final:
+                frames = await _next_frames(queue)
+                for frame in frames:
+                    self._take(frame)
+                self._display.show(self.view, datetime.now(UTC))
+        finally:
+            self._link.client.unfollow(task_id)
+
+    def _take(self, frame: EventFrame) -> None:
+        if frame.position is not None:
+            self._position = max(self._position, frame.position)
+        moment = datetime.fromisoformat(frame.ts) if frame.ts else None
+        self.view = fold(self.view, frame.canonical, frame.payload, moment)
+
+    async def _stop(self, task_id: str, following: "asyncio.Future[None]") -> None:
+        # A refusal means that it has ended already; a lost connection, that nobody is there to be told.
+        with contextlib.suppress(OzzieError):
+            await self._link.client.request("task.cancel", {"task_id": task_id})
+        try:
+            await asyncio.wait_for(following, STOP_WAIT_S)
+        except (TimeoutError, OzzieError):
+            self._display.finish(self.view)
+            raise GatewayLost from None
+
+
+async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventFrame]:
+    """All frames that are there, waiting for the first of them at most a tick. Raises GatewayLost."""
+    try:
+        async with asyncio.timeout(TICK_S):
+            found = [await queue.get()]
+    except TimeoutError:
+        return []
+    while not queue.empty():
+        found.append(queue.get_nowait())
+    frames = [frame for frame in found if frame is not None]
+    if len(frames) < len(found):
+        if not frames:
+            raise GatewayLost
+        queue.put_nowait(None)  # what came before the end is shown first
+    return frames

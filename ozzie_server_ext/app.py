@@ -1,0 +1,206 @@
+"""The composition root: builds every object once, wires the seams, starts and stops in order."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from ozzie_server_ext.agent.conversations import Conversations
+from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.loader import Config
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, WorkerLost, WorkerStarted
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.offline import OfflineDriver
+from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.models.router import Models
+from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
+from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.store.blobs import FileBlobs
+from ozzie_server_ext.store.feed import Feed
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.recovery import recover
+from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
+from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.broker import ToolBroker
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+log = logger(__name__)
+
+WORKER_STREAM = "worker:model"
+
+
+class Ozzie:
+    """The gateway without HTTP. `project` is the root of the user's project folder."""
+
+    def __init__(self, home: Home, project: Path) -> None:
+        self.home = home
+        self.project = project
+        self.started_at = time.monotonic()
+        self.clock = SystemClock()
+        self.ids = UlidSource(self.clock)
+        self._log_handler = log_to(home.app_logs, "gateway")
+        self._worker_facts: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, home: Home, project: Path) -> "Ozzie":
+        """Open the store, take up what was unfinished, and be ready. The caller holds the owner's lock.
+
+        Raises OzzieError where the store can't be used; nothing is left behind then.
+        """
+        ozzie = cls(home, project)
+        try:
+            await ozzie._open()
+        except BaseException:
+            stop_logging(ozzie._log_handler)
+            raise
+        return ozzie
+
+    async def _open(self) -> None:
+        self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
+        self.blobs = FileBlobs(self.home.blobs)
+        self.feed = Feed(self.log)
+        self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
+        await self.configuration.refresh()
+        self._worker = Supervisor(
+            "model worker",
+            [sys.executable, "-m", "ozzie_server_ext.programs.model_worker"],
+            log_file=self.home.app_logs / "model-worker.log",
+            on_started=lambda pid: self._note(WorkerStarted(plane="model", pid=pid)),
+            on_lost=lambda pid, reason: self._note(WorkerLost(plane="model", pid=pid, reason=reason)),
+        )
+        registry = ToolRegistry(builtin_tools())
+        self._worker_driver = WorkerDriver(self._worker, {})
+        self._providers: dict[str, ProviderAccess] = {}
+        self._parts = TurnParts(
+            models=Models(offline=OfflineDriver(), worker=self._worker_driver),
+            registry=registry,
+            broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
+            blobs=self.blobs,
+            feed=self.feed,
+            clock=self.clock,
+            ids=self.ids,
+        )
+        self._conversations = Conversations(self.log)
+        self.sessions = Sessions(self.log, self.ids)
+        self.driver = TaskDriver(self.log, self.ids, self._run_turn)
+        self.tasks = TaskService(self.log, self.ids, self.driver)
+        taken = await recover(self.log, self.driver)
+        log.info("started with %d unfinished tasks", taken)
+
+    async def stop(self) -> None:
+        """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
+        await self.driver.stop()
+        await self._worker.stop()
+        await asyncio.gather(*self._worker_facts, return_exceptions=True)
+        await self.log.close()
+        log.info("stopped")
+        stop_logging(self._log_handler)
+
+    @property
+    def config(self) -> Config:
+        return self.configuration.current
+
+    @property
+    def config_error(self) -> str:
+        return self.configuration.error
+
+    @property
+    def models(self) -> ModelRegistry:
+        return ModelRegistry(self.config.settings.models, self.config.env)
+
+    @property
+    def default_model(self) -> str:
+        return self.models.default
+
+    def warm_up(self) -> None:
+        """Begin to start the model worker if the default model needs it: its imports take seconds (DESIGN §2.15)."""
+        try:
+            if self.models.resolve().driver != "offline":
+                self._worker_driver.warm()
+        except OzzieError as error:
+            log.warning("the model worker was not started: %s", error)
+
+    async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
+        """A message becomes a turn under the settings of this moment."""
+        config = await self.configuration.refresh()
+        await self.sessions.get(session_id)
+        limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
+        return await self.tasks.submit(session_id, text, origin, limits=limits, model=model)
+
+    async def list_models(self) -> JsonObject:
+        """What `%model` shows."""
+        await self.configuration.refresh()
+        models = self.models
+        return {
+            "default": models.default,
+            "models": [encode(model) for model in models.listed()],
+            "offers": [{"found": found, "choose": choose} for found, choose in models.offers()],
+            "config_file": str(self.home.config_file),
+            "config_error": self.config_error,
+            "ignored_config": list(self.config.ignored),
+        }
+
+    async def choose_model(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
+        """Fix what answers in a session from now on. Raises UnknownModel, or Unavailable where its key is missing."""
+        await self.configuration.refresh()
+        choice = self.models.resolve(name, base_url=base_url)
+        if choice.driver != "offline":
+            await self._introduce(choice)
+            self._worker_driver.warm()
+        await self.sessions.choose_model(session_id, name, base_url)
+        return encode(choice)
+
+    async def _run_turn(self, row: Row, recorder: Recorder) -> int:
+        config = self.config
+        session = await self.sessions.get(recorder.session_id)
+        asked = str(row["model"]) or session.model
+        choice = self.models.resolve(asked, base_url=session.base_url if asked == session.model else "")
+        if choice.driver != "offline":
+            await self._introduce(choice)
+        plan = TurnPlan(
+            choice=choice,
+            limits=limits_of(row),
+            max_history=config.settings.sessions.max_history,
+            soul=self.configuration.soul,
+            custom_prompt=config.settings.agent.system_prompt,
+            session_title=session.title,
+            config_version=self.configuration.version,
+            recovered=int(str(row["attempt"])) > 1,
+        )
+        conversation = await self._conversations.get(recorder.session_id)
+        context = ToolContext(self.project, self.clock)
+        return await Turn(self._parts, plan, conversation, recorder, context).run()
+
+    async def _introduce(self, choice: ModelChoice) -> None:
+        """Let the worker know how the choice's provider is reached, where it does not. Raises Unavailable."""
+        access = self.models.access(choice)
+        if self._providers.get(choice.provider) != access:
+            self._providers[choice.provider] = access
+            await self._worker_driver.configure(self._providers)
+
+    def _note(self, body: EventBody) -> None:
+        """Record a fact about a plane; its supervisor does not wait for that."""
+
+        async def append() -> None:
+            try:
+                await self.log.append(WORKER_STREAM, [Draft(body=body, actor="system", source="planes")])
+            except OzzieError:
+                log.exception("a fact about the model worker was not recorded")
+
+        task = asyncio.create_task(append())
+        self._worker_facts.add(task)
+        task.add_done_callback(self._worker_facts.discard)
