@@ -50,7 +50,7 @@ class Inbox:
 
     @property
     def full(self) -> bool:
-        return self._size > self._channel.inbox_bytes
+        return self._size > INBOX_BYTES
 
     async def get(self) -> JsonObject:
         """The next message. Raises ChannelLost or CallDropped once everything that came before it was read."""
@@ -89,10 +89,8 @@ class Channel(asyncio.Protocol):
         on_event: OnEvent,
         on_lost: OnLost,
         kill: Callable[[], None],
-        inbox_bytes: int = INBOX_BYTES,
-        stall_s: float = STALL_S,
+        stall_s: float,
     ) -> None:
-        self.inbox_bytes = inbox_bytes
         self.heard_at = 0.0
         self._stall_s = stall_s
         self._on_event = on_event
@@ -110,11 +108,17 @@ class Channel(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, end: socket.socket, *, on_event: OnEvent, on_lost: OnLost, kill: Callable[[], None]
+        cls,
+        end: socket.socket,
+        *,
+        on_event: OnEvent,
+        on_lost: OnLost,
+        kill: Callable[[], None],
+        stall_s: float = STALL_S,
     ) -> "Channel":
         """Takes over `end`, one side of a connected stream socket."""
         loop = asyncio.get_running_loop()
-        channel = cls(on_event=on_event, on_lost=on_lost, kill=kill)
+        channel = cls(on_event=on_event, on_lost=on_lost, kill=kill, stall_s=stall_s)
         await loop.create_connection(lambda: channel, sock=end)
         return channel
 
@@ -127,11 +131,22 @@ class Channel(asyncio.Protocol):
     def open_calls(self) -> int:
         return len(self._inboxes)
 
+    @property
+    def aborting(self) -> int:
+        """How many calls were told to end and have not yet done so."""
+        return len(self._aborting)
+
     async def send(self, message: JsonObject) -> None:
         """Writes `message`, and waits while the child does not read. Raises ChannelLost, LineTooLong, InvalidJson."""
-        self._write(message)
+        self.post(message)
         await self._writable.wait()
         self._check_open()
+
+    def post(self, message: JsonObject) -> None:
+        """Writes `message` without waiting for the child to read. Raises as `send` does."""
+        self._check_open()
+        assert self._transport is not None
+        self._transport.write(encode_line(message))
 
     def open_call(self, call_id: str, *, abort: JsonObject) -> Inbox:
         """From now on, messages with this id come to the inbox, until `close_call`. `abort` tells the child to stop it.
@@ -224,16 +239,11 @@ class Channel(asyncio.Protocol):
             self.close_call(inbox)
 
     async def _insist(self, abort: JsonObject) -> None:
-        self._write(abort)
+        self.post(abort)
         await asyncio.sleep(ABORT_AGAIN_S)
-        self._write(abort)
+        self.post(abort)
         await asyncio.sleep(ABORT_KILL_S - ABORT_AGAIN_S)
         self._kill()
-
-    def _write(self, message: JsonObject) -> None:
-        self._check_open()
-        assert self._transport is not None
-        self._transport.write(encode_line(message))
 
     def _check_open(self) -> None:
         if self._ended:

@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
@@ -14,18 +12,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
 from ozzie_server_ext.planes.environment import child_environment
 from ozzie_server_ext.planes.process import ChildProcess
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """The times of DESIGN §2.15, in seconds. A pause is chosen by how many deaths in a row went before it."""
-
-    silent_s: float = 20.0
-    starting_silent_s: float = 60.0
-    pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0, 10.0, 30.0)
-    jitter: float = 0.2
-    circuit_deaths: int = 5
-    circuit_window_s: float = 120.0
+from ozzie_server_ext.planes.restarts import Pace, Restarts
 
 
 class PlaneUnavailable(Unavailable):
@@ -60,8 +47,7 @@ class Supervisor:
         self._on_started = on_started
         self._on_lost = on_lost
         self._pace = pace or Pace()
-        self._deaths: deque[float] = deque(maxlen=self._pace.circuit_deaths)
-        self._in_a_row = 0
+        self._restarts = Restarts(self._pace)
         self._keeper: asyncio.Task[None] | None = None
         self._channel: asyncio.Future[Channel] | None = None
         self._live: Channel | None = None
@@ -79,8 +65,10 @@ class Supervisor:
         if self._stopping:
             raise PlaneUnavailable(f"The {self.name} was stopped.")
         if self._keeper is None or self._keeper.done():
-            self._check_circuit()
-            self._channel = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            if self._restarts.circuit_open(loop.time()):
+                raise PlaneUnavailable(f"The {self.name} stopped too often.", hint=f"See {self._log_file.name}.")
+            self._channel = loop.create_future()
             self._keeper = asyncio.create_task(self._keep(), name=f"keeper of the {self.name}")
 
     async def channel(self) -> Channel:
@@ -114,13 +102,10 @@ class Supervisor:
         while True:
             started_at = loop.time()
             reason = await self._one_life()
-            now = loop.time()
-            self._deaths.append(now)
-            self._in_a_row = 1 if now - started_at > self._pace.circuit_window_s else self._in_a_row + 1
-            if self._circuit_open(now):
-                self._give_up(f"The {self.name} stopped {len(self._deaths)} times in a short while. {reason}")
+            pause = self._restarts.death(loop.time(), lived_s=loop.time() - started_at)
+            if pause is None:
+                self._give_up(f"The {self.name} stopped too often in a short while. {reason}")
                 return
-            pause = self._pace.pauses_s[min(self._in_a_row, len(self._pace.pauses_s)) - 1]
             # Jitter keeps several children from starting at the same moment.
             await asyncio.sleep(pause * random.uniform(1, 1 + self._pace.jitter))
 
@@ -150,15 +135,22 @@ class Supervisor:
         try:
             channel = await Channel.open(end, on_event=on_event, on_lost=on_lost, kill=child.kill)
             self._live = channel
-            silence = asyncio.create_task(self._end_when_silent(channel, child, ready, on_lost))
+            silence = asyncio.create_task(_silence(channel, self._pace.starting_silent_s))
             try:
                 with contextlib.suppress(ChannelLost):
                     for message in self.greeting():
-                        await channel.send(message)
-                await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
-                if not lost.done():
+                        channel.post(message)
+                await asyncio.wait({ready, lost, silence}, return_when=asyncio.FIRST_COMPLETED)
+                if ready.done() and not lost.done():
                     self._announce(channel)
-                reason = await lost
+                    silence.cancel()
+                    silence = asyncio.create_task(_silence(channel, self._pace.silent_s))
+                await asyncio.wait({lost, silence}, return_when=asyncio.FIRST_COMPLETED)
+                if lost.done():
+                    reason = lost.result()
+                else:
+                    reason = silence.result()
+                    child.kill()
             finally:
                 silence.cancel()
                 self._live = None
@@ -177,31 +169,19 @@ class Supervisor:
         self._channel.set_result(channel)
         self._on_started(self.pid)
 
-    async def _end_when_silent(
-        self, channel: Channel, child: ChildProcess, ready: "asyncio.Future[None]", on_lost: Callable[[str], None]
-    ) -> None:
-        while True:
-            limit = self._pace.silent_s if ready.done() else self._pace.starting_silent_s
-            heard_at = channel.heard_at
-            await asyncio.sleep(max(0.0, heard_at + limit - asyncio.get_running_loop().time()))
-            # Our own loop may have been held up for that long: what lies in the socket is read before judging.
-            await asyncio.sleep(0.05)
-            if channel.heard_at == heard_at and not channel.stalled:
-                on_lost(f"Nothing was heard of it for {limit:g} s.")
-                child.kill()
-                return
-
-    def _circuit_open(self, now: float) -> bool:
-        full = len(self._deaths) == self._pace.circuit_deaths
-        return full and now - self._deaths[0] < self._pace.circuit_window_s
-
-    def _check_circuit(self) -> None:
-        if self._circuit_open(asyncio.get_running_loop().time()):
-            raise PlaneUnavailable(
-                f"The {self.name} stopped too often.", hint=f"See {self._log_file.name} in the logs."
-            )
-
     def _give_up(self, reason: str) -> None:
         if self._channel is not None and not self._channel.done():
             self._channel.set_exception(PlaneUnavailable(reason))
             self._channel.exception()  # read here, because nobody may be waiting
+
+
+async def _silence(channel: Channel, limit: float) -> str:
+    """Returns once nothing has come over `channel` for `limit` seconds, and says so."""
+    loop = asyncio.get_running_loop()
+    while True:
+        heard_at = channel.heard_at
+        await asyncio.sleep(max(0.0, heard_at + limit - loop.time()))
+        # Our own loop may have been held up for that long: what lies in the socket is read before judging.
+        await asyncio.sleep(0.05)
+        if channel.heard_at == heard_at and not channel.stalled:
+            return f"Nothing was heard of it for {limit:g} s."
