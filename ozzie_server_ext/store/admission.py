@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
     ts: str
     body: EventBody
     stored: StoredBody
-    commitment: bytes
+    commitment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     if append.expected_version is not None and append.expected_version != version:
         raise VersionConflict(append.stream, append.expected_version, version)
     head = log.head()
-    position, prev_hash = head.position, bytes.fromhex(head.hash)
+    position, prev_hash = head.position, head.hash
     new: list[Found] = []
     events: list[Event] = []
     for prepared in append.prepared:
@@ -130,7 +130,7 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     return Admitted(tuple(events), tuple(new))
 
 
-def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: bytes) -> Envelope:
+def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: str) -> Envelope:
     draft = prepared.draft
     envelope = Envelope(
         position=position,
@@ -152,7 +152,7 @@ def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev
         sources=strings_text(draft.sources),
         commitment=prepared.commitment,
         prev_hash=prev_hash,
-        hash=b"",
+        hash="",
     )
     return envelope._replace(hash=hash_of(envelope))
 

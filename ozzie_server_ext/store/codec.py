@@ -88,9 +88,9 @@ def event_from(envelope: Envelope, body: EventBody) -> Event:
         idempotency_key=envelope.idempotency_key,
         labels=_tuple(envelope.labels),
         sources=_tuple(envelope.sources),
-        commitment=envelope.commitment.hex(),
-        prev_hash=envelope.prev_hash.hex(),
-        hash=envelope.hash.hex(),
+        commitment=envelope.commitment,
+        prev_hash=envelope.prev_hash,
+        hash=envelope.hash,
     )
 
 
@@ -102,7 +102,8 @@ def decode(envelope: Envelope, stored: StoredBody) -> Event:
 
 def time_text(ts: datetime) -> str:
     """RFC 3339 in UTC with microseconds: sorts as text."""
-    return ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    at = ts if ts.tzinfo is UTC else ts.astimezone(UTC)
+    return at.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def strings_text(values: tuple[str, ...]) -> str:

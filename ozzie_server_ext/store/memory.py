@@ -145,7 +145,7 @@ class _Index:
     def head(self) -> Head:
         if not self._envelopes:
             return Head()
-        return Head(len(self._envelopes), self._envelopes[-1].hash.hex())
+        return Head(len(self._envelopes), self._envelopes[-1].hash)
 
     def version(self, stream: str) -> int:
         return len(self._streams.get(stream, ()))

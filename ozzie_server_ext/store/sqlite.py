@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
+from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, unusable
 from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
@@ -114,7 +115,7 @@ class SqliteEventLog:
     async def rebuild(self) -> str:
         if self._readers is None:
             raise LogClosed()
-        return await self._writer.rebuild()
+        return await self._writer.call(Committer.rebuild)
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)

@@ -1,7 +1,7 @@
 """Events in SQLite: the statements over the tables of migration 0001, and the walk that verifies a file."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,16 @@ _WIDTH = len(Envelope._fields)
 _REBUILD_PAGE = 2000
 
 
-def insert(connection: sqlite3.Connection, new: Iterable[Found]) -> None:
+def insert(connection: sqlite3.Connection, new: Sequence[Found]) -> None:
     """Write new events into the open transaction."""
-    for envelope, stored in new:
-        connection.execute(_INSERT_ENVELOPE, envelope)
-        if stored is not None:
-            connection.execute(_INSERT_BODY, (envelope.position, stored.body, stored.salt))
+    if new:
+        connection.executemany(_INSERT_ENVELOPE, [envelope for envelope, _ in new])
+        connection.executemany(_INSERT_BODY, [(envelope.position, *stored) for envelope, stored in new if stored])
 
 
 def head(connection: sqlite3.Connection) -> Head:
     row = connection.execute("SELECT position, hash FROM events ORDER BY position DESC LIMIT 1").fetchone()
-    return Head() if row is None else Head(row[0], row[1].hex())
+    return Head() if row is None else Head(*row)
 
 
 def version(connection: sqlite3.Connection, stream: str) -> int:
@@ -118,6 +117,7 @@ def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
     while page := cursor.fetchmany(_REBUILD_PAGE):
         for event in _events(page):
             apply(event, rows)
+        rows.keep()
         rows.flush(TABLES)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))

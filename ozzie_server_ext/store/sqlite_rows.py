@@ -5,74 +5,79 @@ Names come from declarations in this package only, checked there; values are alw
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from operator import itemgetter
 from typing import Any
 
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.tables import Key, Query, Row, Table, Value, dump_lines
 
-_MOST_CACHED = 100_000
-"""Rows. Beyond it all clean ones are let go of; they can be read again."""
+_MOST_KNOWN = 100_000
+"""Rows in memory, or somewhat fewer. Beyond it all are let go of; they can be read again."""
 
 
 class SqliteRows:
-    """What `put` left is seen at once by `get`, and written by `flush` into the open transaction, or dropped.
+    """What `put` left is seen at once by `get`; then `keep` makes it part of the transaction, or `discard` drops it.
 
-    Rows that were flushed are kept in memory: nobody else writes these tables. If the transaction is rolled back,
-    call `forget`.
+    `flush` writes what was kept. It stays in memory then: nobody else writes these tables. If the transaction is
+    rolled back, call `forget`.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._pending: dict[str, dict[Key, Row]] = {}
-        self._clean: dict[str, dict[Key, Row]] = {}
-        self._cached = 0
-        self._whole = False
+        self._unwritten: dict[str, dict[Key, Row]] = {}
+        self._known: dict[str, dict[Key, Row]] = {}
+        self._size = 0
+        self._complete = False
 
     def get(self, table: Table, key: Key) -> Row | None:
-        for layer in (self._pending, self._clean):
+        for layer in (self._pending, self._known):
             rows = layer.get(table.name)
             if rows is not None and key in rows:
                 return rows[key]
-        if self._whole:
+        if self._complete:
             return None
         found = self._connection.execute(_statements(table).one, key).fetchone()
         if found is None:
             return None
         row = dict(zip(table.names, found, strict=True))
-        self._clean.setdefault(table.name, {})[key] = row
-        self._cached += 1
+        self._known.setdefault(table.name, {})[key] = row
+        self._size += 1
         return row
 
     def put(self, table: Table, row: Row) -> None:
         self._pending.setdefault(table.name, {})[table.key_of(row)] = row
 
-    def flush(self, tables: Mapping[str, Table]) -> None:
+    def keep(self) -> None:
         for name, rows in self._pending.items():
-            statements = _statements(tables[name])
-            self._connection.executemany(statements.upsert, map(statements.values, rows.values()))
-            self._clean.setdefault(name, {}).update(rows)
-            self._cached += len(rows)
+            self._known.setdefault(name, {}).update(rows)
+            self._unwritten.setdefault(name, {}).update(rows)
+            self._size += len(rows)
         self._pending.clear()
-        if self._cached > _MOST_CACHED:
-            self.forget()
 
     def discard(self) -> None:
-        """Drop what was put since the last flush."""
+        """Drop what was put and not kept."""
         self._pending.clear()
+
+    def flush(self, tables: Mapping[str, Table]) -> None:
+        for name, rows in self._unwritten.items():
+            statements = _statements(tables[name])
+            self._connection.executemany(statements.upsert, map(statements.values, rows.values()))
+        self._unwritten.clear()
+        if self._size > _MOST_KNOWN:
+            self.forget()
 
     def forget(self) -> None:
         """Drop all that is in memory."""
-        self._pending.clear()
-        self._clean.clear()
-        self._cached = 0
-        self._whole = False
+        for layer in (self._pending, self._unwritten, self._known):
+            layer.clear()
+        self._size = 0
+        self._complete = False
 
     def begin_empty(self) -> None:
         """Say that the tables are empty: until rows have to be let go of, what is not in memory is nowhere."""
         self.forget()
-        self._whole = True
+        self._complete = True
 
 
 class _Statements:
@@ -97,9 +102,14 @@ class _Statements:
             self.create.append(f"CREATE INDEX {name} ON {table.name} ({', '.join(index)})")
 
 
-@cache
 def _statements(table: Table) -> _Statements:
-    return _Statements(table)
+    try:
+        return _known[table.name]
+    except KeyError:
+        return _known.setdefault(table.name, _Statements(table))
+
+
+_known: dict[str, _Statements] = {}
 
 
 def create(connection: sqlite3.Connection, table: Table) -> None:

@@ -17,9 +17,9 @@ CREATE TABLE events (
     idempotency_key TEXT,
     labels TEXT NOT NULL,
     sources TEXT NOT NULL,
-    commitment BLOB NOT NULL,
-    prev_hash BLOB NOT NULL,
-    hash BLOB NOT NULL,
+    commitment TEXT NOT NULL,
+    prev_hash TEXT NOT NULL,
+    hash TEXT NOT NULL,
     UNIQUE (stream, version)
 ) STRICT;
 
