@@ -5,9 +5,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
@@ -16,10 +17,12 @@ from ozzie_kernel.client import GatewayClient
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
+from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, owner_alive
 from ozzie_server_ext.protocol.jsontext import loads_object
 
-SERVER_WAIT_S = 15.0
+T = TypeVar("T")
+
+OWNER_WAIT_S = 15.0
 START_WAIT_S = 30.0
 POLL_S = 0.05
 IDLE_EXIT_S = 600
@@ -35,47 +38,57 @@ class Link:
 
 
 async def connect(kernel_id: str, session_name: str, env: Mapping[str, str] = os.environ) -> Link:
-    """A connection to this home's gateway.
+    """This kernel's link to its home's gateway; one is started where none runs.
 
-    A kernel that a Jupyter Server started waits for that server's Ozzie; any other starts a gateway where none
-    runs. Raises Unavailable, with what to do.
+    Raises Unavailable, with what to do.
+    """
+
+    async def link(handshake: Handshake) -> Link:
+        return await _link(handshake, kernel_id, session_name)
+
+    return await reach(link, env)
+
+
+async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str] = os.environ) -> T:
+    """What `use` makes of the first gateway that it can use, starting one where none runs.
+
+    `use` raises Unavailable for a gateway that does not answer. Raises Unavailable, with what to do.
     """
     home = home_folder(env, Path.home())
-    runtime = Path(jupyter_runtime_dir())
-    wait = SERVER_WAIT_S if "JPY_PARENT_PID" in env else 0.0
-    link = await _try_until(runtime, home, kernel_id, session_name, seconds=wait)
-    if link is None:
+    # An owner that has not written its handshake yet is just starting: to wait for it is quicker than to compete.
+    wait = OWNER_WAIT_S if owner_alive(home) else 0.0
+    try:
+        return await _try_until(use, home, seconds=wait)
+    except Unavailable:
         child = _start_gateway(home)
-        link = await _try_until(runtime, home, kernel_id, session_name, seconds=START_WAIT_S, child=child)
-    if link is None:
+    try:
+        return await _try_until(use, home, seconds=START_WAIT_S, child=child)
+    except Unavailable:
         raise Unavailable(
             "Ozzie's gateway can't be reached and could not be started.",
             hint=f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again.",
             code="gateway.unreachable",
-        )
-    return link
+        ) from None
 
 
 async def _try_until(
-    runtime: Path,
+    use: Callable[[Handshake], Awaitable[T]],
     home: Path,
-    kernel_id: str,
-    session_name: str,
     *,
     seconds: float,
     child: "subprocess.Popen[bytes] | None" = None,
-) -> Link | None:
+) -> T:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while True:
-        for handshake in find_handshakes(runtime, home):
+        for handshake in find_handshakes(Path(jupyter_runtime_dir()), home):
             try:
-                return await _link(handshake, kernel_id, session_name)
+                return await use(handshake)
             except Unavailable:
                 continue
-        # A gateway that lost the race for the lock ends at once; the winner's handshake is about to be there.
+        # A gateway of ours that lost the race for the lock has ended; the winner's handshake is about to be there.
         if loop.time() >= end or (child is not None and child.poll() not in (None, 0)):
-            return None
+            raise Unavailable("No gateway answers.")
         await asyncio.sleep(POLL_S)
 
 

@@ -43,10 +43,6 @@ class Home:
     def app_logs(self) -> Path:
         return self.root / "logs" / "app"
 
-    @property
-    def owner_lock(self) -> Path:
-        return self.root / "run" / "owner.lock"
-
     def create(self) -> None:
         """Make the folders that are missing, and close the others to everybody else.
 

@@ -43,7 +43,7 @@ class OzzieExtension(ExtensionApp):
         home = find_home()
         try:
             home.create()
-            lock = OwnerLock(home.owner_lock, home.root)
+            lock = OwnerLock(home.root)
             lock.acquire()
             self.lock = lock
             self.state.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.protocol.handshake import owner_lock_path
 
 
 class NotOwner(Conflict):
@@ -23,8 +24,8 @@ class NotOwner(Conflict):
 class OwnerLock:
     """The lock of one home. Held until `release` or the end of the process."""
 
-    def __init__(self, path: Path, home: Path) -> None:
-        self._path = path
+    def __init__(self, home: Path) -> None:
+        self._path = owner_lock_path(home)
         self._home = home
         self._descriptor: int | None = None
 
@@ -46,5 +47,6 @@ class OwnerLock:
 
     def release(self) -> None:
         if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None

@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """`url` is the server's base, with a slash at its end; `home` the absolute `OZZIE_PATH`; `started` epoch seconds."""
+    """`url`: the server's base, slash at its end. `home`: the absolute `OZZIE_PATH`. `started`: epoch seconds."""
 
     v: int
     url: str
@@ -60,6 +60,20 @@ def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
         if handshake.v == VERSION and Path(handshake.home) == home and _alive(handshake.pid):
             found.append(handshake)
     yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
+
+
+def owner_lock_path(home: Path) -> Path:
+    """The lock that elects the owner of `home`; while it is held, the file says by which process."""
+    return home / "run" / "owner.lock"
+
+
+def owner_alive(home: Path) -> bool:
+    """Whether the process that last took the lock of `home`, and did not give it back, is still there."""
+    try:
+        pid = owner_lock_path(home).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return pid.isdecimal() and _alive(int(pid))
 
 
 def _alive(pid: int) -> bool:

@@ -1,0 +1,76 @@
+"""`ozzie ask`: one turn from a terminal."""
+
+import asyncio
+import json
+import signal
+import sys
+from datetime import datetime
+
+from ozzie_kernel.client import GatewayClient
+from ozzie_kernel.connect import reach
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.handshake import Handshake
+from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.turn import TextPart, TurnView, fold, new_turn
+
+
+def ask(text: str, *, session: str, model: str, as_json: bool) -> int:
+    """Ask, print, and return 0 if the turn was done. Raises OzzieError."""
+    view = asyncio.run(_ask(text, session, model, as_json))
+    if as_json:
+        print(json.dumps(_summary(view)))
+    return 0 if view.status == "Done" else 1
+
+
+async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
+    async def open_client(handshake: Handshake) -> GatewayClient:
+        return await GatewayClient.connect(handshake.url, handshake.token)
+
+    client = await reach(open_client)
+    try:
+        opened = await client.request("session.open", {"session_name": f"cli:{session}", "title": session})
+        params = {"content": text, "session_id": opened["session_id"], "model": model}
+        sent = await client.request("message.send", params)
+        task_id = str(sent["task_id"])
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+        stopper = asyncio.ensure_future(_cancel_when(stop, client, task_id))
+        try:
+            return await _follow(client, task_id, int(str(sent["position"])) - 1, as_json)
+        finally:
+            stopper.cancel()
+    finally:
+        await client.close()
+
+
+async def _cancel_when(stop: asyncio.Event, client: GatewayClient, task_id: str) -> None:
+    await stop.wait()
+    await client.request("task.cancel", {"task_id": task_id})
+
+
+async def _follow(client: GatewayClient, task_id: str, position: int, as_json: bool) -> TurnView:
+    view, writer = new_turn(task_id=task_id), ConsoleWriter()
+    queue = await client.follow(task_id, position)
+    while not view.is_final and (frame := await queue.get()) is not None:
+        moment = datetime.fromisoformat(frame.ts) if frame.ts else None
+        view = fold(view, frame.canonical, frame.payload, moment)
+        if not as_json:
+            sys.stdout.write(writer.update(view))
+            sys.stdout.flush()
+    return view
+
+
+def _summary(view: TurnView) -> JsonObject:
+    error: JsonObject | None = (
+        {"code": view.error.code, "message": view.error.message, "hint": view.error.hint} if view.error else None
+    )
+    return {
+        "task_id": view.task_id,
+        "status": view.status,
+        "text": "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart)),
+        "model": f"{view.provider}/{view.model}",
+        "input_tokens": view.input_tokens,
+        "output_tokens": view.output_tokens,
+        "cost_nano_usd": view.cost if view.cost_known else None,
+        "error": error,
+    }
