@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ozzie_server_ext.render.markdown_html import plain_block, to_html
 from ozzie_server_ext.render.markdown_source import is_inert, plain_source, to_source
-from ozzie_server_ext.render.markdown_tree import MAX_CHARS, parse
+from ozzie_server_ext.render.markdown_tree import MAX_CHARS, TooDeep, parse
 from ozzie_server_ext.render.text import visible_prose
 
 
@@ -15,7 +15,7 @@ def inert_html(markdown: str) -> str:
         return plain_block(source)
     try:
         return to_html(parse(source))
-    except RecursionError:
+    except TooDeep:
         return plain_block(source)
 
 
@@ -44,5 +44,5 @@ def _tree(source: str) -> list | None:
         return None
     try:
         return parse(source)
-    except RecursionError:
+    except TooDeep:
         return None

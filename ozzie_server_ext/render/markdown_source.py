@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ozzie_server_ext.render.links import safe_target
 from ozzie_server_ext.render.markdown_html import image_label
-from ozzie_server_ext.render.markdown_tree import language, parse_with_html
+from ozzie_server_ext.render.markdown_tree import MAX_INLINE_CHARS, TooDeep, language, parse_with_html
 from ozzie_server_ext.render.text import visible_prose
 
 if TYPE_CHECKING:
@@ -27,12 +27,14 @@ _FORMULA_MARK = re.compile(r"\$|\\[()\[\]{}]|\\(?:begin|end)\b|@@\d")
 _OPENS_OR_FORMULA = re.compile(f"{_OPENS_TAG.pattern}|{_FORMULA_MARK.pattern}")
 _OWN_TAG = re.compile(r"</?(?:details|summary|sub|span|pre|code)>")
 
-_TEXT_MARK = re.compile(r"[\\`*\[\]<>&$|~]|@@|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|!$")
+_TEXT_MARK = re.compile(r"[\\`*\[\]<>&$|~]|@@|:(?=//)|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|!$")
 _ENTITIES = {"\\": "&#92;", "`": "&#96;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "$": "&#36;", "@@": "&#64;&#64;"}
+_ENTITIES[":"] = "&#58;"  # all addresses are links by now; what is left, and a link's text, are no second ones
 _ENTITIES["!"] = "&#33;"  # a link may follow, and the two would be an image
 # What begins a heading (nbconvert needs no space after it), a list, a rule, an underline, a definition, a table.
 _LINE_MARK = re.compile(r"#|\+(?=\s|$)|-(?=[-:\s]|$)|=(?=[=\s]|$)|:(?=[-:\s]|$)|(?P<number>\d{1,9})(?=[.)](?:\s|$))")
 _LITERAL = re.compile(r"[^\w .,()=+/'\"-]|_")
+_ACTIVE = re.compile(r"<|\]\(|!\[")
 _TAG_TEXT = re.compile(r"[&<>\"'$\\`@{}]")
 _PLAIN_CODE = re.compile(r"[^\s`|\\](?:[^\n`|\\]*[^\s`|\\])?")
 _BREAKS = re.compile(r"[\t\n]")
@@ -50,7 +52,7 @@ def is_inert(source: str) -> bool:
     """Whether a reader that takes raw HTML finds none in `source` but our own bare tags, no image and no other link."""
     try:
         tokens = parse_with_html(source)
-    except RecursionError:
+    except TooDeep:
         return False
     return all(_is_inert_token(token) for token in _all(tokens))
 
@@ -282,6 +284,8 @@ def _is_inert_token(token: "Token") -> bool:
             return "<" not in _OWN_TAG.sub("", token.content)
         case "image":
             return False
+        case "inline" if len(token.content) > MAX_INLINE_CHARS:  # was not looked into
+            return not _ACTIVE.search(_OWN_TAG.sub("", token.content))
         case "link_open":
             return safe_target(str(token.attrs.get("href", ""))) is not None
         case _:

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-MAX_CHARS = 256 * 1024
+MAX_CHARS = 128 * 1024
 """Longer texts are shown as they are, unparsed: a bound on time and on the size of a cell."""
 
 MAX_NESTING = 24
-"""Levels of lists, quotations and emphasis; what lies deeper is text."""
+"""Levels of lists and quotations; the parser drops what lies deeper, so a text that reaches it is not parsed."""
+
+MAX_INLINE_CHARS = 8 * 1024
+"""A longer paragraph is text without marks: the time to pair marks grows with the square of their number."""
 
 _FORMULA = re.compile(
     r"\$\$[^$`]{1,2000}?\$\$"
@@ -30,14 +33,33 @@ _AFTER_ADDRESS = ".,:;!?*_~"
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,31}")
 
 
+class TooDeep(ValueError):
+    """The text is nested beyond what is parsed."""
+
+
 def parse(text: str, env: dict[str, Any] | None = None) -> "list[Token]":
-    """The tokens of `text`. `env` carries reference definitions on to the next block of the same text."""
-    return _parser().parse(text, env if env is not None else {})
+    """The tokens of `text`. `env` carries reference definitions on to the next block of the same text.
+
+    Raises TooDeep.
+    """
+    try:
+        tokens = _parser().parse(text, env if env is not None else {})
+    except RecursionError:
+        raise TooDeep from None
+    if any(token.level >= MAX_NESTING - 1 for token in tokens):
+        raise TooDeep
+    return tokens
 
 
 def parse_with_html(text: str) -> "list[Token]":
-    """The tokens of `text` for a reader that takes raw HTML, as front ends do: for checking what we wrote."""
-    return _html_parser().parse(text)
+    """The tokens of `text` for a reader that takes raw HTML, as front ends do: for checking what we wrote.
+
+    Raises TooDeep.
+    """
+    try:
+        return _html_parser().parse(text)
+    except RecursionError:
+        raise TooDeep from None
 
 
 def language(info: str) -> str:
@@ -57,6 +79,7 @@ def _parser() -> "MarkdownIt":
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
     parser.enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "formula", _formula)
+    parser.core.ruler.at("inline", _inline)
     parser.core.ruler.push("addresses", _addresses)
     parser.validateLink = _may_link
     return parser
@@ -66,7 +89,9 @@ def _parser() -> "MarkdownIt":
 def _html_parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": True, "maxNesting": 4 * MAX_NESTING})
+    parser.core.ruler.at("inline", _inline)
+    return parser.enable(["table", "strikethrough"])
 
 
 def _may_link(url: str) -> bool:
@@ -84,6 +109,16 @@ def _formula(state: "StateInline", silent: bool) -> bool:
         state.push("formula", "", 0).content = match[0]
     state.pos = match.end()
     return True
+
+
+def _inline(state: "StateCore") -> None:
+    """The parser's own rule, with a bound on what it is given."""
+    for block in state.tokens:
+        if block.type == "inline" and block.children is not None:
+            if len(block.content) <= MAX_INLINE_CHARS:
+                state.md.inline.parse(block.content, state.md, state.env, block.children)
+            else:
+                block.children.append(block.copy(type="text", map=None, children=None, level=0))
 
 
 def _addresses(state: "StateCore") -> None:

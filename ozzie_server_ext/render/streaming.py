@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.render.markdown_html import plain_block, to_html
-from ozzie_server_ext.render.markdown_tree import MAX_CHARS, parse
+from ozzie_server_ext.render.markdown_tree import MAX_CHARS, TooDeep, parse
 from ozzie_server_ext.render.text import visible_prose
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class StreamingMarkdown:
                 self._look_again_at = int(len(tail) * _RETRY_GROWTH)
                 return plain_block(tail)
             return _open_html(tokens[index:], tail)
-        except RecursionError:
+        except TooDeep:
             return plain_block(tail)
 
     def _shown_closed(self) -> str:
