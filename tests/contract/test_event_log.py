@@ -1,0 +1,492 @@
+"""What every event log promises (`store.log.EventLog`), over each adapter."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from ozzie_server_ext.domain.errors import Conflict, IllegalTransition, InputError, VersionConflict
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    SessionRenamed,
+    TaskQueued,
+    TaskStarted,
+    TaskSucceeded,
+    ToolCallCompleted,
+)
+from ozzie_server_ext.domain.ids import CallId, EventId, SessionId
+from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, IdempotencyConflict, LogClosed
+from ozzie_server_ext.store.projector import TABLES
+from tests.replay.histories import (
+    SESSION,
+    TASK,
+    Histories,
+    call_completed,
+    call_failed,
+    call_started,
+    completed,
+    draft,
+    received,
+    renamed,
+    session_created,
+    task_created,
+    task_draft,
+)
+from tests.replay.stores import Store
+
+STREAM = f"session:{SESSION}"
+TASK_STREAM = f"task:{TASK}"
+
+
+async def titles(log: EventLog, stream: str = STREAM) -> list[str]:
+    return [cast(SessionRenamed, event.body).title for event in await log.read_stream(stream)]
+
+
+# --- order --------------------------------------------------------------------------------------------
+
+
+async def test_an_empty_log_stands_at_position_zero(log: EventLog) -> None:
+    assert await log.head() == Head(0, "0" * 64)
+    assert await log.read() == ()
+    assert await log.version("nothing") == 0
+    assert (await log.verify()).ok
+
+
+async def test_an_appended_event_reads_back_as_it_was_returned(log: EventLog) -> None:
+    body = ToolCallCompleted(
+        call_id=CallId("c"), ok=True, data={"b": [1, 2.5, None], "a": "größe 🙂 \x00"}, summary="", duration_ms=1
+    )
+    (event,) = await log.append(TASK_STREAM, [draft(body, labels=("web", "file"))])
+    assert await log.read() == (event,)
+    assert await log.read_stream(TASK_STREAM) == (event,)
+    assert event.body == body
+    assert event.labels == ("web", "file")
+    assert event.ts == datetime(2026, 1, 1, tzinfo=UTC)
+    assert (event.position, event.version, event.stream) == (1, 1, TASK_STREAM)
+    assert await log.head() == Head(1, event.hash)
+
+
+async def test_positions_have_no_gap_and_versions_count_each_stream(log: EventLog) -> None:
+    names = [f"stream{number % 3}" for number in range(12)]
+    await asyncio.gather(*[log.append(name, [renamed("a"), renamed("b")]) for name in names])
+    events = await log.read()
+    assert [event.position for event in events] == list(range(1, 25))
+    for name in set(names):
+        assert [event.version for event in events if event.stream == name] == list(range(1, 9))
+        assert await log.version(name) == 8
+
+
+async def test_the_drafts_of_one_append_stand_next_to_each_other(log: EventLog) -> None:
+    await asyncio.gather(*[log.append("s", [renamed(f"{n}"), renamed(f"{n}")]) for n in range(10)])
+    read = await titles(log, "s")
+    assert read[0::2] == read[1::2]
+
+
+async def test_each_event_carries_the_hash_of_the_one_before(log: EventLog) -> None:
+    events = await log.append(STREAM, [renamed("a"), renamed("b"), renamed("c")])
+    assert [event.prev_hash for event in events] == ["0" * 64, events[0].hash, events[1].hash]
+    assert len({event.hash for event in events} | {event.commitment for event in events}) == 6
+
+
+async def test_equal_bodies_have_different_commitments(log: EventLog) -> None:
+    first, second = await log.append(STREAM, [renamed("same"), renamed("same")])
+    assert first.commitment != second.commitment
+
+
+# --- versions -----------------------------------------------------------------------------------------
+
+
+async def test_of_two_appends_that_saw_the_same_version_one_wins(log: EventLog) -> None:
+    results = await asyncio.gather(
+        *[log.append(STREAM, [renamed(f"{n}")], expected_version=0) for n in range(5)], return_exceptions=True
+    )
+    conflicts = [result for result in results if isinstance(result, VersionConflict)]
+    assert len(conflicts) == 4
+    assert (conflicts[0].stream, conflicts[0].expected, conflicts[0].actual) == (STREAM, 0, 1)
+    assert len(await log.read()) == 1
+
+
+async def test_an_append_may_not_expect_a_version_that_is_yet_to_come(log: EventLog) -> None:
+    with pytest.raises(VersionConflict):
+        await log.append(STREAM, [renamed("a")], expected_version=1)
+
+
+async def test_appends_that_name_each_others_versions_all_pass(log: EventLog) -> None:
+    await asyncio.gather(*[log.append(STREAM, [renamed(f"{n}")], expected_version=n) for n in range(20)])
+    assert await titles(log) == [f"{n}" for n in range(20)]
+
+
+# --- what is refused ----------------------------------------------------------------------------------
+
+
+async def test_one_bad_append_fails_alone(log: EventLog) -> None:
+    bad = ToolCallCompleted(call_id=CallId("c"), ok=True, data=float("nan"), summary="", duration_ms=1)
+    results = await asyncio.gather(
+        log.append("a", [renamed("1")]),
+        log.append("b", [renamed("2"), draft(bad)]),
+        log.append("c", [renamed("3"), task_draft(TaskQueued(reason="created"))]),
+        log.append("d", [renamed("4")], expected_version=7),
+        log.append("e", [renamed("\ud800")]),
+        log.append("f", [renamed("5")]),
+        return_exceptions=True,
+    )
+    kinds = [type(result) for result in results]
+    assert issubclass(kinds[1], InputError)
+    assert kinds[2:4] == [IllegalTransition, VersionConflict]
+    assert issubclass(kinds[4], InputError)
+    assert [event.stream for event in await log.read()] == ["a", "f"]
+    assert (await log.verify()).ok
+    assert await log.dump() == await log.rebuild()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Draft(body=SessionRenamed(title="a"), actor="user", source="\ud800"),
+        Draft(body=SessionRenamed(title="a"), actor="user", source="s", labels=("\udfff",)),
+        Draft(body=SessionRenamed(title=cast(str, 7)), actor="user", source="s"),
+        Draft(body=SessionRenamed(title=cast(str, object())), actor="user", source="s"),
+    ],
+    ids=["surrogate in the envelope", "surrogate in a label", "wrong type", "no JSON"],
+)
+async def test_what_could_not_be_read_back_never_enters(log: EventLog, broken: Draft) -> None:
+    with pytest.raises(InputError):
+        await log.append(STREAM, [renamed("fine"), broken])
+    assert await log.read() == ()
+
+
+async def test_an_append_needs_a_stream_and_something_to_append(log: EventLog) -> None:
+    with pytest.raises(InputError):
+        await log.append(STREAM, [])
+    with pytest.raises(InputError):
+        await log.append("", [renamed("a")])
+
+
+async def test_an_event_id_is_used_once(log: EventLog) -> None:
+    once = Draft(body=SessionRenamed(title="a"), actor="user", source="s", event_id=EventId("01X"))
+    other = log.append("other", [renamed("b")])
+    results = await asyncio.gather(log.append("s", [once]), log.append("t", [once]), other, return_exceptions=True)
+    assert [type(result) for result in results] == [tuple, EventIdTaken, tuple]
+    with pytest.raises(EventIdTaken):
+        await log.append("u", [once])
+    assert [event.position for event in await log.read()] == [1, 2]
+
+
+async def test_a_task_takes_only_what_its_state_allows(log: EventLog) -> None:
+    with pytest.raises(IllegalTransition):
+        await log.append(TASK_STREAM, [task_draft(TaskQueued(reason="created"))])
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(TaskQueued(reason="created"))])
+    for body in (TaskSucceeded(rounds=1), task_created(), TaskQueued(reason="created")):
+        with pytest.raises(IllegalTransition):
+            await log.append(TASK_STREAM, [task_draft(body)])
+    with pytest.raises(IllegalTransition):  # legal at first, illegal in the end: nothing of it stays
+        await log.append(TASK_STREAM, [task_draft(TaskStarted(attempt=1, epoch="e"))] * 2)
+    (row,) = await log.rows("tasks")
+    assert (row["status"], row["attempt"], await log.version(TASK_STREAM)) == ("QUEUED", 0, 2)
+
+
+async def test_a_fact_about_a_task_names_the_task(log: EventLog) -> None:
+    with pytest.raises(InputError):
+        await log.append("s", [draft(task_created())])
+
+
+async def test_of_two_sessions_with_one_key_the_first_stands(log: EventLog) -> None:
+    results = await asyncio.gather(
+        *[
+            log.append(f"session:{name}", [draft(session_created(), session_id=SessionId(name))], expected_version=0)
+            for name in ("sess_a", "sess_b")
+        ],
+        return_exceptions=True,
+    )
+    assert [isinstance(result, Conflict) for result in results] == [False, True]
+    assert [row["session_id"] for row in await log.rows("sessions", where={"key": "notebook.ipynb"})] == ["sess_a"]
+
+
+async def test_a_counter_is_never_raised_beyond_what_a_column_holds(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(call_started("c"))])
+    with pytest.raises(InputError):
+        await log.append(TASK_STREAM, [task_draft(call_completed("c", tokens=1 << 62))])
+    assert await log.version(TASK_STREAM) == 2
+
+
+async def test_a_closed_log_takes_nothing(log: EventLog) -> None:
+    await log.close()
+    await log.close()
+    with pytest.raises(LogClosed):
+        await log.append(STREAM, [renamed("a")])
+
+
+# --- idempotency --------------------------------------------------------------------------------------
+
+
+async def test_a_repeated_append_returns_what_was_recorded(log: EventLog) -> None:
+    drafts = [renamed("a"), draft(SessionRenamed(title="b"), key="once"), renamed("c")]
+    first = await log.append(STREAM, drafts, expected_version=0)
+    await log.append(STREAM, [renamed("between")])
+    assert await log.append(STREAM, drafts, expected_version=0) == first
+    assert await log.version(STREAM) == 4
+
+
+async def test_of_appends_with_one_key_at_the_same_time_one_is_recorded(log: EventLog) -> None:
+    heard: list[Event] = []
+    log.on_commit(heard.extend)
+    once = [draft(SessionRenamed(title="a"), key="once")]
+    results = await asyncio.gather(*[log.append(STREAM, once) for _ in range(8)])
+    assert len(set(results)) == 1
+    assert len(await log.read()) == len(heard) == 1
+
+
+async def test_a_key_belongs_to_its_stream(log: EventLog) -> None:
+    once = [draft(SessionRenamed(title="a"), key="once")]
+    await log.append("s", once)
+    await log.append("t", once)
+    assert len(await log.read()) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [draft(session_created(), key="once")],
+        [renamed("before"), draft(SessionRenamed(title="a"), key="once")],
+        [draft(SessionRenamed(title="a"), key="once"), renamed("after")],
+        [draft(SessionRenamed(title="a"), key="once"), draft(SessionRenamed(title="b"), key="new")],
+    ],
+    ids=["another type", "one more before", "one more after", "a further key"],
+)
+async def test_a_key_never_stands_for_something_else(log: EventLog, other: list[Draft]) -> None:
+    await log.append(STREAM, [draft(SessionRenamed(title="a"), key="once")])
+    with pytest.raises(IdempotencyConflict):
+        await log.append(STREAM, other)
+    assert len(await log.read()) == 1
+
+
+async def test_a_key_stands_once_in_an_append(log: EventLog) -> None:
+    with pytest.raises(InputError):
+        await log.append(STREAM, [draft(SessionRenamed(title="a"), key="k"), draft(SessionRenamed(title="b"), key="k")])
+
+
+# --- publishing ---------------------------------------------------------------------------------------
+
+
+async def test_listeners_hear_everything_once_in_order_and_after_the_commit(log: EventLog) -> None:
+    heard: list[Event] = []
+    readers: list[asyncio.Task[tuple[Event, ...]]] = []
+
+    def listen(events: tuple[Event, ...]) -> None:
+        heard.extend(events)
+        readers.append(asyncio.create_task(log.read(after=events[0].position - 1, limit=1)))
+
+    log.on_commit(listen)
+    await asyncio.gather(*[log.append(f"s{n % 4}", [renamed(f"{n}")] * 2) for n in range(30)])
+    assert [event.position for event in heard] == list(range(1, 61))
+    assert heard == list(await log.read())
+    assert all([len(await reader) == 1 for reader in readers])
+
+
+async def test_when_an_append_returns_its_listeners_have_heard(log: EventLog) -> None:
+    heard: list[int] = []
+    log.on_commit(lambda events: heard.extend(event.position for event in events))
+    for _ in range(3):
+        (event,) = await log.append(STREAM, [renamed("a")])
+        assert heard[-1] == event.position == (await log.head()).position
+
+
+async def test_nobody_hears_of_what_was_refused(log: EventLog) -> None:
+    heard: list[Event] = []
+    log.on_commit(heard.extend)
+    with pytest.raises(VersionConflict):
+        await log.append(STREAM, [renamed("a")], expected_version=3)
+    assert heard == []
+
+
+async def test_a_failing_listener_does_not_keep_others_from_hearing(
+    log: EventLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Event] = []
+
+    def fail(events: tuple[Event, ...]) -> None:
+        raise RuntimeError("no")
+
+    log.on_commit(fail)
+    log.on_commit(heard.extend)
+    await log.append(STREAM, [renamed("a")])
+    assert len(heard) == 1
+    assert "A listener of the event log failed" in caplog.text
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+async def test_reading_filters_by_position_type_session_and_task(log: EventLog) -> None:
+    await log.append(STREAM, [draft(session_created()), renamed("a")])
+    await log.append(TASK_STREAM, [task_draft(received("hi")), task_draft(task_created())])
+    await log.append("session:sess_other", [draft(SessionRenamed(title="b"), session_id=SessionId("sess_other"))])
+
+    async def positions(**filters: Any) -> list[int]:
+        return [event.position for event in await log.read(**filters)]
+
+    assert await positions(after=3) == [4, 5]
+    assert await positions(limit=2) == [1, 2]
+    assert await positions(limit=0) == []
+    assert await positions(types=frozenset({"session.renamed", "task.created"})) == [2, 4, 5]
+    assert await positions(types=frozenset()) == []
+    assert await positions(session_id=SESSION) == [1, 2, 3, 4]
+    assert await positions(task_id=TASK) == [3, 4]
+    assert await positions(session_id=SESSION, types=frozenset({"session.renamed"}), after=1) == [2]
+    assert await positions(after=1000) == []
+
+
+async def test_a_stream_reads_from_a_version_on(log: EventLog) -> None:
+    await log.append(STREAM, [renamed(f"{n}") for n in range(5)])
+    assert [event.version for event in await log.read_stream(STREAM, after_version=3)] == [4, 5]
+    assert await log.read_stream("nothing") == ()
+
+
+# --- projections --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_projections_made_anew_equal_the_ones_kept_up_to_date(log: EventLog, seed: int) -> None:
+    for stream, drafts in Histories(seed).take(150):
+        await log.append(stream, drafts)
+    live = await log.dump()
+    assert live.count("\n") > 50
+    assert await log.rebuild() == live
+    assert await log.dump() == live
+    assert (await log.verify()).ok
+
+
+async def test_projections_go_on_after_they_were_made_anew(log: EventLog) -> None:
+    history = Histories(9).take(120)
+    for number, (stream, drafts) in enumerate(history):
+        await log.append(stream, drafts)
+        if number == 60:
+            await log.rebuild()
+    assert await log.dump() == await log.rebuild()
+
+
+async def test_a_session_sums_up_what_happened_in_it(log: EventLog) -> None:
+    await log.append(STREAM, [draft(session_created())])
+    await log.append(TASK_STREAM, [task_draft(received("hi")), task_draft(task_created())])
+    calls = [call_started("a"), call_completed("a", tokens=10, cost=70), call_started("b", model="large")]
+    await log.append(TASK_STREAM, [task_draft(body) for body in calls])
+    (row,) = await log.rows("sessions")
+    assert (row["message_count"], row["input_tokens"], row["output_tokens"], row["cost"]) == (1, 10, 20, 70)
+    assert (row["model"], row["cost_known"], row["last_position"]) == ("large", 1, 6)
+    await log.append(
+        TASK_STREAM, [task_draft(call_completed("b", tokens=1, cost=None)), task_draft(completed("r", "x"))]
+    )
+    (row,) = await log.rows("sessions")
+    assert (row["message_count"], row["cost"], row["cost_known"]) == (2, 70, 0)
+
+
+async def test_usage_counts_each_model_and_day_apart(log: EventLog, store: Store) -> None:
+    bodies = [call_started("a"), call_completed("a", cost=70), call_started("b"), call_failed("b", partial=True)]
+    await log.append(TASK_STREAM, [draft(body) for body in bodies])
+    store.clock.advance(timedelta(days=1).total_seconds())
+    await log.append(TASK_STREAM, [draft(call_started("c", model="large")), draft(call_completed("c", cost=None))])
+    first, second = await log.rows("usage", order_by="day")
+    assert (first["day"], first["model"], first["calls"], first["failed_calls"]) == ("2026-01-01", "small", 2, 1)
+    assert (first["cost"], first["unknown_price_calls"], first["input_tokens"]) == (70, 1, 10)
+    assert (second["day"], second["model"], second["calls"]) == ("2026-01-02", "large", 1)
+    assert (second["cost"], second["unknown_price_calls"]) == (0, 1)
+    assert [row["status"] for row in await log.rows("model_calls")] == ["completed", "failed", "completed"]
+
+
+async def test_rows_are_found_by_column_and_ordered(log: EventLog) -> None:
+    for number, name in enumerate(["b", "a", "c"]):
+        stream, session_id = f"session:sess_{name}", SessionId(f"sess_{name}")
+        created = draft(session_created(f"key {name}"), session_id=session_id)
+        title = draft(SessionRenamed(title=f"{number % 2}"), session_id=session_id)
+        await log.append(stream, [created, title])
+
+    async def names(**query: Any) -> list[str]:
+        return [str(row["session_id"])[-1] for row in await log.rows("sessions", **query)]
+
+    assert await names() == ["a", "b", "c"]
+    assert await names(descending=True, limit=2) == ["c", "b"]
+    assert await names(limit=1, offset=1) == ["b"]
+    assert await names(order_by="title") == ["b", "c", "a"]
+    assert await names(order_by="last_position", descending=True) == ["c", "a", "b"]
+    assert await names(where={"key": "key a"}) == ["a"]
+    assert await names(where={"title": ["0", "9"], "message_count": 0}) == ["b", "c"]
+    assert await names(where={"session_id": []}) == []
+    assert await names(where={"key": None}) == []
+
+
+async def test_rows_without_a_value_are_found(log: EventLog) -> None:
+    await log.append("s", [draft(received("a"), session_id=None), draft(received("b", message_id="other"))])
+    assert [row["text"] for row in await log.rows("messages", where={"session_id": None})] == ["a"]
+    assert [row["text"] for row in await log.rows("messages", where={"session_id": [None, SESSION]})] == ["a", "b"]
+    assert [row["text"] for row in await log.rows("messages", order_by="session_id")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("table", "query"),
+    [
+        ("events", {}),
+        ("tasks; DROP TABLE events", {}),
+        ("tasks", {"where": {"nothing": 1}}),
+        ("tasks", {"where": {"title": 1}}),
+        ("tasks", {"where": {"title": {"a": 1}}}),
+        ("tasks", {"order_by": "title; DROP TABLE events"}),
+        ("tasks", {"limit": -1}),
+    ],
+)
+async def test_only_declared_tables_and_columns_can_be_asked_for(
+    log: EventLog, table: str, query: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError):
+        await log.rows(table, **query)
+
+
+async def test_a_row_that_was_read_is_the_readers_own(log: EventLog) -> None:
+    await log.append(STREAM, [draft(session_created())])
+    (row,) = await log.rows("sessions")
+    row["title"] = "changed"
+    (again,) = await log.rows("sessions")
+    assert again["title"] == "Notebook"
+
+
+async def test_the_dump_has_every_table(log: EventLog) -> None:
+    assert [line for line in (await log.dump()).splitlines() if line.startswith("# ")] == [
+        f"# {name}" for name in TABLES
+    ]
+
+
+# --- erasing ------------------------------------------------------------------------------------------
+
+
+async def test_after_a_body_is_erased_the_chain_still_verifies(store: Store, log: EventLog) -> None:
+    await log.append(STREAM, [renamed("a"), renamed("secret"), renamed("c")])
+    await store.erase(2)
+    found = await log.verify()
+    assert (found.ok, found.events, found.erased) == (True, 3, 1)
+    assert [event.position for event in await log.read()] == [1, 3]
+    assert [event.version for event in await log.read_stream(STREAM)] == [1, 3]
+    (event,) = await log.append(STREAM, [renamed("d")], expected_version=3)
+    assert event.position == 4
+
+
+async def test_a_repeat_of_what_was_erased_is_a_conflict(store: Store, log: EventLog) -> None:
+    once = [draft(SessionRenamed(title="a"), key="once")]
+    await log.append(STREAM, once)
+    await store.erase(1)
+    with pytest.raises(IdempotencyConflict):
+        await log.append(STREAM, once)
+
+
+# --- verifying ----------------------------------------------------------------------------------------
+
+
+async def test_verifying_compares_with_an_anchor(log: EventLog) -> None:
+    events = await log.append(STREAM, [renamed("a"), renamed("b")])
+    assert (await log.verify(anchor=Head(1, events[0].hash))).ok
+    assert (await log.verify(anchor=Head(2, events[1].hash))).ok
+    rewritten = await log.verify(anchor=Head(1, "f" * 64))
+    assert (rewritten.ok, rewritten.bad_position) == (False, 1)
+    cut = await log.verify(anchor=Head(5, "f" * 64))
+    assert (cut.ok, cut.bad_position, cut.events) == (False, 3, 2)
+    assert "cut" in cut.reason

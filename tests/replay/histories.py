@@ -1,0 +1,236 @@
+"""Random but legal histories of sessions and tasks, the same for the same seed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ozzie_server_ext.domain.events import (
+    Draft,
+    EventBody,
+    Limits,
+    MessageCompleted,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    Origin,
+    SessionCreated,
+    SessionRenamed,
+    TaskCancelled,
+    TaskCreated,
+    TaskFact,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskResumed,
+    TaskRetried,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+    ToolCallCompleted,
+    ToolCallRequested,
+)
+from ozzie_server_ext.domain.ids import (
+    BlobRef,
+    CallId,
+    MessageId,
+    ReplyId,
+    SessionId,
+    TaskId,
+    session_stream,
+    task_stream,
+)
+from ozzie_server_ext.domain.tasks import TaskStatus, create, fold, may_become
+from ozzie_server_ext.domain.usage import Usage
+
+SESSION = SessionId("sess_01AAAAAAAAAAAAAAAAAAAAAAAA")
+TASK = TaskId("01BBBBBBBBBBBBBBBBBBBBBBBB")
+
+_WORDS = ("plot", "größe", "数据", "a\nb", "🙂", "<script>", "")
+
+
+def draft(
+    body: EventBody,
+    *,
+    session_id: SessionId | None = SESSION,
+    task_id: TaskId | None = None,
+    key: str | None = None,
+    labels: tuple[str, ...] = (),
+) -> Draft:
+    """A draft where only the fact matters."""
+    return Draft(
+        body=body,
+        actor="user",
+        source="test",
+        session_id=session_id,
+        task_id=task_id,
+        idempotency_key=key,
+        labels=labels,
+    )
+
+
+def session_created(key: str = "notebook.ipynb") -> SessionCreated:
+    return SessionCreated(key=key, title="Notebook", channel="jupyter")
+
+
+def renamed(title: str) -> Draft:
+    """The simplest fact that may follow anything."""
+    return draft(SessionRenamed(title=title))
+
+
+def received(text: str, *, message_id: str = "01MMMMMMMMMMMMMMMMMMMMMMMM") -> MessageReceived:
+    return MessageReceived(message_id=MessageId(message_id), text=text, origin=Origin(channel="jupyter"))
+
+
+def completed(reply_id: str, text: str) -> MessageCompleted:
+    return MessageCompleted(reply_id=ReplyId(reply_id), text=text, finish="stop")
+
+
+def task_created(title: str = "Plot it") -> TaskCreated:
+    return TaskCreated(
+        title=title, mode="FREE", message_id=MessageId("01MMMMMMMMMMMMMMMMMMMMMMMM"), limits=Limits(max_cost=5)
+    )
+
+
+def task_draft(body: EventBody, *, task_id: TaskId = TASK, key: str | None = None) -> Draft:
+    return draft(body, task_id=task_id, key=key)
+
+
+def call_started(call_id: str, *, model: str = "small", number: int = 1) -> ModelCallStarted:
+    return ModelCallStarted(
+        call_id=CallId(call_id),
+        reply_id=ReplyId("01RRRRRRRRRRRRRRRRRRRRRRRR"),
+        round=number,
+        alias="default",
+        provider="local",
+        model=model,
+        request_blob=BlobRef("sha256:" + "0" * 64),
+        config="c",
+        prompt="p",
+        tools="t",
+    )
+
+
+def call_completed(call_id: str, *, tokens: int = 10, cost: int | None = 1000) -> ModelCallCompleted:
+    return ModelCallCompleted(
+        call_id=CallId(call_id),
+        response_blob=BlobRef("sha256:" + "1" * 64),
+        finish="stop",
+        tool_uses=(),
+        usage=Usage(input_tokens=tokens, output_tokens=2 * tokens, cached_tokens=1),
+        cost=cost,
+        latency_ms=12.5,
+        ttft_ms=None,
+    )
+
+
+def call_failed(call_id: str, *, partial: bool = False) -> ModelCallFailed:
+    blob = BlobRef("sha256:" + "2" * 64) if partial else None
+    return ModelCallFailed(
+        call_id=CallId(call_id), code="model.down", message="gone", latency_ms=3.0, partial_blob=blob
+    )
+
+
+@dataclass
+class Histories:
+    """Goes on for ever; each item is one append that the log has to take."""
+
+    seed: int
+    _count: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def take(self, appends: int) -> list[tuple[str, list[Draft]]]:
+        source = iter(self)
+        return [next(source) for _ in range(appends)]
+
+    def __iter__(self) -> Iterator[tuple[str, list[Draft]]]:
+        sessions = [SessionId(f"sess_{self._id('S')}") for _ in range(3)]
+        for number, session_id in enumerate(sessions):
+            body = SessionCreated(key=f"k{number}", title=self._word(), channel="jupyter")
+            yield session_stream(session_id), [draft(body, session_id=session_id)]
+        running: list[Iterator[tuple[str, list[Draft]]]] = []
+        while True:
+            if len(running) < 4:
+                running.append(self._task(self._random.choice(sessions)))
+            source = self._random.choice(running)
+            try:
+                yield next(source)
+            except StopIteration:
+                running.remove(source)
+
+    def _task(self, session_id: SessionId) -> Iterator[tuple[str, list[Draft]]]:
+        task_id = TaskId(self._id("T"))
+        stream = task_stream(task_id)
+
+        def drafts(*bodies: EventBody) -> tuple[str, list[Draft]]:
+            return stream, [
+                draft(body, session_id=session_id, task_id=task_id, labels=self._labels()) for body in bodies
+            ]
+
+        begun = task_created(self._word())
+        yield drafts(received(self._word(), message_id=self._id("M")), begun)
+        task = create(task_id, session_id, begun)
+        for _ in range(self._random.randint(3, 14)):
+            legal = [fact for fact in self._transitions() if may_become(task.status, type(fact))]
+            fact = self._random.choice(legal) if legal else None
+            if task.status is TaskStatus.RUNNING and self._random.random() < 0.6:
+                yield drafts(*self._work())
+            elif fact is None:
+                return
+            else:
+                task = fold(task, fact)
+                yield drafts(fact)
+
+    def _work(self) -> list[EventBody]:
+        call = self._id("C")
+        kind = self._random.randrange(5)
+        if kind == 0:
+            requested = ToolCallRequested(
+                call_id=CallId(call),
+                use_id="u1",
+                tool_id="calc.eval",
+                name="calculator",
+                version="1",
+                args={"expression": self._word(), "deep": [1, 2.5, None, True]},
+                round=1,
+                index=0,
+            )
+            done = ToolCallCompleted(call_id=CallId(call), ok=True, data={"value": 7}, summary="7", duration_ms=0.5)
+            return [requested, done]
+        if kind == 1:
+            return [call_started(call), call_failed(call, partial=self._random.random() < 0.5)]
+        if kind == 2:
+            return [completed(self._id("R"), self._word() * 3)]
+        cost = self._random.choice([None, 0, 1_000_000])
+        tokens = self._random.randint(0, 5000)
+        return [
+            call_started(call, model=self._random.choice(["small", "large"]), number=self._random.randint(1, 4)),
+            call_completed(call, tokens=tokens, cost=cost),
+        ]
+
+    def _transitions(self) -> list[TaskFact]:
+        return [
+            TaskQueued(reason="created"),
+            TaskStarted(attempt=1, epoch=self._id("E")),
+            TaskWaitingApproval(approval_id="a"),
+            TaskWaitingInput(question=self._word()),
+            TaskPaused(by="user", reason=self._word()),
+            TaskResumed(by="user"),
+            TaskRetried(by="user", attempt=2),
+            TaskSucceeded(rounds=self._random.randint(1, 5)),
+            TaskFailed(kind="model", code="model.down", message="gone", hint="wait"),
+            TaskCancelled(by="user", reason="enough"),
+        ]
+
+    def _labels(self) -> tuple[str, ...]:
+        return self._random.choice([(), ("web",), ("file", "web")])
+
+    def _word(self) -> str:
+        return self._random.choice(_WORDS)
+
+    def _id(self, kind: str) -> str:
+        self._count += 1
+        return f"01{kind}{self._count:023d}"
