@@ -1,0 +1,59 @@
+# Every target sets up what it needs by itself. `make help` lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+NOTEBOOK := notebooks/01_first_turn.ipynb
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check fix build bench lock clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev ## Make .venv with everything for working on Ozzie
+
+run: $(VENV)/.run ## Open JupyterLab on the first notebook; no key is needed
+	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
+
+test: $(VENV)/.dev ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+fix: $(VENV)/.dev ## Format, and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
+	$(BIN)/python -m build --no-isolation
+
+bench: $(VENV)/.dev ## Measure the speed beside plain litellm; writes bench/results.json
+	$(BIN)/python -m bench.first_token
+
+lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
+	    --extra lab --group setup pyproject.toml -o .lock/run.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
+	    --extra lab --group dev -c .lock/run.txt pyproject.toml -o .lock/dev.txt
+
+clean: ## Remove .venv and what was built
+	rm -rf $(VENV) build dist
+
+$(BIN)/python:
+	@.ci/make-venv
+
+# hatchling comes with the lock, so building the package itself fetches nothing that is not pinned.
+$(VENV)/.run: .lock/run.txt pyproject.toml | $(BIN)/python
+	@echo "Setting up .venv (some minutes the first time) …"
+	@$(PIP) install --require-hashes -r .lock/run.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: .lock/dev.txt pyproject.toml | $(VENV)/.run
+	@$(PIP) install --require-hashes -r .lock/dev.txt
+	@touch $@
