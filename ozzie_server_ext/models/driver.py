@@ -161,13 +161,16 @@ class ModelDriver(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, mostly the
-    name of an environment variable; the key itself never shows in a repr."""
+    name of an environment variable; the key itself never shows in a repr. `first_s`, `next_s`: how long the provider
+    may stay silent before the first piece of its answer and between two."""
 
     driver: str
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     key_name: str = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    first_s: float = 120.0
+    next_s: float = 120.0
 
 
 def tool_use_json(use: ToolUse) -> JsonObject:

@@ -39,14 +39,11 @@ from ozzie_server_ext.protocol.worker import (
 WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_worker")
 """`-P`: a `json.py` in the user's folder must not take the place of the library's."""
 
-FIRST_S = 120.0
-NEXT_S = 120.0
 _CODES = frozenset(get_args(ModelErrorCode))
 
 
 class WorkerDriver:
-    """Sends calls to the worker that `plane` keeps. `first_s`, `next_s`: how long a provider may stay silent before
-    the first piece of its answer and between two.
+    """Sends calls to the worker that `plane` keeps.
 
     A call that has streamed text is never sent again by itself; one that has not is sent once more when the worker
     was lost.
@@ -58,14 +55,10 @@ class WorkerDriver:
         providers: Mapping[str, ProviderAccess],
         *,
         clock: Clock | None = None,
-        first_s: float = FIRST_S,
-        next_s: float = NEXT_S,
     ) -> None:
         self._plane = plane
         self._providers = dict(providers)
         self._clock = clock or SystemClock()
-        self._first_s = first_s
-        self._next_s = next_s
         self._numbers = itertools.count(1)
         plane.greeting = lambda: (self._configuration(),)
 
@@ -138,14 +131,15 @@ class WorkerDriver:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
     def _command(self, request: ModelRequest, wire_id: str) -> Generate:
+        access = self._providers.get(request.choice.provider) or ProviderAccess(driver=request.choice.driver)
         return Generate(
             session_id=request.call_id,
             # What a worker of S2 would read; ours reads the whole request.
             prompt=request.messages[-1].content if request.messages else "",
             id=wire_id,
             request=request.to_json(),
-            first_s=self._first_s,
-            next_s=self._next_s,
+            first_s=access.first_s,
+            next_s=access.next_s,
         )
 
     def _configuration(self) -> JsonObject:

@@ -14,7 +14,7 @@ from ozzie_server_ext.protocol.worker import Error, Provider
 
 MAX_DETAIL_CHARS = 600
 
-_KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )\S+")
+_KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )[^\s,;\"']+")
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Timeout): |\w+Exception - )+")
 _BY_STATUS = {
     400: "provider.bad_request",

@@ -43,7 +43,11 @@ def prepare() -> None:
 async def warm_up() -> None:
     """Pays for what litellm and its client load at the first call (1.3 s), so that no cell has to."""
     arguments = completion_arguments(
-        {"model": "warm-up", "messages": [{"role": "user", "content": "x"}]},
+        {
+            "model": "warm-up",
+            "messages": [{"role": "user", "content": "x"}],
+            "tools": [{"name": "x", "description": "x", "parameters": {"type": "object", "properties": {}}}],
+        },
         Provider(driver="openai", base_url="http://127.0.0.1:9/v1"),
         timeout_s=1.0,
     )

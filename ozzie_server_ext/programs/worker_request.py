@@ -35,6 +35,9 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
     }
     if tools := _objects(request.get("tools")):
         arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        # Tools are ours to run. Without this litellm looks for its own MCP gateway first, and fails where the package
+        # mcp is not installed.
+        arguments["_skip_mcp_handler"] = True
     if request.get("max_tokens") is not None:
         arguments["max_tokens"] = request["max_tokens"]
     if provider.base_url:

@@ -1,10 +1,12 @@
 """What every model driver promises, run over each of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.models.driver import (
@@ -14,10 +16,17 @@ from ozzie_server_ext.models.driver import (
     ModelDriver,
     ModelEvent,
     ModelRequest,
+    ProviderAccess,
     TextDelta,
 )
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Wait
+from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
+from ozzie_server_ext.planes.supervisor import Supervisor
+from tests.fakes.openai_server import FakeOpenAI
+
+# One loop for the module, because the worker takes seconds to start and serves all of it.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @dataclass(frozen=True)
@@ -26,33 +35,49 @@ class Subject:
 
     driver: ModelDriver
     choice: ModelChoice
-    short: str = "hello"
-    long: str = "hello"
+    short: str = "Hello, what are you?"
+    long: str = "Hello, what are you?"
+    long_model: str = "m"
 
     def request(self, text: str) -> ModelRequest:
         message = ChatMessage(role="user", content=text)
-        return ModelRequest(call_id=CallId("01JZZZZZZZZZZZZZZZZZZZZZZZ"), choice=self.choice, messages=(message,))
+        choice = replace(self.choice, model=self.long_model) if text == self.long else self.choice
+        return ModelRequest(call_id=CallId("01JZZZZZZZZZZZZZZZZZZZZZZZ"), choice=choice, messages=(message,))
 
 
 def choice(driver: str, model: str = "m") -> ModelChoice:
     return ModelChoice(alias="main", provider=driver, driver=driver, model=model)
 
 
-async def offline() -> Subject:
+def offline(_: WorkerDriver) -> Subject:
     return Subject(OfflineDriver(pause_s=0.001), choice("offline"))
 
 
-async def scripted() -> Subject:
+def scripted(_: WorkerDriver) -> Subject:
     endless = [Say("a"), Wait(asyncio.Event()), Say("b")]
     short = [Say("a"), Say("b")]
     driver = ScriptedDriver([lambda request: endless if request.messages[-1].content == "go on" else short] * 10)
     return Subject(driver, choice("scripted"), long="go on")
 
 
-@pytest.fixture(params=[offline, scripted])
-async def subject(request: pytest.FixtureRequest) -> Subject:
-    make: Callable[[], Awaitable[Subject]] = request.param
-    return await make()
+def through_the_worker(worker: WorkerDriver) -> Subject:
+    return Subject(worker, choice("openai", "paced-0-40-3"), long="go on", long_model="endless")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerDriver]:
+    """A worker that starts with its first call, in front of a provider on loopback."""
+    log_file: Path = tmp_path_factory.mktemp("logs") / "model-worker.log"
+    plane = Supervisor("model worker", WORKER_ARGV, log_file=log_file)
+    with FakeOpenAI() as server:
+        yield WorkerDriver(plane, {"openai": ProviderAccess(driver="openai", base_url=server.base_url)})
+        await plane.stop()
+
+
+@pytest_asyncio.fixture(params=[offline, scripted, through_the_worker], loop_scope="module")
+async def subject(request: pytest.FixtureRequest, worker: WorkerDriver) -> Subject:
+    make: Callable[[WorkerDriver], Subject] = request.param
+    return make(worker)
 
 
 async def read(driver: ModelDriver, request: ModelRequest) -> list[ModelEvent]:

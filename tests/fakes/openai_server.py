@@ -30,7 +30,8 @@ class Recorded:
 class FakeOpenAI:
     """Runs in a thread of its own, so that tests with any loop, or none, can use it. A context manager.
 
-    `queue` behaviours to override what the model's name says; `keys` limits who is let in. `requests` and
+    `queue` behaviours to override what the model's name says (then on any path, so that Raw bodies can speak for other
+    providers); `keys` limits who is let in. `requests` and
     `disconnects` (model names whose client went away in mid-answer) may be waited for with `wait_for`.
     """
 
@@ -125,7 +126,7 @@ class FakeOpenAI:
         elif (method, path) == ("GET", "/v1/models"):
             models = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in MODELS]
             _send_json(writer, 200, {"object": "list", "data": models})
-        elif (method, path) == ("POST", "/v1/chat/completions"):
+        elif method == "POST" and (path == "/v1/chat/completions" or self._queue):
             return await self._complete(body, key, reader, writer)
         else:
             _send_json(writer, 404, error_body(Refusal(status=404, message=f"Unknown request URL: {method} {path}.")))
