@@ -41,6 +41,11 @@ class Feed:
     def open_replies(self) -> OpenReplies:
         return self._replies
 
+    @property
+    def subscribers(self) -> int:
+        """How many subscriptions are open."""
+        return len(self._subscriptions)
+
     def subscribe(
         self,
         from_position: int,

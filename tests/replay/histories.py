@@ -137,6 +137,8 @@ class Histories:
     """Goes on for ever; each item is one append that the log has to take."""
 
     seed: int
+    prefix: str = ""
+    """Keeps the ids and keys of several histories in one log apart."""
     _count: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -149,7 +151,7 @@ class Histories:
     def __iter__(self) -> Iterator[tuple[str, list[Draft]]]:
         sessions = [SessionId(f"sess_{self._id('S')}") for _ in range(3)]
         for number, session_id in enumerate(sessions):
-            body = SessionCreated(key=f"k{number}", title=self._word(), channel="jupyter")
+            body = SessionCreated(key=f"{self.prefix}k{number}", title=self._word(), channel="jupyter")
             yield session_stream(session_id), [draft(body, session_id=session_id)]
         running: list[Iterator[tuple[str, list[Draft]]]] = []
         while True:
@@ -233,4 +235,4 @@ class Histories:
 
     def _id(self, kind: str) -> str:
         self._count += 1
-        return f"01{kind}{self._count:023d}"
+        return f"{self.prefix}01{kind}{self._count:023d}"

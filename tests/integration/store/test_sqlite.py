@@ -1,0 +1,304 @@
+"""What only a file can do: be opened again, be looked at by others, be tampered with, be somebody else's."""
+
+import asyncio
+import sqlite3
+import stat
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.events import SessionRenamed
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock, SystemClock, UlidSource
+from ozzie_server_ext.store import sqlite_events
+from ozzie_server_ext.store.admission import Append, prepare, random_salt
+from ozzie_server_ext.store.committer import Committer
+from ozzie_server_ext.store.database import open_readable, open_writable
+from ozzie_server_ext.store.log import DamagedStore, NewerStore
+from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.sqlite_events import verify_file
+from tests.replay.histories import Histories, draft, renamed
+
+STREAM = "s"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "ozzie.db"
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteEventLog]:
+    clock = SystemClock()
+    log = await SqliteEventLog.open(path, clock=clock, ids=UlidSource(clock))
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+def behind_its_back(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o644)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --- opening ------------------------------------------------------------------------------------------
+
+
+async def test_a_log_that_is_opened_again_continues_its_chain(path: Path) -> None:
+    history = Histories(3).take(90)
+    for start in (0, 30, 60):
+        async with opened(path) as log:
+            for stream, drafts in history[start : start + 30]:
+                await log.append(stream, drafts)
+            dump = await log.dump()
+    async with opened(path) as log:
+        assert await log.dump() == dump == await log.rebuild()
+        found = await log.verify()
+        assert (found.ok, found.head) == (True, await log.head())
+
+
+async def test_versions_and_keys_are_known_again_after_opening(path: Path) -> None:
+    once = [draft(SessionRenamed(title="a"), key="once")]
+    async with opened(path) as log:
+        first = await log.append(STREAM, once, expected_version=0)
+    async with opened(path) as log:
+        assert await log.append(STREAM, once, expected_version=0) == first
+        assert await log.version(STREAM) == 1
+
+
+async def test_only_the_user_can_read_the_files(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("a")])
+        modes = {file.name: mode(file) for file in path.parent.iterdir()}
+        assert modes == {"ozzie.db": 0o600, "ozzie.db-wal": 0o600, "ozzie.db-shm": 0o600}
+    assert mode(path.parent) == 0o700
+
+
+async def test_a_file_that_others_could_read_is_closed_to_them(path: Path) -> None:
+    write(path, b"")
+    assert mode(path) != 0o600
+    async with opened(path):
+        assert mode(path) == 0o600
+
+
+async def test_closing_leaves_one_file_and_no_thread(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("a")])
+        await log.read()
+    assert [file.name for file in path.parent.iterdir()] == ["ozzie.db"]
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("ozzie-store")] == []
+
+
+async def test_closing_waits_for_what_was_asked_for(path: Path) -> None:
+    log = await SqliteEventLog.open(path, clock=FakeClock(), ids=CountingIds())
+    appends = [asyncio.create_task(log.append(STREAM, [renamed("a")])) for _ in range(50)]
+    await asyncio.sleep(0)
+    await log.close()
+    assert len(await asyncio.gather(*appends)) == 50
+
+
+async def test_an_append_whose_caller_gave_up_is_recorded_all_the_same(path: Path) -> None:
+    async with opened(path) as log:
+        append = asyncio.create_task(log.append(STREAM, [renamed("a")]))
+        await asyncio.sleep(0)
+        append.cancel()
+        await log.append(STREAM, [renamed("b")])
+        assert append.cancelled()
+        assert len(await log.read()) == 2
+
+
+async def test_a_database_of_a_newer_ozzie_is_refused(path: Path) -> None:
+    async with opened(path):
+        pass
+    behind_its_back(path, "PRAGMA user_version = 99")
+    with pytest.raises(NewerStore, match="newer Ozzie") as refused:
+        async with opened(path):
+            pass
+    assert "Upgrade" in refused.value.hint
+    with pytest.raises(NewerStore):
+        verify_file(path)
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    behind_its_back(path, "CREATE TABLE theirs (a)")
+    with pytest.raises(Unavailable, match="another program"):
+        async with opened(path):
+            pass
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)]
+
+
+async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    write(path, b"nothing of the kind" * 100)
+    with pytest.raises(DamagedStore):
+        async with opened(path):
+            pass
+
+
+async def test_a_folder_that_can_not_be_made_is_named(path: Path) -> None:
+    write(path.parent, b"a file where the folder should be")
+    with pytest.raises(Unavailable, match="Can't open"):
+        async with opened(path):
+            pass
+
+
+def test_verifying_needs_a_log(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        verify_file(tmp_path / "none.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_log_in_use_can_be_verified_from_outside(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("a")])
+        found = verify_file(path)
+        assert (found.ok, found.head) == (True, await log.head())
+
+
+async def test_projections_of_other_folds_are_made_anew(path: Path) -> None:
+    async with opened(path) as log:
+        for stream, drafts in Histories(4).take(40):
+            await log.append(stream, drafts)
+        dump = await log.dump()
+    behind_its_back(path, "UPDATE projections SET fingerprint = 'older'", "DELETE FROM tasks", "DROP TABLE messages")
+    async with opened(path) as log:
+        assert await log.dump() == dump
+
+
+async def test_an_event_of_a_newer_ozzie_is_named_when_it_is_read(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("a"), renamed("b"), renamed("c")])
+        behind_its_back(path, "UPDATE events SET schema = 2 WHERE position = 2")
+        assert len(await log.read(limit=1)) == 1
+        with pytest.raises(NewerStore, match=r"position 2 \(session.renamed, version 2\)"):
+            await log.read()
+        behind_its_back(path, "UPDATE events SET schema = 1, type = 'session.dreamt' WHERE position = 2")
+        with pytest.raises(NewerStore, match=r"session\.dreamt"):
+            await log.read()
+        assert len(await log.read(after=2)) == 1
+
+
+# --- failing ------------------------------------------------------------------------------------------
+
+
+def test_when_the_disk_is_full_the_whole_batch_fails_and_the_log_goes_on(path: Path) -> None:
+    connection = open_writable(path)
+    committer = Committer(connection, path)
+    committer.make_current()
+    clock, ids = FakeClock(), CountingIds()
+
+    def append(title: str) -> Append:
+        return prepare(STREAM, [renamed(title)], expected_version=None, clock=clock, ids=ids, salts=random_salt)
+
+    assert len(committer.commit([append("before")]).new) == 1
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    failed = committer.commit([append("small"), append("x" * 1_000_000), append("small")])
+    for result in failed.results:
+        assert isinstance(result, Unavailable)
+        assert "disk space" in result.hint
+    assert failed.new == ()
+    assert committer.head().position == 1
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert [event.position for event in committer.commit([append("after")]).new] == [2]
+    assert sqlite_events.verify(connection, None).ok
+    connection.close()
+
+
+# --- tampering ----------------------------------------------------------------------------------------
+
+_ERASE = "DELETE FROM bodies WHERE position = 5"
+_SWAP = (
+    "UPDATE {table} SET position = -1 WHERE position = 4",
+    "UPDATE {table} SET position = 4 WHERE position = 5",
+    "UPDATE {table} SET position = 5 WHERE position = -1",
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "position", "reason"),
+    [
+        (
+            ["UPDATE bodies SET body = CAST(replace(body, 't5', 'T5') AS BLOB) WHERE position = 5"],
+            5,
+            "body of event 5 was changed",
+        ),
+        (["UPDATE bodies SET salt = zeroblob(16) WHERE position = 5"], 5, "body of event 5 was changed"),
+        *[
+            ([f"UPDATE events SET {column} = {value} WHERE position = 5"], 5, "Event 5 was changed")
+            for column, value in {
+                "event_id": "'other'",
+                "stream": "'other'",
+                "version": "99",
+                "ts": "'2020-01-01T00:00:00.000000Z'",
+                "type": "'session.created'",
+                "schema": "0",
+                "actor": "'system'",
+                "source": "'other'",
+                "session_id": "NULL",
+                "task_id": "'other'",
+                "trace_id": "'other'",
+                "span_id": "'other'",
+                "causation_id": "'other'",
+                "idempotency_key": "'other'",
+                "labels": "'[\"x\"]'",
+                "sources": "'no json'",
+                "commitment": "hash",
+                "hash": "commitment",
+            }.items()
+        ],
+        (["UPDATE events SET prev_hash = hash WHERE position = 5"], 5, "does not follow"),
+        ([part.format(table="events") for part in _SWAP], 4, "does not follow"),
+        ([part.format(table="bodies") for part in _SWAP], 4, "body of event 4 was changed"),
+        ([_ERASE, "DELETE FROM events WHERE position = 5"], 5, "Event 5 is missing"),
+        (["DELETE FROM bodies WHERE position = 1", "DELETE FROM events WHERE position = 1"], 1, "Event 1 is missing"),
+        ([_ERASE, "UPDATE bodies SET position = 5 WHERE position = 7"], 5, "body of event 5 was changed"),
+    ],
+)
+async def test_tampering_is_found_at_the_first_bad_event(
+    path: Path, statements: list[str], position: int, reason: str
+) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed(f"t{number}") for number in range(1, 10)])
+    behind_its_back(path, *statements)
+    found = verify_file(path)
+    assert (found.ok, found.bad_position, found.events) == (False, position, position - 1)
+    assert reason in found.reason
+
+
+async def test_erasing_is_no_tampering(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed(f"t{number}") for number in range(1, 10)])
+    behind_its_back(path, _ERASE)
+    found = verify_file(path)
+    assert (found.ok, found.events, found.erased) == (True, 9, 1)
+
+
+async def test_a_body_that_can_not_be_read_is_named(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("a")])
+        behind_its_back(path, "UPDATE bodies SET body = CAST('{\"title\":7}' AS BLOB)")
+        with pytest.raises(DamagedStore, match="position 1"):
+            await log.read()
+
+
+def test_a_reader_can_not_write(path: Path) -> None:
+    open_writable(path).close()
+    with closing(open_readable(path)) as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM events")

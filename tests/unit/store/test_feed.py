@@ -1,0 +1,397 @@
+"""The feed: no gap, no duplicate, nobody held up, and whole replies for those who come late."""
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from ozzie_server_ext.domain.errors import Bug, InputError, NotFound
+from ozzie_server_ext.domain.events import Event, TaskCancelled, Transient
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.feed import Feed, Item, Subscription
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.sqlite import SqliteEventLog
+from tests.replay.histories import SESSION, TASK, completed, draft, renamed, task_created, task_draft
+
+SOON = 10.0  # a time-out, not a wait
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventLog]:
+    opened: EventLog
+    if request.param == "memory":
+        opened = InMemoryEventLog(FakeClock(), CountingIds())
+    else:
+        opened = await SqliteEventLog.open(tmp_path / "ozzie.db", clock=FakeClock(), ids=CountingIds())
+    yield opened
+    await opened.close()
+
+
+async def append(log: EventLog, count: int = 1, *, stream: str = "s") -> None:
+    for _ in range(count):
+        await log.append(stream, [renamed("a")])
+
+
+async def take(subscription: Subscription, count: int) -> list[Item]:
+    return [await asyncio.wait_for(anext(subscription), SOON) for _ in range(count)]
+
+
+async def positions(subscription: Subscription, count: int) -> list[int]:
+    return [item.position for item in await take(subscription, count) if isinstance(item, Event)]
+
+
+async def nothing_waits(subscription: Subscription) -> bool:
+    """Whether the next item is still to come, without taking it."""
+    waiting = asyncio.ensure_future(subscription.batch(0))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    return (await asyncio.gather(waiting, return_exceptions=True))[0] != []
+
+
+def delta(offset: int, content: str, *, reply_id: str = "r", session_id: str = SESSION) -> Transient:
+    return Transient(
+        type="reply.delta",
+        session_id=SessionId(session_id),
+        task_id=TASK,
+        payload={"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content},
+    )
+
+
+def reset(reply_id: str = "r") -> Transient:
+    return Transient(type="reply.reset", session_id=SESSION, task_id=TASK, payload={"reply_id": reply_id})
+
+
+class Reader:
+    """Puts deltas together as a front end does, and insists that each one continues what is there."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def see(self, item: Item) -> None:
+        if not isinstance(item, Transient):
+            return
+        payload: dict[str, Any] = item.payload
+        if item.type == "reply.reset":
+            self.texts[payload["reply_id"]] = ""
+        elif item.type == "reply.delta":
+            text = self.texts.get(payload["reply_id"], "")
+            assert payload["offset"] in {0, len(text)}
+            self.texts[payload["reply_id"]] = text[: payload["offset"]] + payload["content"]
+
+
+# --- durable events -----------------------------------------------------------------------------------
+
+
+async def test_a_subscriber_gets_what_was_and_then_what_comes(log: EventLog) -> None:
+    await append(log, 3)
+    feed = Feed(log)
+    async with feed.subscribe(0) as subscription:
+        assert await positions(subscription, 3) == [1, 2, 3]
+        await append(log, 2)
+        assert await positions(subscription, 2) == [4, 5]
+
+
+async def test_from_the_head_on_there_is_only_what_is_new(log: EventLog) -> None:
+    feed = Feed(log)
+    await append(log, 3)
+    subscription = feed.subscribe((await log.head()).position)
+    await append(log)
+    assert await positions(subscription, 1) == [4]
+
+
+async def test_a_subscriber_may_start_anywhere(log: EventLog) -> None:
+    await append(log, 3)
+    feed = Feed(log)
+    await append(log, 3)
+    assert await positions(feed.subscribe(1), 5) == [2, 3, 4, 5, 6]
+    assert await positions(feed.subscribe(4), 2) == [5, 6]
+
+
+@pytest.mark.parametrize("ring", [1, 7, 2048])
+async def test_no_gap_and_no_duplicate_while_others_append(log: EventLog, ring: int) -> None:
+    feed = Feed(log, ring=ring, buffer=16)
+    total = 300
+
+    async def write(stream: str) -> None:
+        for _ in range(total // 3):
+            await log.append(stream, [renamed("a")])
+
+    async def read(start: int) -> list[int]:
+        return await positions(feed.subscribe(start), total - start)
+
+    writers = [asyncio.create_task(write(f"s{n}")) for n in range(3)]
+    readers = [asyncio.create_task(read(0)) for _ in range(3)]
+    await positions(feed.subscribe(0), 50)
+    readers += [asyncio.create_task(read(start)) for start in (0, 20, 50)]
+    await asyncio.gather(*writers)
+    found = await asyncio.wait_for(asyncio.gather(*readers), SOON)
+    assert found == [list(range(start + 1, total + 1)) for start in (0, 0, 0, 0, 20, 50)]
+
+
+async def test_one_who_does_not_read_holds_nobody_up_and_misses_nothing(log: EventLog) -> None:
+    feed = Feed(log, ring=8, buffer=8)
+    slow, quick = feed.subscribe(0), feed.subscribe(0)
+    seen: list[int] = []
+    for _ in range(100):
+        await append(log)
+        seen += await positions(quick, 1)
+    assert seen == list(range(1, 101))
+    assert await positions(slow, 100) == seen
+
+
+async def test_a_stream_of_more_than_a_page_replays_whole(log: EventLog) -> None:
+    await log.append("s", [renamed("a") for _ in range(700)])
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+    assert await positions(subscription, 700) == list(range(1, 701))
+    await append(log)
+    assert await positions(subscription, 1) == [701]
+
+
+async def test_a_subscriber_gets_only_what_it_asked_for(log: EventLog) -> None:
+    feed = Feed(log)
+    other = draft(task_created(), session_id=SessionId("sess_other"), task_id=TaskId("other"))
+
+    async def write() -> None:
+        await log.append("a", [renamed("a")])
+        await log.append("b", [task_draft(task_created())], expected_version=0)
+
+    await write()
+    await log.append("c", [other])
+    by_type = feed.subscribe(0, types=frozenset({"task.created"}))
+    by_session = feed.subscribe(0, session_id=SESSION)
+    by_task = feed.subscribe(0, task_id=TaskId("other"))
+    assert await positions(by_type, 2) == [2, 3]
+    assert await positions(by_session, 2) == [1, 2]
+    assert await positions(by_task, 1) == [3]
+    feed.publish(delta(0, "x"))
+    await log.append("d", [draft(task_created(), session_id=None, task_id=TaskId("third"))])
+    await log.append("a", [renamed("b")])
+    assert await positions(by_type, 1) == [4]
+    assert [item.type for item in await take(by_session, 2)] == ["reply.delta", "session.renamed"]
+    assert await nothing_waits(by_task)
+
+
+async def test_a_position_that_the_log_has_not_reached_is_refused(log: EventLog) -> None:
+    await append(log, 2)
+    feed = Feed(log)
+    with pytest.raises(InputError, match="ends at 2"):
+        await anext(feed.subscribe(3))
+    with pytest.raises(InputError):
+        feed.subscribe(-1)
+    assert await nothing_waits(feed.subscribe(2))
+
+
+async def test_waiting_with_a_time_out_loses_nothing(log: EventLog) -> None:
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+    for _ in range(3):
+        assert await nothing_waits(subscription)
+    await append(log, 2)
+    assert await positions(subscription, 2) == [1, 2]
+
+
+async def test_a_batch_holds_what_is_there(log: EventLog) -> None:
+    await append(log, 5)
+    subscription = Feed(log).subscribe(0)
+    assert len(await subscription.batch(3)) == 3
+    assert len(await subscription.batch(3)) == 2
+
+
+class _Broken(InMemoryEventLog):
+    """A log that can't be read for a while."""
+
+    broken = True
+
+    async def read(self, **filters: Any) -> tuple[Event, ...]:
+        if self.broken:
+            raise NotFound("no")
+        return await super().read(**filters)
+
+
+async def test_an_error_reaches_the_one_who_reads_and_nobody_else() -> None:
+    log = _Broken(FakeClock(), CountingIds())
+    await append(log, 3)
+    feed = Feed(log)
+    following, reading = feed.subscribe(3), feed.subscribe(0)
+    with pytest.raises(NotFound):
+        await anext(reading)
+    await append(log)
+    assert await positions(following, 1) == [4]
+    log.broken = False
+    assert await positions(reading, 4) == [1, 2, 3, 4]
+
+
+# --- ending -------------------------------------------------------------------------------------------
+
+
+async def test_closing_ends_the_one_who_waits(log: EventLog) -> None:
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+
+    async def collect() -> list[Item]:
+        return [item async for item in subscription]
+
+    reader = asyncio.create_task(collect())
+    await append(log, 2)
+    await subscription.aclose()
+    assert len(await asyncio.wait_for(reader, SOON)) <= 2
+    await append(log)
+    assert await subscription.batch(5) == []
+
+
+async def test_closing_the_feed_ends_every_subscription(log: EventLog) -> None:
+    feed = Feed(log)
+    subscriptions = [feed.subscribe(0) for _ in range(3)]
+    readers = [asyncio.create_task(subscription.batch(1)) for subscription in subscriptions]
+    await asyncio.sleep(0)
+    feed.close()
+    assert await asyncio.wait_for(asyncio.gather(*readers), SOON) == [[], [], []]
+
+
+async def test_a_subscription_that_nobody_holds_is_let_go_of(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.subscribe(0)
+    kept = feed.subscribe(0)
+    gc.collect()
+    assert feed.subscribers == 1
+    await kept.aclose()
+    assert feed.subscribers == 0
+
+
+# --- replies ------------------------------------------------------------------------------------------
+
+
+async def test_deltas_come_in_order_with_the_events_around_them(log: EventLog) -> None:
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+    assert await nothing_waits(subscription)
+    await append(log)
+    feed.publish(delta(0, "Hel"))
+    feed.publish(delta(3, "lo"))
+    await log.append("s", [draft(completed("r", "Hello"))])
+    items = await take(subscription, 4)
+    assert [item.type for item in items] == ["session.renamed", "reply.delta", "reply.delta", "message.completed"]
+
+
+async def test_one_who_comes_late_sees_the_whole_reply(log: EventLog) -> None:
+    feed = Feed(log)
+    await append(log)
+    for index, letter in enumerate("Grüße 🙂"):
+        feed.publish(delta(index, letter))
+    subscription = feed.subscribe(0)
+    event, first = await take(subscription, 2)
+    assert isinstance(event, Event)
+    assert isinstance(first, Transient)
+    assert first.payload == {"reply_id": "r", "offset": 0, "phase": "delta", "content": "Grüße 🙂"}
+    feed.publish(delta(7, "!"))
+    (then,) = await take(subscription, 1)
+    assert isinstance(then, Transient)
+    assert then.payload["offset"] == 7
+
+
+async def test_a_finished_reply_is_no_longer_shown_to_late_ones(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.publish(delta(0, "Hello"))
+    feed.publish(delta(0, "Other", reply_id="q"))
+    await log.append("s", [draft(completed("r", "Hello"))])
+    items = await take(feed.subscribe(0), 2)
+    assert [item.type for item in items] == ["message.completed", "reply.delta"]
+    assert [reply.reply_id for reply in feed.open_replies] == ["q"]
+
+
+async def test_the_end_of_a_task_ends_its_replies(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.publish(delta(0, "Hello"))
+    await log.append("t", [task_draft(task_created()), task_draft(TaskCancelled(by="user", reason=""))])
+    assert list(feed.open_replies) == []
+
+
+async def test_a_reply_that_starts_again_does_so_for_everybody(log: EventLog) -> None:
+    feed = Feed(log)
+    early, reader, late_reader = feed.subscribe(0), Reader(), Reader()
+    assert await nothing_waits(early)
+    feed.publish(delta(0, "Wrong"))
+    feed.publish(reset())
+    late = feed.subscribe(0)
+    assert await nothing_waits(late) is False
+    feed.publish(delta(0, "Right"))
+    for item in await take(early, 3):
+        reader.see(item)
+    for item in await take(late, 2):
+        late_reader.see(item)
+    assert reader.texts == late_reader.texts == {"r": "Right"}
+
+
+async def test_a_delta_that_leaves_a_gap_is_our_own_mistake(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.publish(delta(0, "abc"))
+    for offset in (4, -1):
+        with pytest.raises(Bug):
+            feed.publish(delta(offset, "x"))
+
+
+async def test_a_delta_that_overlaps_replaces_the_rest(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.publish(delta(0, "Hello world"))
+    feed.publish(delta(6, "you"))
+    (item,) = await take(feed.subscribe(0), 1)
+    assert isinstance(item, Transient)
+    assert item.payload["content"] == "Hello you"
+
+
+async def test_one_who_falls_behind_still_gets_whole_replies(log: EventLog) -> None:
+    feed = Feed(log, buffer=4)
+    slow, reader = feed.subscribe(0), Reader()
+    assert await nothing_waits(slow)
+    text = "".join(chr(ord("a") + number % 26) for number in range(50))
+    for index, letter in enumerate(text):
+        feed.publish(delta(index, letter))
+        if index % 10 == 0:
+            await append(log)
+    while reader.texts.get("r") != text:
+        (item,) = await take(slow, 1)
+        reader.see(item)
+    assert await nothing_waits(slow)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_the_pace_every_reader_ends_with_the_same_texts(log: EventLog, seed: int) -> None:
+    chance = random.Random(seed)
+    feed = Feed(log, ring=chance.choice([2, 64]), buffer=chance.choice([3, 10, 1000]))
+    total = 60
+    texts: dict[str, str] = {}
+
+    async def follow() -> list[int]:
+        pace = random.Random(chance.random())
+        subscription, reader, seen = feed.subscribe(0), Reader(), list[int]()
+        while not (seen and seen[-1] > total and reader.texts == texts):
+            for _ in range(pace.choice([0, 1, 30])):
+                await asyncio.sleep(0)
+            for item in await subscription.batch(pace.choice([1, 5])):
+                reader.see(item)
+                if isinstance(item, Event):
+                    seen.append(item.position)
+        return seen
+
+    readers = [asyncio.create_task(follow()) for _ in range(5)]
+    for number in range(total):
+        reply_id = chance.choice("ab")
+        if chance.random() < 0.05:
+            texts[reply_id] = ""
+            feed.publish(reset(reply_id))
+        content = "xyz"[: chance.randint(1, 3)] + str(number)
+        feed.publish(delta(len(texts.get(reply_id, "")), content, reply_id=reply_id))
+        texts[reply_id] = texts.get(reply_id, "") + content
+        await append(log)
+    await append(log)
+    for seen in await asyncio.wait_for(asyncio.gather(*readers), SOON):
+        assert seen == list(range(1, total + 2))
