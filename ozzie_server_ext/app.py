@@ -32,7 +32,7 @@ from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
-from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -126,10 +126,12 @@ class Ozzie:
     def default_model(self) -> str:
         return self.models.default
 
-    def warm_up(self) -> None:
-        """Begin to start the model worker if the default model needs it: its imports take seconds (DESIGN §2.15)."""
+    async def warm_up(self, session: SessionInfo) -> None:
+        """Begin to start the model worker if the session's model needs it: its imports take seconds (DESIGN §2.15)."""
         try:
-            if self.models.resolve().driver != "offline":
+            choice = self.models.resolve(session.model, base_url=session.base_url)
+            if choice.driver != "offline":
+                await self._introduce(choice)
                 self._worker_driver.warm()
         except OzzieError as error:
             log.warning("the model worker was not started: %s", error)

@@ -60,6 +60,7 @@ class KernelTokenHandler(OzzieHandler):
         name = asked.session_name or f"kernel {kernel_id}"
         key = f"notebook:{asked.session_name}" if asked.session_name else f"kernel:{kernel_id}"
         info = await ozzie.sessions.open(key, title=os.path.basename(name), channel="notebook")
+        await ozzie.warm_up(info)
         token = self.state.access.issue_kernel_token(kernel_id, info.session_id)
         self.finish({"token": token, "session_id": info.session_id})
 

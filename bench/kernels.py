@@ -1,0 +1,79 @@
+"""A kernel driven as a front end does it: run a cell, and note when each output message arrived."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+TIMEOUT_S = 120.0
+
+
+@dataclass
+class Run:
+    """One run of a cell. Each of `messages`: seconds since the cell was sent, message type, content."""
+
+    messages: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    total_s: float = 0.0
+
+    def first(self, text: str) -> float:
+        """Seconds until the first message with `text` in what it shows. Raises LookupError."""
+        for seconds, kind, content in self.messages:
+            if text in shown(kind, content):
+                return seconds
+        raise LookupError(f"no output contains {text!r}")
+
+
+def shown(kind: str, content: dict[str, Any]) -> str:
+    """What a message makes visible."""
+    if kind == "stream":
+        return str(content["text"])
+    if kind in ("comm_open", "comm_msg"):
+        return str(content.get("data", {}).get("state", {}).get("value", ""))
+    return str(content.get("data", {}).get("text/plain", ""))
+
+
+class Kernel:
+    """A started kernel. Cells are run as JupyterLab runs them: with a cell id."""
+
+    def __init__(self, client: BlockingKernelClient, manager: KernelManager) -> None:
+        self.client = client
+        self.manager = manager
+
+    def run(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> Run:
+        """Run a cell to its end. Raises queue.Empty when the kernel stays silent."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        message = self.client.session.msg(
+            "execute_request",
+            content | {"allow_stdin": allow_stdin, "stop_on_error": True},
+            metadata={"cellId": cell_id} if cell_id else {},
+        )
+        run, began = Run(), time.perf_counter()
+        self.client.shell_channel.send(message)
+        while True:
+            got = self.client.get_iopub_msg(timeout=TIMEOUT_S)
+            if got["parent_header"].get("msg_id") != message["header"]["msg_id"]:
+                continue
+            kind, said = got["header"]["msg_type"], got["content"]
+            run.messages.append((time.perf_counter() - began, kind, said))
+            if kind == "status" and said["execution_state"] == "idle":
+                run.total_s = time.perf_counter() - began
+                return run
+
+
+@contextmanager
+def kernel(name: str, env: dict[str, str]) -> Iterator[Kernel]:
+    """A kernel of that kernelspec, shut down at the end."""
+    manager = KernelManager(kernel_name=name)
+    manager.start_kernel(env=env)
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=TIMEOUT_S)
+        yield Kernel(client, manager)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=False)
