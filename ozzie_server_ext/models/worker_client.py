@@ -93,11 +93,16 @@ class WorkerDriver:
         text: list[str] = []
         ttft_ms: float | None = None
         try:
-            inbox = channel.open_call(wire_id, abort=command_json(Abort(session_id=request.call_id, id=wire_id)))
+            inbox = channel.open_call(
+                wire_id,
+                start=command_json(self._command(request, wire_id)),
+                abort=command_json(Abort(session_id=request.call_id, id=wire_id)),
+            )
         except ChannelLost as error:
             raise model_error("worker.lost", request.choice, detail=str(error)) from error
+        except LineTooLong as error:
+            raise model_error("provider.context_length", request.choice, detail=str(error)) from error
         try:
-            await channel.send(command_json(self._command(request, wire_id)))
             while True:
                 match parse_event(await inbox.get()):
                     case Token(text=piece) if piece:
@@ -119,8 +124,6 @@ class WorkerDriver:
             raise model_error("provider.broken_stream", request.choice, detail=detail, streamed=True) from error
         except InvalidShape as error:
             raise model_error("provider.garbage", request.choice, detail=str(error), streamed=bool(text)) from error
-        except LineTooLong as error:
-            raise model_error("provider.context_length", request.choice, detail=str(error)) from error
         finally:
             channel.close_call(inbox)
 

@@ -148,12 +148,13 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(encode_line(message))
 
-    def open_call(self, call_id: str, *, abort: JsonObject) -> Inbox:
-        """From now on, messages with this id come to the inbox, until `close_call`. `abort` tells the child to stop it.
+    def open_call(self, call_id: str, *, start: JsonObject, abort: JsonObject) -> Inbox:
+        """Sends `start`; from now on, messages with this id come to the inbox, until `close_call`. `abort` is what
+        tells the child to stop the call.
 
-        Raises ChannelLost.
+        Raises ChannelLost, LineTooLong, InvalidJson; nothing was sent and nothing is open then.
         """
-        self._check_open()
+        self.post(start)
         inbox = self._inboxes[call_id] = Inbox(self, call_id, abort)
         return inbox
 

@@ -38,6 +38,7 @@ class Supervisor:
         on_started: Callable[[int], None] = lambda pid: None,
         on_lost: Callable[[int, str], None] = lambda pid, reason: None,
         pace: Pace | None = None,
+        luck: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
         self.greeting: Callable[[], Iterable[JsonObject]] = tuple
@@ -48,6 +49,7 @@ class Supervisor:
         self._on_lost = on_lost
         self._pace = pace or Pace()
         self._restarts = Restarts(self._pace)
+        self._luck = luck
         self._keeper: asyncio.Task[None] | None = None
         self._channel: asyncio.Future[Channel] | None = None
         self._live: Channel | None = None
@@ -107,7 +109,7 @@ class Supervisor:
                 self._give_up(f"The {self.name} stopped too often in a short while. {reason}")
                 return
             # Jitter keeps several children from starting at the same moment.
-            await asyncio.sleep(pause * random.uniform(1, 1 + self._pace.jitter))
+            await asyncio.sleep(pause * (1 + self._pace.jitter * self._luck()))
 
     async def _one_life(self) -> str:
         """Runs one child from its start to its end; returns why it ended."""

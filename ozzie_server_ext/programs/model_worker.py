@@ -120,14 +120,20 @@ class ModelWorker(asyncio.Protocol):
                 task = self._loop.create_task(self._generate(command))
                 self._calls[command.id] = (command.session_id, task)
             case Abort():
-                for known, (session_id, task) in list(self._calls.items()):
-                    if session_id == command.session_id and command.id in ("", known):
-                        # Not before its first step, or it could not even say that it has ended.
-                        self._loop.call_soon(task.cancel)
-                self._answer({"ok": True}, None)
+                self._abort(command)
             case Status():
                 state: JsonObject = {"ready": self._backend.done(), "calls": len(self._calls), "pid": os.getpid()}
                 self._answer({"ok": True, **state}, call_id)
+
+    def _abort(self, command: Abort) -> None:
+        self._answer({"ok": True}, None)
+        if command.id and command.id not in self._calls:
+            # It has ended already, or never began: whoever insists on its end has to hear of it.
+            self._send(event_json(Stop(finish="cancelled"), command.id))
+        for known, (session_id, task) in self._calls.items():
+            if session_id == command.session_id and command.id in ("", known):
+                # Not before its first step, or it could not even say that it has ended.
+                self._loop.call_soon(task.cancel)
 
     async def _generate(self, command: Generate) -> None:
         provider = self._providers.get(str(command.request.get("provider", "")))

@@ -76,7 +76,8 @@ class Answer:
         self._command = command
         self._provider = provider
         self._on_text = on_text
-        self._uses: dict[int, _Use] = {}
+        self._uses: list[_Use] = []
+        self._use_at: dict[int, _Use] = {}
         self._raw: Any = None
         self._usage: Any = None
         self._finish: str | None = None
@@ -122,11 +123,18 @@ class Answer:
                 self._on_text(delta.content)
             for piece in delta.tool_calls or ():
                 self._mark()
-                use = self._uses.setdefault(piece.index or 0, _Use())
-                use.id = use.id or piece.id or ""
-                use.name = use.name or piece.function.name or ""
-                if piece.function.arguments:
-                    use.arguments.append(piece.function.arguments)
+                self._take_use(piece)
+
+    def _take_use(self, piece: Any) -> None:
+        use = self._use_at.get(piece.index or 0)
+        # Some compatible servers give every call the index 0; then a new id is what begins the next one.
+        if use is None or (piece.id and use.id and piece.id != use.id):
+            use = self._use_at[piece.index or 0] = _Use()
+            self._uses.append(use)
+        use.id = use.id or piece.id or ""
+        use.name = use.name or piece.function.name or ""
+        if piece.function.arguments:
+            use.arguments.append(piece.function.arguments)
 
     def _mark(self) -> None:
         self.begun = True
@@ -135,17 +143,10 @@ class Answer:
     def _stop(self, started: float) -> Stop:
         # litellm makes up a "stop" where a stream ends without one; these two hold what really came.
         if self._raw.received_finish_reason is None and self._raw.intermittent_finish_reason is None:
-            if self.begun:
+            if self._raw.chunks:
                 raise Broken("The stream ended before the answer did.")
             raise Garbage("There is no answer in what came.")
-        uses = tuple(
-            ToolUse(
-                call_id=CallId(repair_text(use.id) or f"{self._command.id}_{index}"),
-                name=repair_text(use.name),
-                arguments=repair_text("".join(use.arguments)),
-            )
-            for index, use in sorted(self._uses.items())
-        )
+        finish = _FINISH.get(self._finish or "", "stop")
         usage = _usage(self._usage)
         provider: JsonObject = {"model": repair_text(self._model), "id": repair_text(self._id)}
         if self._first_at is not None:
@@ -154,12 +155,25 @@ class Answer:
             # The provider told no usage, and litellm counted by itself.
             provider["usage_estimated"] = True
         return Stop(
-            finish="tool_calls" if uses else _FINISH.get(self._finish or "", "stop"),
-            tool_uses=uses,
+            # Some providers say "stop" beside tool calls. A "length" stays: the last call's arguments may be cut.
+            finish="tool_calls" if self._uses and finish == "stop" else finish,
+            tool_uses=self._tool_uses(),
             usage=usage,
             cost=price(self._provider, str(self._command.request.get("model", "")), usage),
             provider=provider,
         )
+
+    def _tool_uses(self) -> tuple[ToolUse, ...]:
+        seen: set[str] = set()
+        uses: list[ToolUse] = []
+        for number, use in enumerate(self._uses, start=1):
+            call_id = repair_text(use.id)
+            if not call_id or call_id in seen:
+                call_id = f"{self._command.session_id}_{number}"
+            seen.add(call_id)
+            arguments = repair_text("".join(use.arguments))
+            uses.append(ToolUse(call_id=CallId(call_id), name=repair_text(use.name), arguments=arguments))
+        return tuple(uses)
 
 
 def price(provider: Provider, model: str, usage: Usage) -> int | None:

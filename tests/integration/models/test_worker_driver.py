@@ -1,6 +1,9 @@
 """The real worker with the real litellm, against a provider on loopback that is faithful on the wire."""
 
 import asyncio
+import json
+import re
+from typing import Any
 
 import pytest
 
@@ -97,6 +100,39 @@ async def test_a_tool_call_alone_has_no_time_to_first_text(rig: Rig) -> None:
     last = finished(await read(rig, request("tools", tools=(CALCULATOR,))))
     assert last.ttft_ms is None
     assert last.tool_uses[0].arguments == '{"expr": "17.5/100*2480"}'
+
+
+def raw_stream(*deltas: dict[str, Any], finish: str) -> Raw:
+    choices = [*({"index": 0, "delta": delta, "finish_reason": None} for delta in deltas)]
+    choices.append({"index": 0, "delta": {}, "finish_reason": finish})
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    lines = [f"data: {json.dumps({**head, 'choices': [choice]})}\n\n" for choice in choices]
+    return Raw(body="".join([*lines, "data: [DONE]\n\n"]).encode(), content_type="text/event-stream")
+
+
+def tool_delta(call_id: str | None, arguments: str) -> dict[str, Any]:
+    call = {"index": 0, "id": call_id, "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "tool_calls": [call]}
+
+
+async def test_calls_that_share_an_index_are_told_apart_by_their_ids(rig: Rig) -> None:
+    rig.server.queue(
+        raw_stream(tool_delta("a", '{"x":1}'), tool_delta("b", '{"x":'), tool_delta("b", "2}"), finish="stop")
+    )
+    last = finished(await read(rig, request("m")))
+    assert [(use.call_id, use.arguments) for use in last.tool_uses] == [("a", '{"x":1}'), ("b", '{"x":2}')]
+    assert last.finish == "tool_calls"
+
+
+async def test_a_call_without_an_id_gets_one_that_every_provider_takes(rig: Rig) -> None:
+    rig.server.queue(raw_stream(tool_delta(None, "{}"), finish="tool_calls"))
+    [use] = finished(await read(rig, request("m"))).tool_uses
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", use.call_id)
+
+
+async def test_arguments_that_were_cut_for_length_are_not_taken_for_whole(rig: Rig) -> None:
+    rig.server.queue(raw_stream(tool_delta("a", '{"x":'), finish="length"))
+    assert finished(await read(rig, request("m"))).finish == "length"
 
 
 @pytest.mark.parametrize(("said", "finish"), [("length", "length"), ("content_filter", "content_filter")])

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelEvent, ModelRequest
 from ozzie_server_ext.models.worker_client import WORKER_ARGV
 from ozzie_server_ext.planes.supervisor import Supervisor
@@ -129,3 +130,30 @@ async def test_stopping_while_the_worker_still_loads_takes_no_longer(tmp_path: P
     assert pid is not None
     await asyncio.wait_for(plane.stop(), 5)
     assert not psutil.pid_exists(pid)
+
+
+async def test_an_abort_of_a_call_that_is_over_is_answered_too(rig: Rig) -> None:
+    channel = await rig.plane.channel()
+    inbox = channel.open_call("late", start={"type": "status"}, abort={"type": "status"})
+    try:
+        channel.post({"type": "abort", "session_id": "s", "id": "late"})
+        message = await asyncio.wait_for(inbox.get(), WAIT_S)
+        assert (message["type"], message["finish"]) == ("stop", "cancelled")
+    finally:
+        channel.close_call(inbox)
+
+
+async def test_status_and_what_it_does_not_understand_are_answered_by_id(rig: Rig) -> None:
+    channel = await rig.plane.channel()
+    inbox = channel.open_call("q", start={"type": "status", "id": "q"}, abort={"type": "status"})
+    try:
+        status = await asyncio.wait_for(inbox.get(), WAIT_S)
+        assert (status["ok"], status["ready"], status["pid"]) == (True, True, rig.plane.pid)
+        refused: list[JsonObject] = [{"type": "dance", "id": "q"}, {"type": "generate", "id": "q"}]
+        for bad in refused:
+            channel.post(bad)
+            answer = await asyncio.wait_for(inbox.get(), WAIT_S)
+            assert answer["ok"] is False
+            assert answer["error"]
+    finally:
+        channel.close_call(inbox)

@@ -89,8 +89,8 @@ def generate(session: str, prompt: str = "") -> JsonObject:
 async def call(
     channel: Channel, session: str, prompt: str = ""
 ) -> AsyncIterator[Callable[[], "asyncio.Future[JsonObject]"]]:
-    inbox = channel.open_call("1", abort={"type": "abort", "id": "1", "session_id": session})
-    await channel.send(generate(session, prompt))
+    abort: JsonObject = {"type": "abort", "id": "1", "session_id": session}
+    inbox = channel.open_call("1", start=generate(session, prompt), abort=abort)
     try:
         yield lambda: asyncio.ensure_future(asyncio.wait_for(inbox.get(), WAIT_S))
     finally:

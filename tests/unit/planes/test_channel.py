@@ -11,6 +11,7 @@ import pytest
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes import channel as channel_module
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost
+from ozzie_server_ext.protocol.ndjson import LineTooLong
 
 ABORT: JsonObject = {"type": "abort", "session_id": "s", "id": "1"}
 WAIT_S = 10
@@ -44,6 +45,12 @@ class Peer:
         self._received = bytearray(rest)
         return json.loads(line)
 
+    async def hear_after_the_start(self, calls: int = 1) -> JsonObject:
+        """What comes after so many calls were begun."""
+        for _ in range(calls):
+            assert (await self.hear())["type"] == "generate"
+        return await self.hear()
+
 
 @pytest.fixture
 async def peer() -> AsyncIterator[Peer]:
@@ -63,12 +70,16 @@ async def channel(peer: Peer) -> AsyncIterator[Channel]:
     channel.close()
 
 
+def opened(channel: Channel, call_id: str) -> channel_module.Inbox:
+    return channel.open_call(call_id, start={"type": "generate", "id": call_id}, abort=ABORT)
+
+
 async def get(inbox: channel_module.Inbox) -> JsonObject:
     return await asyncio.wait_for(inbox.get(), WAIT_S)
 
 
 async def test_messages_come_to_the_call_that_they_name(peer: Peer, channel: Channel) -> None:
-    one, two = channel.open_call("1", abort=ABORT), channel.open_call("2", abort=ABORT)
+    one, two = opened(channel, "1"), opened(channel, "2")
     await peer.say(
         {"type": "token", "id": "2", "text": "b"},
         {"type": "tokens", "texts": {"1": "a", "2": "c", "3": "nobody"}},
@@ -86,21 +97,21 @@ async def test_what_belongs_to_no_call_is_an_event(peer: Peer, channel: Channel)
 
 
 async def test_the_end_of_the_other_side_fails_every_call_after_what_had_come(peer: Peer, channel: Channel) -> None:
-    inbox = channel.open_call("1", abort=ABORT)
+    inbox = opened(channel, "1")
     await peer.say({"type": "token", "id": "1", "text": "a"})
     peer.theirs.close()
     assert (await get(inbox))["text"] == "a"
     with pytest.raises(ChannelLost):
         await get(inbox)
     with pytest.raises(ChannelLost):
-        channel.open_call("2", abort=ABORT)
+        opened(channel, "2")
     with pytest.raises(ChannelLost):
         await channel.send({"type": "status"})
     assert len(peer.lost) == 1
 
 
 async def test_a_line_over_the_limit_ends_the_channel(peer: Peer, channel: Channel) -> None:
-    inbox = channel.open_call("1", abort=ABORT)
+    inbox = opened(channel, "1")
     with pytest.raises((ConnectionError, TimeoutError)):
         await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(peer.theirs, b"x" * (8 << 20)), WAIT_S)
     with pytest.raises(ChannelLost, match="longer than 1,048,576 bytes"):
@@ -111,7 +122,7 @@ async def test_a_reader_that_comes_back_gets_everything_however_full_its_inbox_w
     channel = await Channel.open(
         peer.ours, on_event=peer.on_event, on_lost=peer.lost.append, kill=peer.killed.set, stall_s=60
     )
-    inbox = channel.open_call("1", abort=ABORT)
+    inbox = opened(channel, "1")
     flood = [{"type": "token", "id": "1", "text": "x" * 10_000}] * 500
     saying = asyncio.create_task(peer.say(*flood))
     for _ in range(100_000):
@@ -127,12 +138,12 @@ async def test_a_reader_that_comes_back_gets_everything_however_full_its_inbox_w
 
 
 async def test_a_call_that_nobody_reads_is_given_up_so_that_the_others_go_on(peer: Peer, channel: Channel) -> None:
-    unread, read = channel.open_call("1", abort=ABORT), channel.open_call("2", abort=ABORT)
+    unread, read = opened(channel, "1"), opened(channel, "2")
     flood = [{"type": "token", "id": "1", "text": "x" * 10_000}] * 200
     saying = asyncio.create_task(peer.say(*flood, {"type": "token", "id": "2", "text": "through"}))
     assert (await get(read))["text"] == "through"
     await saying
-    assert await peer.hear() == ABORT
+    assert await peer.hear_after_the_start(2) == ABORT
 
     async def drain() -> None:
         while True:
@@ -147,14 +158,14 @@ async def test_an_abort_is_repeated_and_then_the_child_is_killed(
 ) -> None:
     monkeypatch.setattr(channel_module, "ABORT_AGAIN_S", 0.02)
     monkeypatch.setattr(channel_module, "ABORT_KILL_S", 0.06)
-    channel.close_call(channel.open_call("1", abort=ABORT))
-    assert [await peer.hear(), await peer.hear()] == [ABORT, ABORT]
+    channel.close_call(opened(channel, "1"))
+    assert [await peer.hear_after_the_start(), await peer.hear()] == [ABORT, ABORT]
     await asyncio.wait_for(peer.killed.wait(), WAIT_S)
 
 
 async def test_an_abort_that_is_obeyed_kills_nobody(peer: Peer, channel: Channel) -> None:
-    channel.close_call(channel.open_call("1", abort=ABORT))
-    await peer.hear()
+    channel.close_call(opened(channel, "1"))
+    assert await peer.hear_after_the_start() == ABORT
     await peer.say({"type": "stop", "id": "1", "finish": "cancelled"}, {"type": "heartbeat"})
     await asyncio.wait_for(peer.has_event.wait(), WAIT_S)
     await asyncio.sleep(0)
@@ -163,12 +174,12 @@ async def test_an_abort_that_is_obeyed_kills_nobody(peer: Peer, channel: Channel
 
 
 async def test_a_call_that_has_ended_is_closed_without_an_abort(peer: Peer, channel: Channel) -> None:
-    inbox = channel.open_call("1", abort=ABORT)
+    inbox = opened(channel, "1")
     await peer.say({"type": "stop", "id": "1"})
     await get(inbox)
     channel.close_call(inbox)
     await channel.send({"type": "status"})
-    assert await peer.hear() == {"type": "status"}
+    assert await peer.hear_after_the_start() == {"type": "status"}
 
 
 @pytest.mark.parametrize(
@@ -176,6 +187,16 @@ async def test_a_call_that_has_ended_is_closed_without_an_abort(peer: Peer, chan
 )
 async def test_lines_of_another_shape_leave_the_channel_working(peer: Peer, channel: Channel, line: bytes) -> None:
     await asyncio.get_running_loop().sock_sendall(peer.theirs, line)
-    inbox = channel.open_call("1", abort=ABORT)
+    inbox = opened(channel, "1")
     await peer.say({"type": "token", "id": "1", "text": "a"})
     assert (await get(inbox))["text"] == "a"
+
+
+async def test_a_call_that_can_not_be_written_leaves_nothing_open_and_nothing_to_abort(
+    peer: Peer, channel: Channel
+) -> None:
+    with pytest.raises(LineTooLong):
+        channel.open_call("1", start={"type": "generate", "prompt": "x" * (64 << 20)}, abort=ABORT)
+    assert (channel.open_calls, channel.aborting) == (0, 0)
+    await channel.send({"type": "status"})
+    assert await peer.hear() == {"type": "status"}

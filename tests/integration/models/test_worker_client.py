@@ -1,0 +1,107 @@
+"""The driver against a worker without a model: what it makes of a child's ways to fail, and of one that is not ours."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelError, ModelEvent, ModelRequest, TextDelta
+from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.planes.restarts import Pace
+from ozzie_server_ext.planes.supervisor import Supervisor
+
+WAIT_S = 20
+CHILD = (sys.executable, "-m", "tests.fakes.plane_child", "--behaviour")
+
+Make = Callable[[str], tuple[WorkerDriver, list[int]]]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    planes: list[Supervisor] = []
+
+    def build(behaviour: str) -> tuple[WorkerDriver, list[int]]:
+        started: list[int] = []
+        plane = Supervisor(
+            "model worker",
+            (*CHILD, behaviour),
+            log_file=tmp_path / "log",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            on_started=started.append,
+            pace=Pace(pauses_s=(0.01,), circuit_deaths=3),
+        )
+        planes.append(plane)
+        return WorkerDriver(plane, {}), started
+
+    yield build
+    for plane in planes:
+        await plane.stop()
+
+
+def request(behaviour: str, prompt: str = "") -> ModelRequest:
+    """The child reads what to do from the session, which is the call's id."""
+    choice = ModelChoice(alias="main", provider="p", driver="openai", model="m")
+    message = ChatMessage(role="user", content=prompt)
+    return ModelRequest(call_id=CallId(behaviour), choice=choice, messages=(message,))
+
+
+async def read(driver: WorkerDriver, asked: ModelRequest, into: list[ModelEvent]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        async for event in driver.generate(asked):
+            into.append(event)
+
+
+async def test_a_worker_that_knows_only_the_specification_is_understood(make: Make) -> None:
+    driver, _ = make("serve")
+    events: list[ModelEvent] = []
+    await read(driver, request("echo", "hello"), events)
+    assert events[:2] == [TextDelta("hello"), TextDelta("!")]
+
+
+async def test_an_answer_larger_than_the_inbox_comes_whole_to_a_slow_reader(make: Make) -> None:
+    driver, _ = make("serve")
+    size = 0
+    async for event in driver.generate(request("flood", "100")):
+        if isinstance(event, TextDelta):
+            size += len(event.text)
+            await asyncio.sleep(0)
+    assert size == 100 * 50_000
+
+
+async def test_a_worker_that_dies_in_mid_answer_is_not_asked_again(make: Make) -> None:
+    driver, started = make("serve")
+    events: list[ModelEvent] = []
+    with pytest.raises(ModelError) as caught:
+        await read(driver, request("die"), events)
+    assert (caught.value.code, caught.value.streamed, events) == ("worker.lost", True, [TextDelta("last words")])
+    assert len(started) == 1
+
+
+async def test_a_worker_that_dies_before_any_text_is_replaced_and_asked_once_more(make: Make) -> None:
+    driver, started = make("serve")
+    with pytest.raises(ModelError) as caught:
+        await read(driver, request("long line"), [])
+    assert (caught.value.code, caught.value.streamed) == ("worker.lost", False)
+    assert len(started) == 2
+
+
+async def test_a_worker_that_can_not_start_is_unavailable_and_says_where_to_look(make: Make) -> None:
+    driver, _ = make("dead")
+    for _ in range(2):
+        with pytest.raises(ModelError) as caught:
+            await read(driver, request("echo"), [])
+        assert caught.value.code == "worker.unavailable"
+        assert "log" in caught.value.hint
+
+
+async def test_what_can_not_go_over_the_wire_fails_the_call_and_not_the_worker(make: Make) -> None:
+    driver, started = make("serve")
+    with pytest.raises(ModelError) as caught:
+        await read(driver, request("echo", "x" * (33 << 20)), [])
+    assert caught.value.code == "provider.context_length"
+    await read(driver, request("echo", "hello"), [])
+    assert len(started) == 1
