@@ -4,13 +4,13 @@ import asyncio
 import hashlib
 import os
 import re
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
+from ozzie_server_ext.store.files import replace_file, sync_folder
 from ozzie_server_ext.store.log import DamagedStore
 
 _REF = re.compile(r"sha256:([0-9a-f]{64})")
@@ -72,27 +72,13 @@ class FileBlobs:
             return ref
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._write(path, content)
+            replace_file(path, content)
+            sync_folder(self._folder)  # the shard's own name
         except OSError as error:
             raise Unavailable(
                 f"Can't write to {self._folder}: {error}.", hint="Check the disk and the folder's permissions."
             ) from error
         return ref
-
-    def _write(self, path: Path, content: bytes) -> None:
-        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
-        for folder in (path.parent, self._folder):  # the names are as durable as the content
-            sync_folder(folder)
 
     def _get(self, ref: BlobRef) -> bytes:
         path = self._path(ref)
@@ -111,15 +97,6 @@ class FileBlobs:
     def _path(self, ref: BlobRef) -> Path:
         digest = _digest(ref)
         return self._folder / digest[:2] / digest[2:]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digest(ref: BlobRef) -> str:
