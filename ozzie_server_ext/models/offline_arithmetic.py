@@ -5,7 +5,8 @@ import re
 _SIGNS = str.maketrans(
     {"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "\N{NO-BREAK SPACE}": " "}
 )
-_NUMBER = r"(\d+(?:\.\d+)?)"
+# Begun at a number's first digit only and bounded, so that a long run of digits is not searched from each of them.
+_NUMBER = r"(?<![\d.])(\d{1,30}(?:\.\d{1,30})?)"
 _WORDS = (
     (re.compile(r"\s+(?:multiplied by|times)\s+", re.I), " * "),
     (re.compile(r"\s+(?:divided by|over)\s+", re.I), " / "),

@@ -47,6 +47,9 @@ class Seen:
 Move: TypeAlias = Say | Ask
 Rule: TypeAlias = Callable[[str, Sequence[Seen]], Move | None]
 
+MAX_QUESTION_CHARS = 2000
+"""The rules run on the gateway's loop, and searching takes quadratic time on text made for it (THREATS 15)."""
+
 _PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
 _FOLDER = re.compile(r"\b(?:in|of|under|below|inside)\s+(?:the\s+)?(?:folder\s+)?[`\"']?([\w.][\w./-]*)", re.I)
 _HERE = frozenset({"this", "the", "here", "project", "folder", "there", "my", "current", "directory", "it"})
@@ -83,13 +86,14 @@ def _move(question: str, seen: Sequence[Seen], tools: Collection[str]) -> Move:
 
 
 def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
-    """The user's last message, and the tool results that came after it, in order."""
+    """The user's last message in one line, and the tool results that came after it, in order."""
     start = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
     if start is None:
         return "", []
     names = {str(use.call_id): use.name for message in messages[start:] for use in message.tool_uses}
     results = [message for message in messages[start:] if message.role == "tool"]
-    return messages[start].content, [
+    question = " ".join(messages[start].content[:MAX_QUESTION_CHARS].split())
+    return question, [
         _seen(message.name or names.get(message.tool_call_id, "tool"), message.content) for message in results
     ]
 

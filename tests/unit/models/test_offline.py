@@ -3,13 +3,15 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
-from ozzie_server_ext.models.offline_rules import LABEL, Ask, Say, next_move
+from ozzie_server_ext.models.offline_rules import LABEL, MAX_QUESTION_CHARS, Ask, Say, next_move
 
 ALL_TOOLS = frozenset({"calculator", "current_time", "list_files", "read_file"})
 LISTING: Json = {
@@ -186,3 +188,27 @@ def test_a_conversation_without_a_user_gets_an_answer_all_the_same() -> None:
 )  # fmt: skip
 def test_results_of_any_shape_end_in_an_answer(question: str, tool: str, data: Json) -> None:
     assert LABEL in said(user(question), *gave(tool, data))
+
+
+WORDS = st.sampled_from(
+    ["what", "is", "1", "17.5", "%", "of", "2,480", "how many rows", "list", "files", "in", "@data/x.csv", "@", "read",
+     "calculator", "time", "hello", "(", ")", "**", "-", ".", "\n", "\ud800", "\u2028", "`", "```"]
+)  # fmt: skip
+
+
+@given(
+    st.lists(WORDS | st.text(max_size=5), max_size=12).map(" ".join), st.frozensets(st.sampled_from(sorted(ALL_TOOLS)))
+)
+def test_whatever_is_asked_it_answers_with_its_label_or_asks_for_a_tool_on_offer(
+    question: str, tools: frozenset[str]
+) -> None:
+    move = next_move([user(question)], tools)
+    if isinstance(move, Ask):
+        assert move.tool in tools
+    else:
+        assert move.text.startswith(LABEL)
+
+
+def test_what_stands_far_behind_in_a_question_is_not_searched() -> None:
+    assert "can't answer this" in said(user("x" * MAX_QUESTION_CHARS + " What is 2 + 2?"))
+    assert asked(user("x" * 1000 + " What is 2 + 2?")) == Ask("calculator", {"expr": "2+2"})
