@@ -27,6 +27,7 @@ from ozzie_server_ext.protocol.frames import (
     decode_request,
     encode_frame,
 )
+from ozzie_server_ext.store.feed import Subscription
 
 log = logger(__name__)
 
@@ -132,19 +133,21 @@ class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[re
         head = (await self._ozzie.log.head()).position
         start = head if asked.from_position is None else asked.from_position
         session_id = own or (SessionId(asked.session_id) if asked.session_id else None)
+        subscription = self._ozzie.feed.subscribe(
+            start,
+            types=frozenset(asked.types) if asked.types is not None else None,
+            session_id=session_id,
+            task_id=TaskId(asked.task_id) if asked.task_id else None,
+        )
         self._subscriptions += 1
-        self._spawn(self._follow(start, asked, session_id))
+        self._spawn(self._follow(subscription))
         return {"position": head}
 
-    async def _follow(self, start: int, asked: FeedSubscribe, session_id: SessionId | None) -> None:
+    async def _follow(self, subscription: Subscription) -> None:
         try:
-            async for item in self._ozzie.feed.subscribe(
-                start,
-                types=frozenset(asked.types) if asked.types is not None else None,
-                session_id=session_id,
-                task_id=TaskId(asked.task_id) if asked.task_id else None,
-            ):
-                await self._outbox.put(item)
+            async with subscription:
+                async for item in subscription:
+                    await self._outbox.put(item)
         except OzzieError as error:
             log.exception("a feed ended")
             await self._outbox.put(encode_frame(_failed("", error)))

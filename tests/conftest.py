@@ -1,0 +1,46 @@
+"""Fixtures that tests of several kinds share: a real gateway, a real kernel, a fake provider."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.fixtures import fake_openai, fake_openai_server
+from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
+
+__all__ = ["fake_openai", "fake_openai_server"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> GatewayHome:
+    """An Ozzie home of this test's own, with a project folder beside it."""
+    return new_home(tmp_path)
+
+
+@pytest.fixture
+def gateway(home: GatewayHome) -> Iterator[Gateway]:
+    """A headless gateway on that home, in a process of its own."""
+    with start_gateway(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One gateway for the tests that leave it as it was."""
+    with start_gateway(new_home(tmp_path_factory.mktemp("shared"))) as running:
+        yield running
+
+
+@pytest.fixture
+def new_kernel(home: GatewayHome) -> Iterator[Callable[[], Kernel]]:
+    """Starts Ozzie kernels on the test's home; all are shut down at its end."""
+    started: list[Kernel] = []
+
+    def start() -> Kernel:
+        started.append(start_kernel(home))
+        return started[-1]
+
+    yield start
+    for kernel in started:
+        kernel.stop()
+    home.stop_gateways()

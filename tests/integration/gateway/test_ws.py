@@ -1,0 +1,202 @@
+"""The WebSocket protocol, spoken by a client of its own (GW-2)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from ozzie_server_ext.gateway.routes import PREFIX
+from tests.integration.gateway.test_access import KERNEL_ID, ask
+from tests.rig import Gateway
+
+
+class Client:
+    """Sends frames and gathers what comes."""
+
+    def __init__(self, connection: WebSocketClientConnection) -> None:
+        self._connection = connection
+        self.events: list[dict[str, Any]] = []
+        self._responses: list[dict[str, Any]] = []
+        self._number = 0
+
+    async def send(self, text: str) -> None:
+        await self._connection.write_message(text)
+
+    async def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """The response frame."""
+        self._number += 1
+        await self.send(json.dumps({"type": "req", "id": str(self._number), "method": method, "params": params}))
+        return await self.response()
+
+    async def response(self) -> dict[str, Any]:
+        while not self._responses:
+            await self._take()
+        return self._responses.pop(0)
+
+    async def until(self, canonical: str) -> dict[str, Any]:
+        """The first event frame of that name, waiting for it where it has not come yet."""
+        seen = 0
+        while True:
+            for frame in self.events[seen:]:
+                if frame["canonical"] == canonical:
+                    return frame
+            seen = len(self.events)
+            await self._take()
+
+    async def _take(self) -> None:
+        message = await asyncio.wait_for(self._connection.read_message(), 20)
+        assert message is not None, "the gateway closed the connection"
+        frames = json.loads(message)
+        for frame in frames if isinstance(frames, list) else [frames]:
+            (self._responses if frame["type"] == "res" else self.events).append(frame)
+
+
+@asynccontextmanager
+async def connected(gateway: Gateway, token: str | None = None) -> AsyncIterator[Client]:
+    url = f"ws{gateway.url.removeprefix('http')}ozzie/api/ws"
+    request = HTTPRequest(url, headers={"Authorization": f"token {token or gateway.token}"})
+    connection = await websocket_connect(request)
+    yield Client(connection)
+    connection.close()
+
+
+async def _new_session(client: Client, name: str) -> str:
+    opened = await client.request("session.open", session_name=name)
+    return opened["payload"]["session_id"]
+
+
+async def test_a_turn_is_answered_and_its_feed_has_no_gap_and_no_double(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await _new_session(client, "gapless")
+        sent = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
+        await client.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
+        await client.until("task.succeeded")
+
+    durable = [frame["position"] for frame in client.events if frame["position"] is not None]
+    assert durable == sorted(set(durable))
+    assert durable[0] == sent["position"]
+    deltas = [frame["payload"] for frame in client.events if frame["canonical"] == "reply.delta"]
+    text = ""
+    for delta in deltas:
+        assert delta["offset"] <= len(text), "a gap in the text"
+        text = text[: delta["offset"]] + delta["content"]
+    (final,) = [frame["payload"]["text"] for frame in client.events if frame["canonical"] == "message.completed"]
+    assert text == final
+    assert {frame["event"] for frame in client.events if frame["canonical"] == "reply.delta"} == {"assistant.stream"}
+
+
+async def test_a_client_that_comes_late_sees_the_same_turn(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await _new_session(client, "late")
+        sent = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
+        await client.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
+        await client.until("task.succeeded")
+    async with connected(shared_gateway) as late:
+        await late.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
+        await late.until("task.succeeded")
+
+    def durable(of: Client) -> list[tuple[int, str]]:
+        return [(frame["position"], frame["canonical"]) for frame in of.events if frame["position"] is not None]
+
+    assert durable(late) == durable(client)
+
+
+async def test_messages_of_one_session_are_answered_one_after_the_other(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await _new_session(client, "queue")
+        first = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
+        second = (await client.request("message.send", session_id=session_id, content="Say hello again."))["payload"]
+        await client.request("feed.subscribe", from_position=first["position"] - 1, task_id=second["task_id"])
+        await client.until("task.succeeded")
+        await client.request("feed.subscribe", from_position=first["position"] - 1, task_id=first["task_id"])
+        done = await client.until("task.succeeded")
+
+    assert second["ahead"] == 1
+    ended = {frame["task_id"]: frame["position"] for frame in client.events if frame["canonical"] == "task.succeeded"}
+    begun = {frame["task_id"]: frame["position"] for frame in client.events if frame["canonical"] == "task.started"}
+    assert done is not None
+    assert ended[first["task_id"]] < begun[second["task_id"]]
+
+
+async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gateway) -> None:
+    path = f"{PREFIX}/kernels/{KERNEL_ID[:-1]}6/token"
+    _, granted = await asyncio.to_thread(
+        ask, shared_gateway, "POST", path, token=shared_gateway.token, body='{"session_name": "s0.ipynb"}'
+    )
+    async with connected(shared_gateway, granted["token"]) as client:
+        await client.request("feed.subscribe")
+        await client.send('{"type":"event","event":"user.message","payload":{"content":"hello"}}')
+        received = await client.until("message.received")
+
+    assert received["event"] == "user.message"
+    assert received["session_id"] == granted["session_id"]
+    assert received["payload"]["text"] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("{", "input.json"),
+        ("[1]", "input.shape"),
+        ('{"type":"req"}', "input.shape"),
+        ('{"type":"res","id":"1","ok":true}', "input.shape"),
+        ('{"type":"req","id":"1","method":"nonesuch"}', "input.method"),
+        ('{"type":"req","id":"1","method":"message.send","params":{"content":1}}', "input.shape"),
+        ('{"type":"req","id":"1","method":"message.send","params":{"content":"x"}}', "input.session"),
+        ('{"type":"req","id":"1","method":"session.open","params":{"session_id":"sess_none"}}', "input.not_found"),
+        ('{"type":"req","id":"1","method":"task.cancel","params":{"task_id":"none"}}', "input.not_found"),
+        ('{"type":"req","id":"1","method":"feed.subscribe","params":{"from_position":-1}}', "input.invalid"),
+        ('{"type":"req","id":"1","id":"2","method":"x"}', "input.json"),
+        ('{"type":"req","id":"1","method":"\\ud800"}', "input.json"),
+        ("[" * 2000, "input.json"),
+    ],
+)
+async def test_a_bad_frame_is_answered_and_the_connection_lives(shared_gateway: Gateway, frame: str, code: str) -> None:
+    async with connected(shared_gateway) as client:
+        await client.send(frame)
+        bad = await client.response()
+        good = await client.request("models.list")
+
+    assert bad["ok"] is False
+    assert bad["error"]["code"] == code
+    assert good["ok"] is True
+
+
+async def test_an_empty_message_is_refused_with_what_to_do(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await _new_session(client, "empty")
+        refused = await client.request("message.send", session_id=session_id, content="  \n ")
+
+    assert refused["error"] == {
+        "code": "message.empty",
+        "message": "The message is empty.",
+        "hint": "Write what you want to ask.",
+    }
+
+
+async def test_a_kernel_can_neither_use_nor_hear_another_session(shared_gateway: Gateway) -> None:
+    _, granted = await asyncio.to_thread(
+        ask, shared_gateway, "POST", f"{PREFIX}/kernels/{KERNEL_ID}/token", token=shared_gateway.token
+    )
+    async with connected(shared_gateway) as user, connected(shared_gateway, granted["token"]) as kernel:
+        other = await _new_session(user, "private")
+        refused = [
+            await kernel.request("message.send", session_id=other, content="hi"),
+            await kernel.request("feed.subscribe", session_id=other),
+            await kernel.request("session.open", session_id=other),
+            await kernel.request("model.choose", session_id=other, model="offline"),
+        ]
+        await kernel.request("feed.subscribe", from_position=0)
+        sent = (await user.request("message.send", session_id=other, content="Say hello."))["payload"]
+        cancelled = await kernel.request("task.cancel", task_id=sent["task_id"])
+        await user.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
+        await user.until("task.succeeded")
+        await kernel.request("session.open")
+
+    assert [frame["error"]["code"] for frame in [*refused, cancelled]] == ["policy.session"] * 5
+    assert {frame["session_id"] for frame in kernel.events} <= {granted["session_id"]}
