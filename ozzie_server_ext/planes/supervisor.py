@@ -56,12 +56,6 @@ class Supervisor:
         self._stopping = False
         self.pid: int | None = None
 
-    @property
-    def open_channel(self) -> Channel | None:
-        """The connection, if the child is ready now."""
-        future = self._channel
-        return future.result() if future is not None and future.done() and not future.exception() else None
-
     def start(self) -> None:
         """Begins to start the child, where it does not run. Raises PlaneUnavailable."""
         if self._stopping:
