@@ -18,6 +18,7 @@ from jupyter_client.manager import KernelManager
 
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 
+JUPYTER_TOKEN = "a-token-of-jupyters-own"
 START_S = 40.0
 CELL_S = 60.0
 
@@ -91,7 +92,7 @@ def start_gateway(home: GatewayHome) -> Iterator[Gateway]:
         process = subprocess.Popen(
             [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0"],
             cwd=home.project,
-            env=dict(home.env),
+            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

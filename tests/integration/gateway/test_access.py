@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX, ROUTES
-from tests.rig import Gateway
+from tests.rig import JUPYTER_TOKEN, Gateway
 
 KERNEL_ID = "11111111-2222-3333-4444-555555555555"
 
@@ -56,10 +56,11 @@ def ask(
     connection.request(
         method, path, body="{}" if method == "POST" and body is None else body, headers={**sent, **(headers or {})}
     )
+    socket = connection.sock
     response = connection.getresponse()
     if response.status == 101:
         response.close()
-        connection.close()
+        socket.close()
         return 101, {}
     text = response.read()
     connection.close()
@@ -122,6 +123,33 @@ def test_the_websocket_opens_for_a_kernel_but_not_for_a_foreign_page(
 
     assert ask(shared_gateway, "GET", f"{PREFIX}/ws", token=kernel_token)[0] == 101
     assert ask(shared_gateway, "GET", f"{PREFIX}/ws", token=kernel_token, headers=foreign)[0] == 403
+
+
+@pytest.fixture
+def cookie(shared_gateway: Gateway) -> str:
+    """The login cookie of a browser, as Jupyter hands it out for its own token."""
+    address = urlsplit(shared_gateway.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
+    connection.request("GET", f"{PREFIX}/health", headers={"Authorization": f"token {JUPYTER_TOKEN}"})
+    response = connection.getresponse()
+    found = str(response.getheader("Set-Cookie"))
+    response.read()
+    connection.close()
+    return found.split(";")[0]
+
+
+@pytest.mark.parametrize(("method", "path"), WALK)
+def test_a_foreign_page_can_do_nothing_with_the_users_cookie(
+    shared_gateway: Gateway, cookie: str, method: str, path: str
+) -> None:
+    own = {"Cookie": cookie, "Origin": shared_gateway.url.rstrip("/")}
+    foreign = {"Cookie": cookie, "Origin": "http://evil.example"}
+
+    assert ask(shared_gateway, method, path, headers=foreign)[0] in (403, 404)
+    if method == "GET" and "/tasks/" not in path:
+        assert ask(shared_gateway, method, path, headers=own)[0] in (101, 200)
+    if method == "POST":  # without the XSRF token that a page of our own would send along
+        assert ask(shared_gateway, method, path, headers=own)[0] == 403
 
 
 def test_a_new_token_of_a_kernel_ends_the_old_one(shared_gateway: Gateway, kernel_token: str) -> None:
