@@ -100,7 +100,8 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def _migrations() -> list[str]:
     folder = resources.files("ozzie_server_ext.store") / "migrations"
-    return [file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name)]
+    scripts = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    return [script.read_text("utf-8") for script in sorted(scripts, key=lambda file: file.name)]
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

@@ -13,11 +13,12 @@ import pytest
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import SessionRenamed
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock, SystemClock, UlidSource
-from ozzie_server_ext.store import sqlite_events
+from ozzie_server_ext.store import committer, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Append, prepare, random_salt
 from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, open_writable
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
+from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
 from tests.replay.histories import Histories, draft, renamed
@@ -194,29 +195,42 @@ async def test_an_event_of_a_newer_ozzie_is_named_when_it_is_read(path: Path) ->
         assert len(await log.read(after=2)) == 1
 
 
+async def test_what_does_not_fit_into_memory_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "_MOST_STREAMS", 2)
+    monkeypatch.setattr(sqlite_rows, "_MOST_KNOWN", 3)
+    in_memory = InMemoryEventLog(FakeClock(), CountingIds())
+    log = await SqliteEventLog.open(path, clock=FakeClock(), ids=CountingIds())
+    history = Histories(5).take(120)
+    await asyncio.gather(*[log.append(stream, drafts) for stream, drafts in history])
+    for stream, drafts in history:
+        await in_memory.append(stream, drafts)
+    assert await log.dump() == await in_memory.dump() == await log.rebuild()
+    await log.close()
+
+
 # --- failing ------------------------------------------------------------------------------------------
 
 
 def test_when_the_disk_is_full_the_whole_batch_fails_and_the_log_goes_on(path: Path) -> None:
     connection = open_writable(path)
-    committer = Committer(connection, path)
-    committer.make_current()
+    writing = Committer(connection, path)
+    writing.make_current()
     clock, ids = FakeClock(), CountingIds()
 
     def append(title: str) -> Append:
         return prepare(STREAM, [renamed(title)], expected_version=None, clock=clock, ids=ids, salts=random_salt)
 
-    assert len(committer.commit([append("before")]).new) == 1
+    assert len(writing.commit([append("before")]).new) == 1
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
-    failed = committer.commit([append("small"), append("x" * 1_000_000), append("small")])
+    failed = writing.commit([append("small"), append("x" * 1_000_000), append("small")])
     for result in failed.results:
         assert isinstance(result, Unavailable)
         assert "disk space" in result.hint
     assert failed.new == ()
-    assert committer.head().position == 1
+    assert writing.head().position == 1
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert [event.position for event in committer.commit([append("after")]).new] == [2]
+    assert [event.position for event in writing.commit([append("after")]).new] == [2]
     assert sqlite_events.verify(connection, None).ok
     connection.close()
 

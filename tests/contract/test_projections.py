@@ -1,0 +1,165 @@
+"""What every event log promises of its projections (`store.log.EventLog`), over each adapter."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import SessionRenamed, TaskFailed, TaskRetried
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projector import TABLES
+from tests.replay.histories import (
+    SESSION,
+    TASK,
+    Histories,
+    call_completed,
+    call_failed,
+    call_started,
+    completed,
+    draft,
+    received,
+    session_created,
+    task_created,
+    task_draft,
+)
+from tests.replay.stores import Store
+
+STREAM = f"session:{SESSION}"
+TASK_STREAM = f"task:{TASK}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_projections_made_anew_equal_the_ones_kept_up_to_date(log: EventLog, seed: int) -> None:
+    for stream, drafts in Histories(seed).take(150):
+        await log.append(stream, drafts)
+    live = await log.dump()
+    assert live.count("\n") > 50
+    assert await log.rebuild() == live
+    assert await log.dump() == live
+    assert (await log.verify()).ok
+
+
+async def test_projections_go_on_after_they_were_made_anew(log: EventLog) -> None:
+    history = Histories(9).take(120)
+    for number, (stream, drafts) in enumerate(history):
+        await log.append(stream, drafts)
+        if number == 60:
+            await log.rebuild()
+    assert await log.dump() == await log.rebuild()
+
+
+async def test_a_session_sums_up_what_happened_in_it(log: EventLog) -> None:
+    await log.append(STREAM, [draft(session_created())])
+    await log.append(TASK_STREAM, [task_draft(received("hi")), task_draft(task_created())])
+    calls = [call_started("a"), call_completed("a", tokens=10, cost=70), call_started("b", model="large")]
+    await log.append(TASK_STREAM, [task_draft(body) for body in calls])
+    (row,) = await log.rows("sessions")
+    assert (row["message_count"], row["input_tokens"], row["output_tokens"], row["cost"]) == (1, 10, 20, 70)
+    assert (row["model"], row["cost_known"], row["last_position"]) == ("large", 1, 6)
+    await log.append(
+        TASK_STREAM, [task_draft(call_completed("b", tokens=1, cost=None)), task_draft(completed("r", "x"))]
+    )
+    (row,) = await log.rows("sessions")
+    assert (row["message_count"], row["cost"], row["cost_known"]) == (2, 70, 0)
+
+
+async def test_usage_counts_each_model_and_day_apart(log: EventLog, store: Store) -> None:
+    bodies = [call_started("a"), call_completed("a", cost=70), call_started("b"), call_failed("b", partial=True)]
+    await log.append(TASK_STREAM, [draft(body) for body in bodies])
+    store.clock.advance(timedelta(days=1).total_seconds())
+    await log.append(TASK_STREAM, [draft(call_started("c", model="large")), draft(call_completed("c", cost=None))])
+    first, second = await log.rows("usage", order_by="day")
+    assert (first["day"], first["model"], first["calls"], first["failed_calls"]) == ("2026-01-01", "small", 2, 1)
+    assert (first["cost"], first["unknown_price_calls"], first["input_tokens"]) == (70, 1, 10)
+    assert (second["day"], second["model"], second["calls"]) == ("2026-01-02", "large", 1)
+    assert (second["cost"], second["unknown_price_calls"]) == (0, 1)
+    assert [row["status"] for row in await log.rows("model_calls")] == ["completed", "failed", "completed"]
+
+
+async def test_rows_are_found_by_column_and_ordered(log: EventLog) -> None:
+    for number, name in enumerate(["b", "a", "c"]):
+        stream, session_id = f"session:sess_{name}", SessionId(f"sess_{name}")
+        created = draft(session_created(f"key {name}"), session_id=session_id)
+        title = draft(SessionRenamed(title=f"{number % 2}"), session_id=session_id)
+        await log.append(stream, [created, title])
+
+    async def names(**query: Any) -> list[str]:
+        return [str(row["session_id"])[-1] for row in await log.rows("sessions", **query)]
+
+    assert await names() == ["a", "b", "c"]
+    assert await names(descending=True, limit=2) == ["c", "b"]
+    assert await names(limit=1, offset=1) == ["b"]
+    assert await names(order_by="title") == ["b", "c", "a"]
+    assert await names(order_by="last_position", descending=True) == ["c", "a", "b"]
+    assert await names(where={"key": "key a"}) == ["a"]
+    assert await names(where={"title": ["0", "9"], "message_count": 0}) == ["b", "c"]
+    assert await names(where={"session_id": []}) == []
+    assert await names(where={"key": None}) == []
+
+
+async def test_rows_without_a_value_are_found(log: EventLog) -> None:
+    await log.append("s", [draft(received("a"), session_id=None), draft(received("b", message_id="other"))])
+    assert [row["text"] for row in await log.rows("messages", where={"session_id": None})] == ["a"]
+    assert [row["text"] for row in await log.rows("messages", where={"session_id": [None, SESSION]})] == ["a", "b"]
+    assert [row["text"] for row in await log.rows("messages", order_by="session_id")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("table", "query"),
+    [
+        ("events", {}),
+        ("tasks; DROP TABLE events", {}),
+        ("tasks", {"where": {"nothing": 1}}),
+        ("tasks", {"where": {"title": 1}}),
+        ("tasks", {"where": {"title": {"a": 1}}}),
+        ("tasks", {"order_by": "title; DROP TABLE events"}),
+        ("tasks", {"limit": -1}),
+    ],
+)
+async def test_only_declared_tables_and_columns_can_be_asked_for(
+    log: EventLog, table: str, query: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError):
+        await log.rows(table, **query)
+
+
+async def test_a_row_that_was_read_is_the_readers_own(log: EventLog) -> None:
+    await log.append(STREAM, [draft(session_created())])
+    (row,) = await log.rows("sessions")
+    row["title"] = "changed"
+    (again,) = await log.rows("sessions")
+    assert again["title"] == "Notebook"
+
+
+async def test_the_dump_has_every_table(log: EventLog) -> None:
+    assert [line for line in (await log.dump()).splitlines() if line.startswith("# ")] == [
+        f"# {name}" for name in TABLES
+    ]
+
+
+async def test_a_failed_task_says_why_until_it_is_tried_again(log: EventLog) -> None:
+    failure = TaskFailed(kind="model", code="model.down", message="gone", hint="wait")
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(failure)])
+    (row,) = await log.rows("tasks")
+    error = [row[f"error_{part}"] for part in ("kind", "code", "message", "hint")]
+    assert (row["status"], error) == ("FAILED", ["model", "model.down", "gone", "wait"])
+    assert row["finished_at"] == row["updated_at"]
+    await log.append(TASK_STREAM, [task_draft(TaskRetried(by="user", attempt=2))])
+    (row,) = await log.rows("tasks")
+    assert (row["status"], row["attempt"], row["error_code"], row["finished_at"]) == ("QUEUED", 2, None, None)
+
+
+async def test_a_message_keeps_text_finish_and_labels(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [draft(received("größe"), task_id=TASK)])
+    await log.append(TASK_STREAM, [draft(completed("r", "a\nb"), task_id=TASK, labels=("web", "file"))])
+    first, second = await log.rows("messages", order_by="position")
+    assert (first["role"], first["text"], first["finish"], first["labels"]) == ("user", "größe", "", "[]")
+    assert (second["role"], second["text"], second["finish"]) == ("assistant", "a\nb", "stop")
+    assert (second["labels"], second["task_id"], second["position"]) == ('["web","file"]', TASK, 2)
+
+
+async def test_of_two_completions_of_one_reply_the_later_stands(log: EventLog) -> None:
+    await log.append(STREAM, [draft(completed("r", "half")), draft(completed("r", "whole"))])
+    assert [row["text"] for row in await log.rows("messages")] == ["whole"]
