@@ -7,7 +7,7 @@ from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, figures, result_text
 
-_NAME, _ARGUMENT, _RESULT = 12, 30, 24
+_NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _BLANKS = re.compile(r"\n{3,}")
 
 
@@ -41,7 +41,7 @@ class ConsoleWriter:
     def update(self, view: TurnView) -> str:
         """The text to print now; "" where there is nothing new."""
         out: list[str] = []
-        if not self._headed and view.status != "Queued":
+        if not self._headed and (view.alias or view.model or view.parts or view.is_final):
             self._headed = True
             self._line(out, _head(view))
         for part in view.parts:
@@ -101,7 +101,7 @@ def row_line(row: ToolRow, result: str) -> str:
     name = cut_end(row.name, _NAME)
     argument = cut_middle(row.argument, _ARGUMENT)
     took = "" if seconds is None else duration(seconds)
-    return f"  {name:<{_NAME}}{argument:<{_ARGUMENT}}  {cut_end(told, _RESULT):<{_RESULT}}  {took}".rstrip()
+    return f"  {name:<{_NAME}} {argument:<{_ARGUMENT}}  {cut_end(told, _RESULT):<{_RESULT}}  {took}".rstrip()
 
 
 def _head(view: TurnView) -> str:

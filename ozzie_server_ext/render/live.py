@@ -47,7 +47,7 @@ class LiveTurn:
         if not part.text:
             return ""
         live = view.status == "Working" and not part.done and index == len(view.parts) - 1
-        return f'<div class="oz-md jp-RenderedHTMLCommon">{self._text(part, live=live)}</div>'
+        return f'<div class="oz-md jp-RenderedHTMLCommon jp-RenderedMarkdown">{self._text(part, live=live)}</div>'
 
     def _text(self, part: TextPart, *, live: bool) -> str:
         if not part.done:

@@ -1,4 +1,7 @@
-"""The style of a live turn: Lab's own variables, so that it follows any theme; everything scoped below `.oz`."""
+"""The style of a live turn: Lab's own variables, so that it follows any theme; everything scoped below `.oz`.
+
+The text of a reply takes Lab's own Markdown style; what `:where` gives counts only where there is none.
+"""
 
 STYLE = (
     "<style>"
@@ -43,6 +46,12 @@ STYLE = (
 .oz .oz-md { font: var(--jp-content-font-size1, 14px)/var(--jp-content-line-height, 1.6)
   var(--jp-content-font-family, system-ui, sans-serif); color: var(--jp-content-font-color1, inherit);
   overflow-wrap: anywhere; padding-right: 0; }
+:where(.oz-md) p, :where(.oz-md) ul, :where(.oz-md) ol { margin: 0 0 10px; }
+:where(.oz-md) table { border-collapse: collapse; font-size: 13px; line-height: 18px; margin: 0 0 12px; }
+:where(.oz-md) th, :where(.oz-md) td { padding: 5px 12px; text-align: left; }
+:where(.oz-md) thead { border-bottom: 1px solid var(--jp-border-color1, #bdbdbd); }
+:where(.oz-md) tbody tr:nth-child(odd) { background: var(--jp-rendermime-table-row-background, transparent); }
+:where(.oz-md) code { font-family: var(--jp-code-font-family, monospace); font-size: 13px; }
 .oz .oz-md > :first-child { margin-top: 0; }
 .oz .oz-md pre { white-space: pre-wrap; }
 .oz .oz-md .oz-right { text-align: right; }
@@ -56,7 +65,7 @@ STYLE = (
 .oz .oz-err b { font-weight: 600; }
 @container (max-width: 460px) { .oz .oz-tok { display: none; } .oz .oz-tag { display: none; } }
 @container (max-width: 380px) { .oz .oz-cost { display: none; } .oz .oz-res { display: none; } }
-@container (max-width: 300px) { .oz .oz-t { display: none; } }
+@container (max-width: 300px) { .oz .oz-t { display: none; } .oz .oz-t + *::before { display: none; } }
 @media (forced-colors: active) { .oz .oz-caret { background: CanvasText; } }
 """.splitlines()
     )

@@ -1,6 +1,7 @@
 """A finished turn as plain output that any front end shows with no kernel, extension or network (UX §4)."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,9 @@ MAX_JSON_BYTES = 64 * 1024
 MAX_TABLE_ROWS = 20
 _CELL_WIDTH = 80
 _NAMED_TOOLS = 6
-_TEXT_STEPS = (32_000, 8_000, 2_000, 400, 0)
+_TEXT_STEPS = (48_000, 12_000, 4_000, 1_000, 200)
+_JSON_ROWS = 200
+_SENTENCE = 2_000
 
 
 def static_bundle(view: TurnView) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -46,13 +49,15 @@ def turn_json(view: TurnView) -> dict[str, Any]:
 
     Texts are cut where they would not fit; `cut` then says so, and the gateway has the whole.
     """
-    rows_limit = 200
+    rows_limit = _JSON_ROWS
     for text_limit in _TEXT_STEPS:
-        found = _json(view, text_limit, rows_limit)
-        if len(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")) <= MAX_JSON_BYTES:
-            return found
-        rows_limit = max(rows_limit // 2, 25)
-    return _json(view, 0, 0)
+        # What UTF-8 can't hold (halves of surrogate pairs) no notebook file can hold either.
+        raw = json.dumps(_json(view, text_limit, rows_limit), ensure_ascii=False).encode("utf-8", "replace")
+        if len(raw) <= MAX_JSON_BYTES:
+            return json.loads(raw)
+        rows_limit //= 2
+    raw = json.dumps(_json(replace(view, parts=()), 0, 0) | {"cut": True}, ensure_ascii=False)
+    return json.loads(raw.encode("utf-8", "replace"))
 
 
 def _opening(view: TurnView) -> str:
@@ -147,7 +152,7 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
     for part in view.parts:
         if isinstance(part, TextPart):
             cut = cut or len(part.text) > text_limit
-            parts.append({"type": "text", "text": _storable(part.text[:text_limit])})
+            parts.append({"type": "text", "text": part.text[:text_limit]})
         else:
             cut = cut or len(part.rows) > rows_limit
             rows = [_json_row(row, part.rows) for row in part.rows[:rows_limit]]
@@ -167,11 +172,11 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
             "worked_s": round(view.elapsed_s(), 3),
             "waited_s": round(view.waited_s, 3),
         },
-        "parts": parts if text_limit or rows_limit else [],
-        "closing": _storable(view.closing),
+        "parts": parts,
+        "closing": view.closing[:_SENTENCE],
         "error": None
         if error is None
-        else {"code": error.code, "message": _storable(error.message), "hint": _storable(error.hint)},
+        else {"code": error.code, "message": error.message[:_SENTENCE], "hint": error.hint[:_SENTENCE]},
         "cut": cut,
     }
 
@@ -190,8 +195,3 @@ def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:
 
 def _moment(moment: datetime | None) -> str | None:
     return moment.isoformat(timespec="milliseconds") if moment else None
-
-
-def _storable(text: str) -> str:
-    """`text` as a notebook file can hold it: UTF-8 has no halves of surrogate pairs."""
-    return text.encode("utf-8", "replace").decode()

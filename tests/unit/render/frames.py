@@ -1,0 +1,77 @@
+"""The frames of one turn as the feed sends them, for the tests of its views."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+
+START = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
+TASK = "01JD4T0000000000000000TASK"
+SESSION = "sess_01JD4T0000000000000000SESS"
+
+Frame = tuple[float | None, str, dict[str, Any]]
+"""Seconds since the start (None: transient), canonical name, payload."""
+
+FIRST = "I will read our list and the price page, then match the two."
+LAST = "The list now has **both** new prices."
+
+
+def call(call_id: str, name: str, args: dict[str, Any], at: float, **outcome: Any) -> list[Frame]:
+    """The frames of one tool call that ran."""
+    return [
+        (at, "tool.call.requested", {"call_id": call_id, "tool_id": name, "name": name, "args": args}),
+        (at, "tool.call.decided", {"call_id": call_id, "decision": "ALLOW", "rule": "read", "reason": ""}),
+        (at, "tool.call.started", {"call_id": call_id}),
+        (at + outcome["duration_ms"] / 1000, "tool.call.completed", {"call_id": call_id, "ok": True, **outcome}),
+    ]
+
+
+def model_call(call_id: str, reply_id: str, at: float) -> Frame:
+    names = {"alias": "main", "provider": "anthropic", "model": "claude-sonnet"}
+    return at, "model.call.started", {"call_id": call_id, "reply_id": reply_id, "round": 0, **names}
+
+
+def model_answer(call_id: str, at: float, *, cost: int, **usage: int) -> Frame:
+    return at, "model.call.completed", {"call_id": call_id, "usage": usage, "cost": cost}
+
+
+BEGINNING: list[Frame] = [
+    (0, "task.created", {"title": "prices"}),
+    (0, "task.queued", {"reason": "created"}),
+    (0.1, "task.started", {"attempt": 1, "epoch": "e"}),
+    model_call("m1", "r1", 0.2),
+    (None, "reply.delta", {"reply_id": "r1", "offset": 0, "phase": "delta", "content": FIRST[:20]}),
+    (None, "reply.delta", {"reply_id": "r1", "offset": 20, "phase": "delta", "content": FIRST[20:]}),
+]
+
+WORK: list[Frame] = [
+    model_answer("m1", 2, input_tokens=1500, output_tokens=440, cost=12_000_000),
+    (2, "message.completed", {"reply_id": "r1", "text": FIRST, "finish": "tool_calls"}),
+    *call("t1", "read_file", {"path": "notes/suppliers.md"}, 2.1, summary="64 lines", duration_ms=100),
+    *call(
+        "t2",
+        "fetch_url",
+        {"url": "https://prices.example.org/list"},
+        2.3,
+        summary="12 kB",
+        duration_ms=1800,
+        labels=["web"],
+    ),
+]
+
+END: list[Frame] = [
+    model_call("m2", "r2", 5),
+    (None, "reply.delta", {"reply_id": "r2", "offset": 0, "phase": "delta", "content": LAST}),
+    model_answer("m2", 24, input_tokens=1000, output_tokens=180, cost=9_000_000),
+    (24, "message.completed", {"reply_id": "r2", "text": LAST, "finish": "stop"}),
+    (24, "task.succeeded", {"rounds": 2}),
+]
+
+DONE = BEGINNING + WORK + END
+
+
+def folded(frames: list[Frame]) -> TurnView:
+    view = new_turn(task_id=TASK, session_id=SESSION, started_at=START)
+    for seconds, name, payload in frames:
+        view = fold(view, name, payload, None if seconds is None else START + timedelta(seconds=seconds))
+    return view

@@ -1,0 +1,70 @@
+"""A turn as text: whole, and piece by piece as it grows (UX §5)."""
+
+import pytest
+
+from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text
+from tests.unit.render.frames import BEGINNING, DONE, FIRST, Frame, call, folded
+
+
+def written(frames: list[Frame]) -> list[str]:
+    writer = ConsoleWriter()
+    return [writer.update(folded(frames[:length])) for length in range(len(frames) + 1)]
+
+
+def test_what_is_written_piece_by_piece_is_the_whole_form():
+    assert "".join(written(DONE)) == plain_text(folded(DONE)) + "\n"
+
+
+def test_streamed_text_is_written_once():
+    pieces = written(BEGINNING)
+    assert "".join(pieces) == f"[working] main\n{FIRST}"
+    assert pieces[-1] == FIRST[20:]
+
+
+def test_a_row_is_written_when_its_outcome_is_known():
+    pieces = written([BEGINNING[3], *call("t", "read_file", {"path": "a.md"}, 1, summary="2 lines", duration_ms=5)])
+    assert "".join(pieces[:-1]) == "[working] main\n"
+    assert pieces[-1] == "  read_file     a.md                          2 lines                0.0 s\n"
+
+
+def test_nothing_is_written_twice_for_a_turn_that_has_ended():
+    writer = ConsoleWriter()
+    assert writer.update(folded(DONE))
+    assert writer.update(folded(DONE)) == ""
+
+
+def test_a_reply_that_began_anew_is_written_anew_on_a_line_of_its_own():
+    frames: list[Frame] = [
+        (0, "task.started", {"attempt": 1}),
+        (None, "reply.delta", {"reply_id": "r", "offset": 0, "content": "One way"}),
+        (None, "reply.reset", {"reply_id": "r"}),
+        (None, "reply.delta", {"reply_id": "r", "offset": 0, "content": "Another way"}),
+    ]
+    assert "".join(written(frames)) == "[working]\nOne way\nAnother way"
+
+
+def test_a_terminal_is_given_nothing_to_obey():
+    frames: list[Frame] = [
+        (None, "reply.delta", {"reply_id": "r", "offset": 0, "content": "a\x1b[2Jb\x07\x9b31m\r\nc\u202ed"}),
+        *call("t", "x\x1b]0;t\x07", {"path": "\x1b[31m"}, 1, summary="\x1b[0m", duration_ms=1),
+        (2, "task.failed", {"code": "", "message": "bad \x1b[5m", "hint": "\x1b"}),
+    ]
+    for text in (plain_text(folded(frames)), "".join(written(frames))):
+        assert not any(ord(char) < 32 and char != "\n" for char in text)
+        assert "a\\u001b[2Jb\\u0007\\u009b31m\nc\\u202ed" in text
+
+
+@pytest.mark.parametrize("length", [1, 40, 400])
+def test_a_row_fits_in_eighty_columns(length: int):
+    frames = call("t", "n" * length, {"path": "p" * length}, 1, summary="s" * length, duration_ms=3_599_000)
+    assert all(len(line) <= 80 for line in console_lines(folded(frames)))
+
+
+def test_an_ended_turn_says_why_and_what_to_do():
+    failed: Frame = (2, "task.failed", {"code": "c", "message": "No model fits.", "hint": "Choose one with `%model`."})
+    assert console_lines(folded([*BEGINNING[:3], failed])) == [
+        "[working]",
+        "No model fits.",
+        "Choose one with `%model`. Your message is kept.",
+        "[failed] 2.0 s",
+    ]

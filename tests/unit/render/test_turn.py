@@ -1,0 +1,188 @@
+"""A turn folded from the frames of the feed."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_server_ext.protocol.names import NAMES
+from ozzie_server_ext.render.console import plain_text
+from ozzie_server_ext.render.live import live_html
+from ozzie_server_ext.render.static import static_bundle
+from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart, fold, new_turn
+from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded
+
+
+def texts(view: TurnView) -> list[str]:
+    return [part.text for part in view.parts if isinstance(part, TextPart)]
+
+
+def delta(reply_id: str, offset: int, content: str) -> Frame:
+    return None, "reply.delta", {"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content}
+
+
+def test_parts_stand_in_the_order_in_which_things_happened():
+    view = folded(DONE)
+    assert [type(part) for part in view.parts] == [TextPart, WorkPart, TextPart]
+    assert texts(view) == [FIRST, LAST]
+    assert [row.name for row in view.rows] == ["read_file", "fetch_url"]
+
+
+def test_a_finished_turn_tells_what_it_used():
+    view = folded(DONE)
+    assert (view.status, view.alias, view.provider, view.model) == ("Done", "main", "anthropic", "claude-sonnet")
+    assert (view.input_tokens, view.output_tokens, view.total_tokens) == (2500, 620, 3120)
+    assert (view.cost, view.cost_known) == (21_000_000, True)
+    assert view.elapsed_s() == 24
+
+
+def test_folding_the_same_frames_again_changes_nothing():
+    view = folded(DONE)
+    for _, name, payload in WORK + END[1:-1]:
+        assert fold(view, name, payload, START + timedelta(seconds=99)) == view
+
+
+@pytest.mark.parametrize("length", range(len(DONE) + 1))
+def test_every_beginning_of_a_turn_can_be_shown(length: int):
+    view = folded(DONE[:length])
+    assert f"Turn, {view.status}" in live_html(view, START + timedelta(seconds=3))
+    assert static_bundle(view)[0]["text/markdown"]
+    assert plain_text(view)
+
+
+def test_frames_of_any_kind_leave_a_turn_that_can_be_shown():
+    view = new_turn()
+    for name in NAMES:
+        view = fold(view, name, {}, START)
+        assert live_html(view)
+        assert static_bundle(view)[0]["text/plain"]
+
+
+@given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
+def test_deltas_may_be_sent_again_and_may_overlap(text: str, spans: list[tuple[int, int]]):
+    reached, frames = 0, []
+    for first, second in spans:
+        start, end = min(first, second, reached), min(max(first, second), len(text))
+        frames.append(delta("r", start, text[start:end]))
+        reached = max(reached, end)
+    frames.append(delta("r", reached, text[reached:]))
+    shown = texts(folded(frames))
+    assert shown == ([text] if text else [])
+
+
+def test_a_gap_is_shown_as_it_came_until_the_final_text_fills_it():
+    frames = [delta("r", 0, "one "), delta("r", 8, "three")]
+    assert texts(folded(frames)) == ["one three"]
+    final: Frame = (1, "message.completed", {"reply_id": "r", "text": "one two three", "finish": "stop"})
+    assert texts(folded([*frames, final])) == ["one two three"]
+
+
+def test_the_whole_text_sent_to_a_late_joiner_fills_a_gap():
+    assert texts(folded([delta("r", 8, "three"), delta("r", 0, "one two three")])) == ["one two three"]
+
+
+def test_a_reset_empties_its_reply_and_leaves_its_place():
+    reset: Frame = (None, "reply.reset", {"reply_id": "r2"})
+    view = folded([*BEGINNING, *WORK, *END[:2], reset, delta("r2", 0, "Anew.")])
+    assert texts(view) == [FIRST, "Anew."]
+    assert isinstance(view.parts[1], WorkPart)
+
+
+def test_a_late_delta_does_not_touch_a_completed_reply():
+    assert texts(folded([*DONE, delta("r2", 0, "x" * 200)])) == [FIRST, LAST]
+
+
+def test_a_stopped_turn_keeps_its_text_and_says_who_stopped_it():
+    view = folded([*BEGINNING, (3, "task.cancelled", {"by": "user", "reason": "interrupt"})])
+    assert (view.status, view.closing, texts(view)) == ("Stopped", "Stopped here by you.", [FIRST])
+
+
+def test_a_call_that_was_running_when_the_turn_was_stopped_is_named():
+    frames = [*BEGINNING, *WORK[:-1], (3.0, "task.cancelled", {"by": "user", "reason": ""})]
+    view = folded(frames)
+    assert view.closing == "Stopped here by you. fetch_url was cancelled."
+    assert [row.state for row in view.rows] == ["done", "cancelled"]
+
+
+def test_a_stop_by_ozzie_itself_is_not_put_on_the_user():
+    view = folded([*BEGINNING, (3, "task.cancelled", {"by": "system", "reason": "the time limit was reached"})])
+    assert view.closing == "Stopped here: the time limit was reached."
+
+
+def test_the_cost_of_a_call_that_was_cut_off_is_not_known():
+    view = folded([*BEGINNING, (3, "task.cancelled", {"by": "user", "reason": ""})])
+    assert view.cost_known is False
+    assert "cost unknown" in live_html(view)
+    assert "$" not in plain_text(view)
+
+
+def test_a_refused_call_cost_nothing():
+    failed: Frame = (1, "model.call.failed", {"call_id": "m1", "code": "model.key", "message": "no", "latency_ms": 1})
+    error: Frame = (1, "task.failed", {"kind": "model", "code": "model.key", "message": "No.", "hint": "Do."})
+    view = folded([*BEGINNING[:4], failed, error])
+    assert (view.status, view.cost, view.cost_known) == ("Failed", 0, True)
+    assert plain_text(view).endswith("[failed] 1.0 s, 0 tokens, $0.00")
+
+
+def test_an_unknown_price_makes_the_cost_unknown_and_never_zero():
+    unpriced: Frame = (2, "model.call.completed", {"call_id": "m1", "usage": {"input_tokens": 1}, "cost": None})
+    view = folded([*BEGINNING, unpriced, (2, "task.succeeded", {"rounds": 1})])
+    assert "cost unknown" in static_bundle(view)[0]["text/markdown"]
+    assert static_bundle(view)[0]["application/vnd.ozzie.turn+json"]["cost"] is None
+
+
+def test_time_spent_waiting_for_a_person_is_not_counted():
+    waiting: list[Frame] = [
+        (4, "task.waiting_approval", {"approval_id": "a"}),
+        (14, "task.resumed", {"by": "ana"}),
+        (15, "task.succeeded", {"rounds": 1}),
+    ]
+    assert folded([*BEGINNING, *waiting[:1]]).elapsed_s(START + timedelta(seconds=9)) == 4
+    assert folded([*BEGINNING, *waiting]).elapsed_s() == 5
+
+
+def test_a_recovered_turn_says_so_while_it_runs():
+    again: list[Frame] = [
+        (5, "task.queued", {"reason": "recovered"}),
+        (5, "task.started", {"attempt": 2, "epoch": "f"}),
+    ]
+    view = folded([*BEGINNING, *again])
+    assert (view.status, view.attempt) == ("Working", 2)
+    assert "continued after a restart" in live_html(view)
+
+
+@pytest.mark.parametrize(
+    ("event", "payload", "state", "result"),
+    [
+        ("tool.call.decided", {"decision": "DENY", "reason": "outside it"}, "denied", "Not allowed: outside it"),
+        ("tool.call.decided", {"decision": "ASK", "reason": ""}, "waiting", "Waiting for your answer"),
+        ("tool.call.started", {}, "running", ""),
+        ("tool.call.failed", {"message": "Timed out after 10 s."}, "failed", "Timed out after 10 s"),
+        ("tool.call.completed", {"ok": False, "data": {"error": {"message": "No file."}}}, "failed", "No file"),
+        ("tool.call.cancelled", {"reason": "no longer needed"}, "cancelled", "Cancelled: no longer needed"),
+        ("tool.call.uncertain", {}, "unknown", "May or may not have happened"),
+    ],
+)
+def test_a_row_says_how_its_call_stands(event: str, payload: dict[str, object], state: str, result: str):
+    asked: Frame = (2, "tool.call.requested", {"call_id": "t", "name": "tool", "args": {}})
+    row = folded([*BEGINNING, asked, (3, event, {"call_id": "t", **payload})]).rows[0]
+    assert (row.state, row.result) == (state, result)
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ({}, ""),
+        ({"text": "x", "path": "a/b.md"}, "a/b.md"),
+        ({"url": "https://example.org/list?q=1"}, "example.org/list?q=1"),
+        ({"expression": "0.175*2480"}, "0.175*2480"),
+        ({"limit": 3}, '{"limit": 3}'),
+        ({"path": "a/" + "b" * 100 + "/c.md"}, "a/" + "b" * 37 + "…" + "b" * 35 + "/c.md"),
+        ({"path": "a\u202egnp.exe\n\x1b[2J"}, "a\\u202egnp.exe \\u001b[2J"),
+    ],
+)
+def test_a_row_shows_the_argument_that_says_most(args: dict[str, object], shown: str):
+    row = folded([(2, "tool.call.requested", {"call_id": "t", "name": "tool", "args": args})]).rows[0]
+    assert row.argument == shown
+    assert len(row.argument) <= 80
