@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
-from urllib.parse import urlsplit
 
 _CODE_CLASS = r"language-[A-Za-z0-9+#._-]+"
 
@@ -39,7 +38,7 @@ NBCONVERT: Mapping[str, Mapping[str, str]] = {
 }
 """The same for nbconvert, which adds highlighting and anchors of its own."""
 
-_SCHEMES = ("", "http", "https", "mailto")
+_SCHEMES = ("http", "https", "mailto")
 
 
 class _Reader(HTMLParser):
@@ -62,7 +61,8 @@ class _Reader(HTMLParser):
     def _href(self, value: str) -> None:
         # As browsers read it: control characters and spaces go before the scheme is looked for.
         stripped = re.sub(r"[\x00-\x20\x7f]", "", value)
-        if urlsplit(stripped).scheme not in _SCHEMES or stripped.startswith(("//", "\\")):
+        scheme, colon, _ = re.split(r"[/?#]", stripped, maxsplit=1)[0].partition(":")
+        if (colon and scheme.lower() not in _SCHEMES) or stripped.startswith(("//", "\\")):
             self.found.append(f"link to {value!r}")
 
     def handle_endtag(self, tag: str) -> None:

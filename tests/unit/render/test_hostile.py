@@ -1,5 +1,6 @@
 """Hostile replies, and what hypothesis makes of their pieces, stay text in every form (SX-3, THREATS 1, 2, 14)."""
 
+import json
 import re
 import warnings
 
@@ -128,6 +129,7 @@ def test_a_hostile_text_in_any_field_of_a_turn_is_only_text(text: str):
     data, _ = static_bundle(view)
     assert set(data) == {"application/vnd.ozzie.turn+json", "text/markdown", "text/plain"}
     assert_inert_source(data["text/markdown"])
+    json.dumps(data, ensure_ascii=False).encode()  # a notebook can hold it
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", data["text/plain"])
 
 
@@ -193,6 +195,42 @@ PIECES = st.sampled_from(
     ]
 )
 NASTY = st.lists(PIECES, max_size=40).map("".join)
+_CODE = st.lists(
+    st.sampled_from(
+        [
+            "<img src=x onerror=1>",
+            "</code><svg onload=1>",
+            "a",
+            "$",
+            "\\begin{x}",
+            "\\end{x}",
+            "\\\\(",
+            "\\\\)",
+            "@@0@@",
+        ]
+        + ["`", "|", "<", "\n", "\n\n", " ", "    "]
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
+_BLOCK = st.one_of(
+    st.builds("{0}{1}\n{2}\n{0}".format, st.sampled_from(["```", "````", "~~~"]), st.sampled_from(["", "html"]), _CODE),
+    st.builds(lambda marks, code: f"x {marks} {code} {marks} y", st.sampled_from(["`", "``"]), _CODE),
+    _CODE.map(lambda code: "    " + code.replace("\n", "\n    ")),
+    _CODE.map(lambda code: "| a |\n|---|\n| `" + code.replace("\n", " ") + "` |"),
+    st.sampled_from(["text $ and", '[l](http://h/x$y "t")', "$a_b$ $$c$$", "\\(x\\)", '[l](http://h/"$)']),
+)
+_NESTED = st.recursive(
+    _BLOCK,
+    lambda inner: st.builds(
+        lambda mark, pad, block: mark + block.replace("\n", "\n" + pad),
+        st.sampled_from(["- ", "1. ", "> "]),
+        st.sampled_from(["  ", "   ", "> "]),
+        inner,
+    ),
+    max_leaves=4,
+)
+DOCUMENT = st.lists(_NESTED, min_size=1, max_size=6).map("\n\n".join)
 _FUZZ = settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -205,6 +243,12 @@ def test_no_mixture_of_marks_becomes_html(text: str):
 @_FUZZ
 @given(NASTY)
 def test_no_mixture_of_marks_becomes_html_after_it_was_saved(text: str):
+    assert_inert_source(inert_markdown(text))
+
+
+@_FUZZ
+@given(DOCUMENT)
+def test_no_mixture_of_code_and_formulas_frees_what_stands_in_code(text: str):
     assert_inert_source(inert_markdown(text))
 
 

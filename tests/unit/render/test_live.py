@@ -1,0 +1,115 @@
+"""A turn while it runs."""
+
+import re
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from ozzie_server_ext.render.icons import icon
+from ozzie_server_ext.render.live import LiveTurn, live_html
+from ozzie_server_ext.render.live_style import STYLE
+from ozzie_server_ext.render.streaming import CARET
+from tests.unit.render.frames import BEGINNING, DONE, END, START, WORK, Frame, call, folded
+
+
+def shown(html: str) -> str:
+    """The words that a person sees, a space between elements."""
+    text = re.sub(r"<[^>]*>", " ", html.replace(STYLE, "")).replace("&quot;", '"')
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def test_the_state_line_says_state_time_step_tokens_cost_and_model():
+    running = [*BEGINNING, *WORK[:4], (2.1, "tool.call.started", {"call_id": "t1"})]
+    html = live_html(folded(running), START + timedelta(seconds=18.7))
+    assert shown(html).startswith("Working 18 s read_file 1,940 tokens $0.012 main ")
+    assert 'role="group" aria-label="Turn, Working"' in html
+
+
+def test_the_state_line_appears_before_anything_is_heard():
+    assert shown(live_html(folded([]), START)) == "Queued"
+
+
+def test_a_row_shows_tool_argument_result_and_time():
+    rows = shown(live_html(folded([*BEGINNING, *WORK])))
+    assert "read_file notes/suppliers.md 64 lines 0.1 s" in rows
+    assert "fetch_url prices.example.org/list outside content 12 kB 1.8 s" in rows
+
+
+def test_a_running_row_counts():
+    view = folded(
+        [(1, "tool.call.requested", {"call_id": "t", "name": "python"}), (2, "tool.call.started", {"call_id": "t"})]
+    )
+    assert shown(live_html(view, START + timedelta(seconds=6.2))).endswith("python 4.2 s")
+
+
+def test_the_caret_stands_only_where_text_is_coming_in():
+    assert CARET in live_html(folded(BEGINNING))
+    assert CARET not in live_html(folded([*BEGINNING, *WORK]))
+    assert CARET not in live_html(folded(DONE))
+
+
+def test_the_body_is_busy_until_the_end():
+    assert 'aria-busy="true"' in live_html(folded(BEGINNING))
+    assert 'aria-busy="false"' in live_html(folded(DONE))
+
+
+def test_an_error_is_a_sentence_and_what_to_do():
+    error = {"code": "c", "message": "The provider refused the key.", "hint": "Check it with `ozzie secrets set K`."}
+    html = live_html(folded([*BEGINNING[:3], (1, "task.failed", error)]))
+    assert "<b>The provider refused the key.</b>" in html
+    assert "<code>ozzie secrets set K</code>. Your message is kept." in html
+
+
+def test_a_waiting_turn_counts_its_approvals():
+    asked: Frame = (3, "tool.call.requested", {"call_id": "e", "name": "edit_file", "args": {}})
+    decided: Frame = (3, "tool.call.decided", {"call_id": "e", "decision": "ASK"})
+    view = folded([*BEGINNING, asked, decided, (3, "task.waiting_approval", {"approval_id": "a"})])
+    assert shown(live_html(view, START + timedelta(seconds=99))).startswith("Waiting for you 3 s 1 approval")
+
+
+def test_drawing_a_turn_as_it_grows_ends_where_drawing_it_once_does():
+    live, html = LiveTurn(), ""
+    for length in range(len(DONE) + 1):
+        html = live.html(folded(DONE[:length]), START)
+    assert html == live_html(folded(DONE), START)
+
+
+def test_very_many_rows_are_bounded():
+    frames = [frame for n in range(300) for frame in call(f"t{n}", "read_file", {}, n, summary="", duration_ms=1)]
+    html = live_html(folded(frames))
+    assert html.count('role="listitem"') == 200
+    assert "100 steps before these" in html
+
+
+@pytest.mark.parametrize("status", ["Queued", "Working", "Done", "Failed", "Stopped", "asked", "running", "unknown"])
+def test_icons_are_hidden_from_screen_readers_and_take_their_colour_from_the_theme(status: str):
+    assert 'aria-hidden="true"' in icon(status)
+    assert "#" not in icon(status)
+
+
+def test_the_ring_goes_on_where_it_was_when_it_is_drawn_again():
+    assert "animation-delay:-0.30s" in icon("Working", 3.9)
+
+
+def test_every_rule_of_the_style_stays_inside_a_turn():
+    rules = re.sub(
+        r"@keyframes [^{]*\{[^{}]*\{[^{}]*\}\s*\}", "", STYLE.removeprefix("<style>").removesuffix("</style>")
+    )
+    for selectors in re.findall(r"([^{}]+)\{[^{}]*:", rules):
+        for selector in selectors.split(","):
+            assert re.match(r"\s*(@|\.oz\b|:where\(\.oz-md\))", selector), selector
+    assert "url(" not in STYLE
+    assert "@import" not in STYLE
+
+
+def test_what_the_kernel_imports_to_draw_leaves_the_parsers_for_later():
+    code = "import sys, ozzie_server_ext.render.live, ozzie_server_ext.render.static; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout
+    assert not {"markdown_it", "mdformat", "IPython", "ipywidgets", "tornado", "msgspec"} & set(loaded.split())
+
+
+def test_text_after_work_stands_after_it():
+    html = shown(live_html(folded([*BEGINNING, *WORK, *END])))
+    assert html.index("I will read") < html.index("fetch_url") < html.index("both")

@@ -1,0 +1,100 @@
+"""How text and amounts are written for people."""
+
+import pytest
+
+from ozzie_server_ext.render.text import (
+    cut_end,
+    cut_middle,
+    duration,
+    elapsed,
+    money,
+    spoken_duration,
+    step_count,
+    token_count,
+    visible_label,
+    visible_prose,
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0.0 s"),
+        (0.44, "0.4 s"),
+        (18, "18.0 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 0 s"),
+        (252, "4 min 12 s"),
+        (3599.6, "1 h 0 min"),
+        (7500, "2 h 5 min"),
+        (-1, "0.0 s"),
+    ],
+)
+def test_a_measured_time(seconds: float, shown: str):
+    assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.9, "0 s"), (18.7, "18 s"), (59.9, "59 s"), (252, "4 min 12 s")])
+def test_a_running_time_ticks_in_whole_seconds(seconds: float, shown: str):
+    assert elapsed(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 seconds"), (1, "1 second"), (60, "1 minute"), (581, "9 minutes 41 seconds")]
+)
+def test_a_time_for_a_screen_reader(seconds: float, said: str):
+    assert spoken_duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("nano_usd", "shown"),
+    [
+        (0, "$0.00"),
+        (1, "<$0.001"),
+        (21_000_000, "$0.021"),
+        (999_400_000, "$0.999"),
+        (999_600_000, "$1.00"),
+        (1_234_567_000_000, "$1,234.57"),
+    ],
+)
+def test_an_amount_of_money(nano_usd: int, shown: str):
+    assert money(nano_usd) == shown
+
+
+def test_counts_agree_with_their_noun():
+    assert [token_count(1), token_count(1940), step_count(1), step_count(3)] == [
+        "1 token",
+        "1,940 tokens",
+        "1 step",
+        "3 steps",
+    ]
+
+
+def test_a_cut_keeps_to_its_width():
+    assert cut_end("a long sentence", 8) == "a long…"
+    assert cut_middle("notes/2026/suppliers.md", 15) == "notes/2…iers.md"
+    assert cut_end("short", 5) == cut_middle("short", 5) == "short"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mb", "a\\u001b[31mb"),
+        ("a\u202eb\u2066c", "a\\u202eb\\u2066c"),
+        ("a\r\nb\rc\td", "a\nb\nc\td"),
+        ("\ud800", "\\ud800"),
+        ("a\u2028b\x85c", "a\\u2028b\\u0085c"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_what_could_disguise_prose_is_shown(text: str, shown: str):
+    assert visible_prose(text) == shown
+
+
+@pytest.mark.parametrize("text", ["👩\u200d💻", "می\u200cخواهم", "שלום\u200f!", "é ü 漢字"])
+def test_prose_keeps_what_scripts_and_emoji_need(text: str):
+    assert visible_prose(text) == text
+
+
+def test_a_label_is_one_line_with_nothing_invisible_in_it():
+    assert visible_label(" a\n\tb\u200bc\ufeff\u202e ") == "a b\\u200bc\\ufeff\\u202e"
