@@ -1,7 +1,8 @@
 """Group commit: many appends in one SQLite transaction, each of which is recorded whole or refused alone.
 
 An append is admitted in memory first, which is where nearly all refusals happen, and what was admitted is then written
-in bulk. Where SQLite itself objects to something, the batch is written again with a savepoint per append.
+in bulk. Where SQLite itself objects to something (an id that is taken, a key that came twice in the batch), the batch
+is written again with a savepoint per append, each of which then sees the ones before it.
 """
 
 import sqlite3
@@ -45,7 +46,6 @@ class Committer:
         self._head = sqlite_events.head(connection)
         self._versions: dict[str, int] = {}
         self._unwritten: list[Found] = []
-        self._unwritten_keys: set[tuple[str, str]] = set()
 
     def head(self) -> Head:
         return self._head
@@ -55,8 +55,6 @@ class Committer:
         return sqlite_events.version(self._connection, stream) if known is None else known
 
     def version_of_key(self, stream: str, key: str) -> int | None:
-        if (stream, key) in self._unwritten_keys:
-            self._write_out()
         return sqlite_events.version_of_key(self._connection, stream, key)
 
     def slice(self, stream: str, first: int, count: int) -> list[Found]:
@@ -122,11 +120,6 @@ class Committer:
         self._rows.keep()
         if admitted.new:
             self._unwritten += admitted.new
-            self._unwritten_keys.update(
-                (append.stream, found.envelope.idempotency_key)
-                for found in admitted.new
-                if found.envelope.idempotency_key is not None
-            )
             last = admitted.events[-1]
             self._head = Head(last.position, last.hash)
             if len(self._versions) >= _MOST_STREAMS:
@@ -155,7 +148,6 @@ class Committer:
         sqlite_events.insert(self._connection, self._unwritten)
         self._rows.flush(TABLES)
         self._unwritten.clear()
-        self._unwritten_keys.clear()
 
     def _roll_back(self, head: Head) -> None:
         if self._connection.in_transaction:  # after some errors SQLite has done it by itself
@@ -168,7 +160,6 @@ class Committer:
         self._head = head
         self._versions.clear()
         self._unwritten.clear()
-        self._unwritten_keys.clear()
         self._rows.forget()
 
 

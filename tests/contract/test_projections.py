@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import IllegalTransition, InputError
 from ozzie_server_ext.domain.events import SessionRenamed, TaskFailed, TaskRetried
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.log import EventLog
@@ -47,6 +47,16 @@ async def test_projections_go_on_after_they_were_made_anew(log: EventLog) -> Non
         await log.append(stream, drafts)
         if number == 60:
             await log.rebuild()
+    assert await log.dump() == await log.rebuild()
+
+
+async def test_nothing_of_a_refused_append_stays_in_the_projections(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(call_started("a"))])
+    before = await log.dump()
+    with pytest.raises(IllegalTransition):
+        await log.append(TASK_STREAM, [task_draft(call_completed("a")), task_draft(task_created())])
+    await log.append("other", [draft(call_started("b"), session_id=None)])
+    assert before.splitlines()[-1] in await log.dump()
     assert await log.dump() == await log.rebuild()
 
 

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -19,9 +19,18 @@ from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, open_writable
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
-from tests.replay.histories import Histories, draft, renamed
+from tests.replay.histories import (
+    Histories,
+    call_started,
+    draft,
+    renamed,
+    session_created,
+    task_created,
+    task_draft,
+)
 
 STREAM = "s"
 
@@ -201,11 +210,45 @@ async def test_what_does_not_fit_into_memory_is_read_again(path: Path, monkeypat
     in_memory = InMemoryEventLog(FakeClock(), CountingIds())
     log = await SqliteEventLog.open(path, clock=FakeClock(), ids=CountingIds())
     history = Histories(5).take(120)
-    await asyncio.gather(*[log.append(stream, drafts) for stream, drafts in history])
+    versions: dict[str, int] = {}
+    appends: list[Coroutine[None, None, object]] = []
+    for stream, drafts in history:
+        appends.append(log.append(stream, drafts, expected_version=versions.get(stream, 0)))
+        versions[stream] = versions.get(stream, 0) + len(drafts)
+    await asyncio.gather(*appends)
     for stream, drafts in history:
         await in_memory.append(stream, drafts)
     assert await log.dump() == await in_memory.dump() == await log.rebuild()
     await log.close()
+
+
+async def test_appends_that_wait_are_committed_together(path: Path) -> None:
+    async with opened(path) as log:
+        commits: list[int] = []
+        log.on_commit(lambda events: commits.append(len(events)))
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # nobody else can write now
+            appends = [asyncio.create_task(log.append(f"s{number}", [renamed("a")])) for number in range(50)]
+            await asyncio.sleep(0)
+            other.execute("ROLLBACK")
+        await asyncio.gather(*appends)
+        assert sum(commits) == 50
+        assert len(commits) <= 2
+
+
+def test_the_connection_that_writes_is_durable_and_overwrites_what_it_deletes(path: Path) -> None:
+    with closing(open_writable(path)) as connection:
+        modes = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "application_id")
+        }
+    assert modes == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "secure_delete": 1,
+        "foreign_keys": 1,
+        "application_id": int.from_bytes(b"OZZI", "big"),
+    }
 
 
 # --- failing ------------------------------------------------------------------------------------------
@@ -217,21 +260,27 @@ def test_when_the_disk_is_full_the_whole_batch_fails_and_the_log_goes_on(path: P
     writing.make_current()
     clock, ids = FakeClock(), CountingIds()
 
-    def append(title: str) -> Append:
-        return prepare(STREAM, [renamed(title)], expected_version=None, clock=clock, ids=ids, salts=random_salt)
+    def append(title: str, expected_version: int) -> Append:
+        drafts = [draft(SessionRenamed(title=title)), task_draft(call_started(ids.new()))]
+        return prepare(STREAM, drafts, expected_version=expected_version, clock=clock, ids=ids, salts=random_salt)
 
-    assert len(writing.commit([append("before")]).new) == 1
+    created = [draft(session_created()), task_draft(task_created())]
+    first = prepare(STREAM, created, expected_version=0, clock=clock, ids=ids, salts=random_salt)
+    assert len(writing.commit([first]).new) == 2
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
-    failed = writing.commit([append("small"), append("x" * 1_000_000), append("small")])
+    failed = writing.commit([append("small", 2), append("x" * 1_000_000, 4), append("small", 6)])
     for result in failed.results:
         assert isinstance(result, Unavailable)
         assert "disk space" in result.hint
     assert failed.new == ()
-    assert writing.head().position == 1
+    assert writing.head().position == 2
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert [event.position for event in writing.commit([append("after")]).new] == [2]
+    assert [event.position for event in writing.commit([append("after", 2)]).new] == [3, 4]
     assert sqlite_events.verify(connection, None).ok
+    dump = sqlite_rows.dump(connection, TABLES)
+    assert '"title":"after"' in dump
+    assert dump == writing.rebuild()
     connection.close()
 
 

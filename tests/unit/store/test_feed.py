@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.events import Event, TaskCancelled, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.feed import Feed, Item, Subscription
-from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.log import EventLog, Head, Listener
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.replay.histories import SESSION, TASK, completed, draft, renamed, task_created, task_draft
@@ -204,6 +204,38 @@ async def test_a_batch_holds_what_is_there(log: EventLog) -> None:
     subscription = Feed(log).subscribe(0)
     assert len(await subscription.batch(3)) == 3
     assert len(await subscription.batch(3)) == 2
+
+
+class _Committing(InMemoryEventLog):
+    """A log whose readers see events that nobody has heard of yet, as they do right after a commit."""
+
+    published = 0
+
+    def on_commit(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def head(self) -> Head:
+        return Head(self.published, "")
+
+    async def publish(self, up_to: int) -> None:
+        events = await self.read(after=self.published, limit=up_to - self.published)
+        self.published = up_to
+        self._listener(events)
+
+
+@pytest.mark.parametrize("published", [0, 100, 300, 512])
+async def test_what_is_read_before_it_is_published_comes_once(published: int) -> None:
+    log = _Committing(FakeClock(), CountingIds())
+    feed = Feed(log, ring=16)
+    await log.append("s", [renamed("a") for _ in range(600)])
+    if published:
+        await log.publish(published)
+    subscription = feed.subscribe(0)
+    assert await positions(subscription, published) == list(range(1, published + 1))
+    assert await nothing_waits(subscription)
+    await log.publish(600)
+    assert await positions(subscription, 600 - published) == list(range(published + 1, 601))
+    assert await nothing_waits(subscription)
 
 
 class _Broken(InMemoryEventLog):
