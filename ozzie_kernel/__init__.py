@@ -1,3 +1,1 @@
 """The Ozzie kernel: a thin client that turns a cell's text into an agent turn at the gateway."""
-
-__version__ = "0.1.0"

@@ -7,11 +7,11 @@ import threading
 import uuid
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any, ClassVar, TypeVar
 
 from ipykernel.ipkernel import IPythonKernel
 
-import ozzie_kernel
 from ozzie_kernel.cells import Magic, Mistake, Python, Turn, parse
 from ozzie_kernel.connect import Link, connect
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, TurnDisplay, WidgetDisplay
@@ -28,7 +28,7 @@ class OzzieKernel(IPythonKernel):
     """Cells are agent turns; `%%python` cells run in the IPython that this kernel also is."""
 
     implementation = "ozzie"
-    implementation_version = ozzie_kernel.__version__
+    implementation_version = version("jupyter-ozzie")
     # Markdown, or Lab would colour the words of a sentence as code (UX §4).
     language_info: ClassVar[dict[str, Any]] = {
         "name": "markdown",

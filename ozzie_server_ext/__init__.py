@@ -4,6 +4,6 @@ __version__ = "0.1.0"
 
 
 def _jupyter_server_extension_points() -> list[dict[str, object]]:
-    from ozzie_server_ext.gateway.extension import OzzieExtension
+    from ozzie_server_ext.extension import OzzieExtension
 
     return [{"module": "ozzie_server_ext", "app": OzzieExtension}]

@@ -1,7 +1,6 @@
 """The composition root: builds every object once, wires the seams, starts and stops in order."""
 
 import asyncio
-import sys
 import time
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.models.router import Models
-from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.supervisor import Supervisor
@@ -77,7 +76,7 @@ class Ozzie:
         await self.configuration.refresh()
         self._worker = Supervisor(
             "model worker",
-            [sys.executable, "-m", "ozzie_server_ext.programs.model_worker"],
+            WORKER_ARGV,
             log_file=self.home.app_logs / "model-worker.log",
             on_started=lambda pid: self._note(WorkerStarted(plane="model", pid=pid)),
             on_lost=lambda pid, reason: self._note(WorkerLost(plane="model", pid=pid, reason=reason)),
@@ -119,6 +118,10 @@ class Ozzie:
         return self.configuration.error
 
     @property
+    def busy(self) -> bool:
+        return self.driver.busy
+
+    @property
     def models(self) -> ModelRegistry:
         return ModelRegistry(self.config.settings.models, self.config.env)
 
@@ -137,14 +140,12 @@ class Ozzie:
             log.warning("the model worker was not started: %s", error)
 
     async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
-        """A message becomes a turn under the settings of this moment."""
         config = await self.configuration.refresh()
         await self.sessions.get(session_id)
         limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
         return await self.tasks.submit(session_id, text, origin, limits=limits, model=model)
 
     async def list_models(self) -> JsonObject:
-        """What `%model` shows."""
         await self.configuration.refresh()
         models = self.models
         return {
@@ -157,7 +158,6 @@ class Ozzie:
         }
 
     async def choose_model(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
-        """Fix what answers in a session from now on. Raises UnknownModel, or Unavailable where its key is missing."""
         await self.configuration.refresh()
         choice = self.models.resolve(name, base_url=base_url)
         if choice.driver != "offline":

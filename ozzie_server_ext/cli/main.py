@@ -4,8 +4,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
-import ozzie_server_ext
 from ozzie_server_ext.domain.errors import OzzieError
 
 Verb = Callable[[argparse.Namespace], int]
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ozzie", description="The agent server that lives in Jupyter.")
-    parser.add_argument("--version", action="version", version=f"ozzie {ozzie_server_ext.__version__}")
+    parser.add_argument("--version", action="version", version=f"ozzie {version('jupyter-ozzie')}")
     verbs = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     verbs.add_parser("gateway", help="run the gateway without JupyterLab (see ozzie gateway --help)", add_help=False)

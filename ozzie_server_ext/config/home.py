@@ -49,7 +49,7 @@ class Home:
         Raises Unavailable where the folder can't be made or is not ours.
         """
         try:
-            for name in ("", "data", "logs", "logs/app", "run", "sessions", "skills", "plugins"):
+            for name in ("", "data", "data/blobs", "logs", "logs/app", "run", "sessions", "skills", "plugins"):
                 folder = self.root / name
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if folder.stat().st_mode & 0o077:

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
 
 
@@ -17,7 +17,7 @@ from ozzie_server_ext.protocol.codec import decode, encode
 class Call:
     """A request with its caller."""
 
-    ozzie: Ozzie
+    ozzie: Services
     principal: Principal
     params: JsonObject
 

@@ -3,11 +3,11 @@
 import os
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-import ozzie_server_ext
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.gateway.base import OzzieHandler
@@ -27,7 +27,7 @@ class HealthHandler(OzzieHandler):
         self.finish(
             {
                 "status": "ok",
-                "version": ozzie_server_ext.__version__,
+                "version": version("jupyter-ozzie"),
                 "pid": os.getpid(),
                 "home": str(ozzie.home.root),
                 "project": str(ozzie.project),

@@ -9,7 +9,6 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -17,6 +16,7 @@ from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
 from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
 from ozzie_server_ext.gateway.outbox import Outbox
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.frames import (
@@ -55,7 +55,7 @@ class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[re
         allowed = await _is_allowed(self)
         if not allowed:
             raise HTTPError(403)
-        self._ozzie: Ozzie = self.state.require()
+        self._ozzie: Services = self.state.require()
         await super().get(*args, **kwargs)
 
     def set_default_headers(self) -> None:

@@ -8,10 +8,12 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from jupyter_server.serverapp import ServerApp
 from tornado.ioloop import PeriodicCallback
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.gateway.state import GatewayState
 
 CHECK_IDLE_EVERY_S = 5.0
 
@@ -25,12 +27,22 @@ def main(argv: list[str] | None = None) -> None:
     )
     options = parser.parse_args(argv)
     server = _build(options.port, options.project.absolute())
+    state: GatewayState = server.web_app.settings["ozzie"]
+    failures: list[OzzieError] = []
+
+    def fail(error: OzzieError) -> None:
+        failures.append(error)
+        signal.raise_signal(signal.SIGTERM)
+
+    state.on_failure = fail
     if options.idle_exit:
-        _end_when_idle(server, options.idle_exit)
+        _end_when_idle(state, options.idle_exit)
     # SIGINT asks a question on a terminal and skips the clean-up without one; SIGTERM stops in order either way.
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.start()
-    sys.exit(0)
+    for error in failures:
+        print(error, error.hint, sep="\n", file=sys.stderr)
+    sys.exit(1 if failures else 0)
 
 
 def _build(port: int, project: Path) -> ServerApp:
@@ -47,14 +59,13 @@ def _build(port: int, project: Path) -> ServerApp:
     return server
 
 
-def _end_when_idle(server: ServerApp, seconds: float) -> None:
+def _end_when_idle(state: GatewayState, seconds: float) -> None:
     loop = asyncio.get_event_loop_policy().get_event_loop()
     last_used = loop.time()
 
     def check() -> None:
         nonlocal last_used
-        state: Any = server.web_app.settings.get("ozzie")
-        if state is None or state.clients or (state.ozzie is not None and state.ozzie.driver.busy):
+        if state.clients or (state.ozzie is not None and state.ozzie.busy):
             last_used = loop.time()
         elif loop.time() - last_used > seconds:
             signal.raise_signal(signal.SIGTERM)

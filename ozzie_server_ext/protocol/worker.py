@@ -2,8 +2,8 @@
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
 error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, the
-events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name. A call of ours brings its whole
-conversation, so create_session and close_session are not among the commands here.
+events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name. A call of ours brings its
+whole conversation, so create_session and close_session are not among the commands here.
 """
 
 from dataclasses import dataclass, field

@@ -1,78 +1,18 @@
 """The WebSocket protocol, spoken by a client of its own (GW-2)."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from ozzie_server_ext.gateway.routes import PREFIX
 from tests.integration.gateway.test_access import KERNEL_ID, ask
 from tests.rig import Gateway
-
-
-class Client:
-    """Sends frames and gathers what comes."""
-
-    def __init__(self, connection: WebSocketClientConnection) -> None:
-        self._connection = connection
-        self.events: list[dict[str, Any]] = []
-        self._responses: list[dict[str, Any]] = []
-        self._number = 0
-
-    async def send(self, text: str) -> None:
-        await self._connection.write_message(text)
-
-    async def request(self, method: str, **params: Any) -> dict[str, Any]:
-        """The response frame."""
-        self._number += 1
-        await self.send(json.dumps({"type": "req", "id": str(self._number), "method": method, "params": params}))
-        return await self.response()
-
-    async def response(self) -> dict[str, Any]:
-        while not self._responses:
-            await self._take()
-        return self._responses.pop(0)
-
-    async def until(self, canonical: str) -> dict[str, Any]:
-        """The first event frame of that name, waiting for it where it has not come yet."""
-        seen = 0
-        while True:
-            for frame in self.events[seen:]:
-                if frame["canonical"] == canonical:
-                    return frame
-            seen = len(self.events)
-            await self._take()
-
-    async def _take(self) -> None:
-        message = await asyncio.wait_for(self._connection.read_message(), 20)
-        assert message is not None, "the gateway closed the connection"
-        frames = json.loads(message)
-        for frame in frames if isinstance(frames, list) else [frames]:
-            (self._responses if frame["type"] == "res" else self.events).append(frame)
-
-
-@asynccontextmanager
-async def connected(gateway: Gateway, token: str | None = None) -> AsyncIterator[Client]:
-    url = f"ws{gateway.url.removeprefix('http')}ozzie/api/ws"
-    request = HTTPRequest(url, headers={"Authorization": f"token {token or gateway.token}"})
-    connection = await websocket_connect(request)
-    yield Client(connection)
-    connection.close()
-
-
-async def _new_session(client: Client, name: str) -> str:
-    opened = await client.request("session.open", session_name=name)
-    return opened["payload"]["session_id"]
+from tests.ws_client import WsClient, connected
 
 
 async def test_a_turn_is_answered_and_its_feed_has_no_gap_and_no_double(shared_gateway: Gateway) -> None:
     async with connected(shared_gateway) as client:
-        session_id = await _new_session(client, "gapless")
+        session_id = await client.open_session("gapless")
         sent = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
         await client.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
         await client.until("task.succeeded")
@@ -92,7 +32,7 @@ async def test_a_turn_is_answered_and_its_feed_has_no_gap_and_no_double(shared_g
 
 async def test_a_client_that_comes_late_sees_the_same_turn(shared_gateway: Gateway) -> None:
     async with connected(shared_gateway) as client:
-        session_id = await _new_session(client, "late")
+        session_id = await client.open_session("late")
         sent = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
         await client.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
         await client.until("task.succeeded")
@@ -100,7 +40,7 @@ async def test_a_client_that_comes_late_sees_the_same_turn(shared_gateway: Gatew
         await late.request("feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"])
         await late.until("task.succeeded")
 
-    def durable(of: Client) -> list[tuple[int, str]]:
+    def durable(of: WsClient) -> list[tuple[int, str]]:
         return [(frame["position"], frame["canonical"]) for frame in of.events if frame["position"] is not None]
 
     assert durable(late) == durable(client)
@@ -108,7 +48,7 @@ async def test_a_client_that_comes_late_sees_the_same_turn(shared_gateway: Gatew
 
 async def test_messages_of_one_session_are_answered_one_after_the_other(shared_gateway: Gateway) -> None:
     async with connected(shared_gateway) as client:
-        session_id = await _new_session(client, "queue")
+        session_id = await client.open_session("queue")
         first = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
         second = (await client.request("message.send", session_id=session_id, content="Say hello again."))["payload"]
         await client.request("feed.subscribe", from_position=first["position"] - 1, task_id=second["task_id"])
@@ -169,7 +109,7 @@ async def test_a_bad_frame_is_answered_and_the_connection_lives(shared_gateway: 
 
 async def test_an_empty_message_is_refused_with_what_to_do(shared_gateway: Gateway) -> None:
     async with connected(shared_gateway) as client:
-        session_id = await _new_session(client, "empty")
+        session_id = await client.open_session("empty")
         refused = await client.request("message.send", session_id=session_id, content="  \n ")
 
     assert refused["error"] == {
@@ -184,7 +124,7 @@ async def test_a_kernel_can_neither_use_nor_hear_another_session(shared_gateway:
         ask, shared_gateway, "POST", f"{PREFIX}/kernels/{KERNEL_ID}/token", token=shared_gateway.token
     )
     async with connected(shared_gateway) as user, connected(shared_gateway, granted["token"]) as kernel:
-        other = await _new_session(user, "private")
+        other = await user.open_session("private")
         refused = [
             await kernel.request("message.send", session_id=other, content="hi"),
             await kernel.request("feed.subscribe", session_id=other),

@@ -32,6 +32,7 @@ class OzzieExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self.state = GatewayState()
         self.lock: OwnerLock | None = None
+        self.ozzie: Ozzie | None = None
         self.settings["ozzie"] = self.state
 
     def initialize_handlers(self) -> None:
@@ -46,9 +47,9 @@ class OzzieExtension(ExtensionApp):
             lock = OwnerLock(home.root)
             lock.acquire()
             self.lock = lock
-            self.state.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
+            self.ozzie = self.state.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
         except OzzieError as error:
-            self.state.failure = error
+            self.state.fail(error)
             self._release()
             self.log.warning("Ozzie does not run in this server. %s %s", error, error.hint)
             return
@@ -67,7 +68,7 @@ class OzzieExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         self._handshake_path.unlink(missing_ok=True)
-        ozzie, self.state.ozzie = self.state.ozzie, None
+        ozzie, self.ozzie, self.state.ozzie = self.ozzie, None, None
         if ozzie is not None:
             try:
                 async with asyncio.timeout(10):

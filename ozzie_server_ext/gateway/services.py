@@ -1,0 +1,59 @@
+"""What the handlers need of Ozzie: the port that `app.py` fills."""
+
+from pathlib import Path
+from typing import Protocol
+
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.loader import Config
+from ozzie_server_ext.domain.events import Origin
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.store.feed import Feed
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+
+
+class Services(Protocol):
+    """Ozzie without HTTP. `project` is the root of the user's project folder, `started_at` monotonic seconds."""
+
+    @property
+    def home(self) -> Home: ...
+    @property
+    def project(self) -> Path: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def feed(self) -> Feed: ...
+    @property
+    def sessions(self) -> Sessions: ...
+    @property
+    def tasks(self) -> TaskService: ...
+    @property
+    def config(self) -> Config: ...
+    @property
+    def config_error(self) -> str: ...
+    @property
+    def default_model(self) -> str: ...
+    @property
+    def busy(self) -> bool:
+        """Whether a task runs or waits here."""
+        ...
+
+    async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
+        """A message becomes a turn under the settings of this moment. Raises NotFound, InputError."""
+        ...
+
+    async def list_models(self) -> JsonObject:
+        """What `%model` shows."""
+        ...
+
+    async def choose_model(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
+        """Fix what answers in a session from now on. Raises UnknownModel, or Unavailable where its key is missing."""
+        ...
+
+    async def warm_up(self, session: SessionInfo) -> None:
+        """Begin to start what the session's model needs."""
+        ...

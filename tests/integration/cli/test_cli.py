@@ -1,0 +1,172 @@
+"""The command line as a user meets it: words, JSON, exit statuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_record import ozzie
+from tests.rig import Gateway, GatewayHome, start_gateway
+
+
+def test_ask_prints_the_answer(shared_gateway: Gateway) -> None:
+    done = ozzie(shared_gateway.home, "ask", "What is 17.5 % of 2,480? Use the calculator.")
+
+    assert done.returncode == 0
+    assert "434" in done.stdout
+    assert "calculator" in done.stdout
+    assert done.stderr == ""
+
+
+def test_ask_as_json_is_one_object(shared_gateway: Gateway) -> None:
+    done = ozzie(shared_gateway.home, "ask", "Say hello.", "--json")
+
+    answer = json.loads(done.stdout)
+    assert answer["status"] == "Done"
+    assert "Offline script" in answer["text"]
+    assert answer["cost_nano_usd"] == 0
+    assert answer["error"] is None
+
+
+def test_ask_starts_a_gateway_where_none_runs(home: GatewayHome) -> None:
+    done = ozzie(home, "ask", "Say hello.")
+    home.stop_gateways()
+
+    assert done.returncode == 0
+    assert "Offline script" in done.stdout
+
+
+def test_ask_of_an_unknown_model_fails_in_words(shared_gateway: Gateway) -> None:
+    done = ozzie(shared_gateway.home, "ask", "hello", "--model", "nonesuch")
+
+    assert done.returncode == 1
+    assert 'There is no model "nonesuch".' in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_status_tells_how_the_gateway_is(shared_gateway: Gateway) -> None:
+    said = ozzie(shared_gateway.home, "status")
+    health = json.loads(ozzie(shared_gateway.home, "status", "--json").stdout)
+
+    assert said.returncode == 0
+    assert str(shared_gateway.process.pid) in said.stdout
+    assert health["status"] == "ok"
+
+
+def test_status_without_a_gateway_says_how_to_start_one(home: GatewayHome) -> None:
+    done = ozzie(home, "status")
+
+    assert done.returncode == 1
+    assert "ozzie gateway" in done.stderr
+    assert done.stdout == ""
+
+
+def test_tasks_are_listed_newest_first(shared_gateway: Gateway) -> None:
+    ozzie(shared_gateway.home, "ask", "the earlier one")
+    ozzie(shared_gateway.home, "ask", "the later one")
+
+    tasks = json.loads(ozzie(shared_gateway.home, "tasks", "list", "--json").stdout)
+    said = ozzie(shared_gateway.home, "tasks", "list", "--limit", "1").stdout
+
+    assert [task["title"] for task in tasks[:2]] == ["the later one", "the earlier one"]
+    assert "the later one" in said
+    assert "the earlier one" not in said
+
+
+def test_a_limit_out_of_range_is_refused(shared_gateway: Gateway) -> None:
+    done = ozzie(shared_gateway.home, "tasks", "list", "--limit", "0")
+
+    assert done.returncode == 1
+    assert "limit must be a number from 1 to 500" in done.stderr
+
+
+def test_verify_works_while_the_gateway_runs_and_changes_nothing(shared_gateway: Gateway) -> None:
+    ozzie(shared_gateway.home, "ask", "hello")
+
+    done = ozzie(shared_gateway.home, "events", "verify")
+    after = ozzie(shared_gateway.home, "ask", "hello again")
+
+    assert done.returncode == 0
+    assert "The log is what was written" in done.stdout
+    assert after.returncode == 0
+
+
+def test_verify_without_a_log_says_where_it_looked(home: GatewayHome) -> None:
+    done = ozzie(home, "events", "verify")
+
+    assert done.returncode == 1
+    assert str(home.home) in done.stderr
+
+
+def test_a_second_gateway_on_the_same_home_says_who_owns_it(gateway: Gateway) -> None:
+    second = ozzie(gateway.home, "gateway", "--port", "0")
+
+    assert second.returncode == 1
+    assert f"belongs to another server already (process {gateway.process.pid})" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_broken_configuration_is_named_with_its_line_and_the_old_one_stays(gateway: Gateway) -> None:
+    (gateway.home.home / "config.jsonc").write_text('{\n  "gateway": {"prot": 1}\n}')
+
+    assert ozzie(gateway.home, "ask", "hello").returncode == 0
+    said = ozzie(gateway.home, "status").stdout
+
+    assert "config.jsonc, line 2, column 15" in said
+    assert 'did you mean "port"?' in said
+
+
+def test_a_projects_configuration_counts_only_once_it_is_trusted(gateway: Gateway) -> None:
+    folder = gateway.home.project / ".ozzie"
+    folder.mkdir()
+    (folder / "config.jsonc").write_text('{"agent": {"system_prompt": "from the project"}}')
+    ozzie(gateway.home, "ask", "hello")
+    before = ozzie(gateway.home, "status").stdout
+
+    trusted = ozzie(gateway.home, "config", "trust", str(gateway.home.project))
+    ozzie(gateway.home, "ask", "hello")
+    after = ozzie(gateway.home, "status").stdout
+
+    assert "nobody has trusted it yet" in before
+    assert trusted.returncode == 0
+    assert "nobody has trusted it yet" not in after
+
+
+def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
+    home.configure({"models": {}})
+    with start_gateway(home):
+        command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "ask", "Say hello and tell me what you are."]
+        asking = subprocess.Popen(
+            command, env=dict(home.env), cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert asking.stdout is not None
+        assert asking.stderr is not None
+        first = asking.stdout.read(20)
+        asking.send_signal(signal.SIGINT)
+        rest, errors = asking.communicate(timeout=30)
+
+    assert first.startswith("[working]")
+    assert asking.returncode == 1
+    assert "[stopped]" in rest
+    assert errors == ""
+
+
+def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:
+    code = "import sys, ozzie_server_ext.cli.main; print(sorted({m.split('.')[0] for m in sys.modules}))"
+    env = {**os.environ, "OZZIE_PATH": str(tmp_path)}
+
+    loaded = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60).stdout
+
+    assert not {"tornado", "jupyter_server", "pydantic", "litellm"} & set(json.loads(loaded.replace("'", '"')))
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ask", "--help"], ["tasks", "list", "--help"], ["--version"]])
+def test_help_is_there_for_every_command(home: GatewayHome, words: list[str]) -> None:
+    done = ozzie(home, *words)
+
+    assert done.returncode == 0
+    assert "ozzie" in done.stdout
