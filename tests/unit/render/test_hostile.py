@@ -195,24 +195,11 @@ PIECES = st.sampled_from(
     ]
 )
 NASTY = st.lists(PIECES, max_size=40).map("".join)
-_CODE = st.lists(
-    st.sampled_from(
-        [
-            "<img src=x onerror=1>",
-            "</code><svg onload=1>",
-            "a",
-            "$",
-            "\\begin{x}",
-            "\\end{x}",
-            "\\\\(",
-            "\\\\)",
-            "@@0@@",
-        ]
-        + ["`", "|", "<", "\n", "\n\n", " ", "    "]
-    ),
-    min_size=1,
-    max_size=6,
-).map("".join)
+_CODE_PIECES = [
+    *("<img src=x onerror=1>", "</code><svg onload=1>", "a", "$", "\\begin{x}", "\\end{x}", "\\\\(", "\\\\)", "@@0@@"),
+    *("`", "|", "<", "\n", "\n\n", " ", "    "),
+]
+_CODE = st.lists(st.sampled_from(_CODE_PIECES), min_size=1, max_size=6).map("".join)
 _BLOCK = st.one_of(
     st.builds("{0}{1}\n{2}\n{0}".format, st.sampled_from(["```", "````", "~~~"]), st.sampled_from(["", "html"]), _CODE),
     st.builds(lambda marks, code: f"x {marks} {code} {marks} y", st.sampled_from(["`", "``"]), _CODE),

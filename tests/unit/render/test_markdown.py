@@ -20,7 +20,8 @@ ORDINARY = {
     "code spans": "`a`, ``b ` c``, ` d `, `<b>`, `e|f`",
     "code": "```python\nprint(1 < 2)\n\n\n# done\n```\n\n    indented\n      more",
     "fences": "````\n```\ninner\n```\n````\n\n~~~c++\nint x;\n~~~",
-    "links": '[a](https://e.org/x_(y)?a=1&b=2 "t") [b][r] <https://e.org> https://e.org/a_b_c*d. [c](notes/a.md)\n\n[r]: /x',
+    "links": '[a](https://e.org/x_(y)?a=1&b=2 "t") [b][r] <https://e.org> [c](notes/a.md)\n\n[r]: /x',
+    "addresses": "See https://e.org/a_b_c*d. Or (http://e.org/x).",
     "escapes": "\\*not\\* 1\\. a_b_c 2*3*4 a\\_b \\[x\\] <b> & &copy; &lt;b&gt; \\\\",
     "marks": "` ~ | {x} $ ! ^ @me #1 : - + =",
     "starts": "1\\. one\n\\- two\n\\+ three\n\\# four\n\\> five\n\\: six\n\\=== seven",
@@ -94,6 +95,10 @@ def test_a_link_shows_its_host_and_opens_apart():
         '<p><a href="https://example.org/x" title="example.org" target="_blank"'
         ' rel="noopener noreferrer nofollow">a</a></p>\n'
     )
+
+
+def test_an_escaped_mark_before_a_link_does_not_make_an_image_of_it():
+    assert inert_markdown("See\\![a](https://e.org)") == "See&#33;[a](https://e.org)"
 
 
 def test_prices_are_no_formula_and_a_formula_stays_one():
