@@ -52,6 +52,7 @@ STYLE = (
 :where(.oz-md) thead { border-bottom: 1px solid var(--jp-border-color1, #bdbdbd); }
 :where(.oz-md) tbody tr:nth-child(odd) { background: var(--jp-rendermime-table-row-background, transparent); }
 :where(.oz-md) code { font-family: var(--jp-code-font-family, monospace); font-size: 13px; }
+.oz .oz-md table { margin-inline: 0 auto; }
 .oz .oz-md > :first-child { margin-top: 0; }
 .oz .oz-md pre { white-space: pre-wrap; }
 .oz .oz-md .oz-right { text-align: right; }
