@@ -68,8 +68,7 @@ class CellTurn:
     def _take(self, frame: EventFrame) -> None:
         if frame.position is not None:
             self._position = max(self._position, frame.position)
-        moment = datetime.fromisoformat(frame.ts) if frame.ts else None
-        self.view = fold(self.view, frame.canonical, frame.payload, moment)
+        self.view = fold_frame(self.view, frame)
 
     async def _stop(self, task_id: str, following: "asyncio.Future[None]") -> None:
         # A refusal means that it has ended already; a lost connection, that nobody is there to be told.
@@ -80,6 +79,13 @@ class CellTurn:
         except (TimeoutError, OzzieError):
             self._display.finish(self.view)
             raise GatewayLost from None
+
+
+def fold_frame(view: TurnView, frame: EventFrame) -> TurnView:
+    """The view after a frame. Labels stand on the envelope; the view shows those of a tool's result on its row."""
+    moment = datetime.fromisoformat(frame.ts) if frame.ts else None
+    payload = {**frame.payload, "labels": list(frame.labels)} if frame.labels else frame.payload
+    return fold(view, frame.canonical, payload, moment)
 
 
 async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventFrame]:

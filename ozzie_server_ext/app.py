@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
-from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.home import Home, anchor_key_file
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, WorkerLost, WorkerStarted
@@ -21,6 +21,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
@@ -53,6 +54,8 @@ class Ozzie:
         self.ids = UlidSource(self.clock)
         self._log_handler = log_to(home.app_logs, "gateway")
         self._worker_facts: set[asyncio.Task[None]] = set()
+        self._anchoring: Anchoring | None = None
+        self.log_warning = ""
 
     @classmethod
     async def start(cls, home: Home, project: Path) -> "Ozzie":
@@ -70,6 +73,7 @@ class Ozzie:
 
     async def _open(self) -> None:
         self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
+        await self._anchor()
         self.blobs = FileBlobs(self.home.blobs)
         self.feed = Feed(self.log)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
@@ -106,6 +110,8 @@ class Ozzie:
         await self._worker.stop()
         await asyncio.gather(*self._worker_facts, return_exceptions=True)
         await self.log.close()
+        if self._anchoring is not None:
+            await self._anchoring.close()
         log.info("stopped")
         stop_logging(self._log_handler)
 
@@ -193,6 +199,18 @@ class Ozzie:
         if self._providers.get(choice.provider) != access:
             self._providers[choice.provider] = access
             await self._worker_driver.configure(self._providers)
+
+    async def _anchor(self) -> None:
+        """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""
+        try:
+            key = load_key(anchor_key_file())
+        except OzzieError as error:
+            self.log_warning = f"{error} {error.hint} Until then, a cut end of the log can't be noticed."
+        else:
+            self._anchoring = Anchoring(self.log, self.home.anchor, key)
+            self.log_warning = await self._anchoring.start() or ""
+        if self.log_warning:
+            log.error("%s", self.log_warning)
 
     def _note(self, body: EventBody) -> None:
         """Record a fact about a plane; its supervisor does not wait for that."""

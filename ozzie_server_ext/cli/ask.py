@@ -4,14 +4,14 @@ import asyncio
 import json
 import signal
 import sys
-from datetime import datetime
 
 from ozzie_kernel.client import GatewayClient
 from ozzie_kernel.connect import reach
+from ozzie_kernel.turn import fold_frame
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.turn import TextPart, TurnView, fold, new_turn
+from ozzie_server_ext.render.turn import TextPart, TurnView, new_turn
 
 
 def ask(text: str, *, session: str, model: str, as_json: bool) -> int:
@@ -52,8 +52,7 @@ async def _follow(client: GatewayClient, task_id: str, position: int, as_json: b
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
     queue = await client.follow(task_id, position)
     while not view.is_final and (frame := await queue.get()) is not None:
-        moment = datetime.fromisoformat(frame.ts) if frame.ts else None
-        view = fold(view, frame.canonical, frame.payload, moment)
+        view = fold_frame(view, frame)
         if not as_json:
             sys.stdout.write(writer.update(view))
             sys.stdout.flush()

@@ -20,6 +20,8 @@ def status(*, as_json: bool) -> int:
     print(f"  model    {health['model']}")
     print(f"  tasks    {health['tasks_running']} running")
     print(f"  events   {health['position']}")
+    if health["log_warning"]:
+        print(f"{health['log_warning']} Run: ozzie events verify")
     if health["config_error"]:
         print(f"The configuration was not taken:\n{health['config_error']}")
     for file in health["ignored_config"] if isinstance(health["ignored_config"], list) else []:

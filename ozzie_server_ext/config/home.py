@@ -67,11 +67,11 @@ def find_home(env: Mapping[str, str] = os.environ) -> Home:
     return Home(home_folder(env, Path.home()))
 
 
-def user_config_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """Where the key lies that signs the log's anchor: outside `OZZIE_PATH`, so that who copies or rewrites the store
-    does not hold it."""
+def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
+    """The key that signs the log's anchor: in the user's configuration folder and not in `OZZIE_PATH`, so that who
+    copies or rewrites the store does not hold it."""
     base = env.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ozzie"
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ozzie" / "anchor.key"
 
 
 def shipped(name: str) -> Path:

@@ -36,6 +36,7 @@ class HealthHandler(OzzieHandler):
                 "tasks_running": len(await ozzie.log.rows("tasks", where={"status": "RUNNING"})),
                 "model": ozzie.default_model,
                 "config_error": ozzie.config_error,
+                "log_warning": ozzie.log_warning,
                 "ignored_config": list(ozzie.config.ignored),
                 "uptime_s": round(time.monotonic() - ozzie.started_at, 1),
             }

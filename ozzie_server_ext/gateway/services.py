@@ -36,6 +36,11 @@ class Services(Protocol):
     @property
     def config_error(self) -> str: ...
     @property
+    def log_warning(self) -> str:
+        """Why the log is not what was anchored, or can't be anchored; empty where all is well."""
+        ...
+
+    @property
     def default_model(self) -> str: ...
     @property
     def busy(self) -> bool:

@@ -9,4 +9,7 @@ def problem_bundle(sentence: str, hint: str) -> dict[str, str]:
     lines = [line for line in visible_prose(sentence).splitlines() if line.strip()]
     bold = "  \n".join(f"**{line.strip()}**" for line in lines)
     markdown = inert_markdown("\n\n".join(part for part in (bold, visible_prose(hint)) if part))
-    return {"text/markdown": markdown, "text/plain": "\n".join(part for part in (sentence, hint) if part)}
+    return {
+        "text/markdown": markdown,
+        "text/plain": visible_prose("\n".join(part for part in (sentence, hint) if part)),
+    }
