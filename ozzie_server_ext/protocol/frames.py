@@ -87,8 +87,13 @@ def event_frame(item: Event | Transient) -> EventFrame:
 
 
 def encode_frame(frame: Frame) -> str:
-    """The frame as JSON text, without the fields that are empty."""
-    told = {key: value for key, value in encode(frame).items() if value is not None and value not in ("", (), [])}
+    """The frame as JSON text, without the fields that are empty. An `id` stands there even so: what could not be read
+    as a request is answered with an empty one."""
+    told = {
+        key: value
+        for key, value in encode(frame).items()
+        if key == "id" or (value is not None and value not in ("", (), []))
+    }
     position: JsonObject = {"position": frame.position} if isinstance(frame, EventFrame) else {}
     return dumps({"type": _TYPES[type(frame)], **told, **position})
 

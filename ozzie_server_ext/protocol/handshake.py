@@ -77,9 +77,11 @@ def owner_alive(home: Path) -> bool:
 
 
 def _alive(pid: int) -> bool:
+    if pid <= 0:  # 0 and below would ask about groups of processes
+        return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

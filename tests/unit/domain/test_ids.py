@@ -1,0 +1,59 @@
+"""Ids and places: small rules that many parts share."""
+
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.ids import SessionId, TaskId, is_session_id, is_ulid, session_stream, task_stream
+from ozzie_server_ext.domain.places import home_folder
+
+ULID = "01M800000000000000000000ZZ"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (ULID, True),
+        ("7ZZZZZZZZZZZZZZZZZZZZZZZZZ", True),
+        ("8ZZZZZZZZZZZZZZZZZZZZZZZZZ", False),
+        (ULID.lower(), False),
+        (ULID[:-1], False),
+        (ULID + "0", False),
+        (ULID[:-1] + "U", False),
+        (ULID + "\n", False),
+        ("", False),
+    ],
+)
+def test_a_ulid_is_26_characters_of_crockfords_base_32(text: str, is_one: bool) -> None:
+    assert is_ulid(text) is is_one
+
+
+def test_a_session_id_is_a_prefixed_ulid() -> None:
+    assert is_session_id(f"sess_{ULID}")
+    assert not is_session_id(ULID)
+    assert not is_session_id("sess_")
+
+
+def test_streams_are_named_after_what_they_hold() -> None:
+    assert task_stream(TaskId("t")) == "task:t"
+    assert session_stream(SessionId("s")) == "session:s"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        (None, "/home/ann/.ozzie"),
+        ("", "/home/ann/.ozzie"),
+        ("/srv/ozzie", "/srv/ozzie"),
+        ("~", "/home/ann"),
+        ("~/work/ozzie", "/home/ann/work/ozzie"),
+    ],
+)
+def test_the_home_is_where_ozzie_path_says_else_in_the_users_folder(named: str | None, expected: str) -> None:
+    env = {} if named is None else {"OZZIE_PATH": named}
+
+    assert home_folder(env, Path("/home/ann")) == Path(expected)
+
+
+def test_a_relative_home_is_made_absolute_so_that_all_parts_mean_the_same_folder() -> None:
+    assert home_folder({"OZZIE_PATH": "here"}, Path("/home/ann")) == Path.cwd() / "here"

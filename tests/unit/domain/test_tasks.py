@@ -1,0 +1,136 @@
+"""The state machine of a task, walked from every state by every change (TK-1, S4 §5.1.2)."""
+
+from typing import get_args
+
+import pytest
+
+from ozzie_server_ext.domain.errors import IllegalTransition
+from ozzie_server_ext.domain.events import (
+    Limits,
+    TaskCancelled,
+    TaskCreated,
+    TaskFact,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskResumed,
+    TaskRetried,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.tasks import FINAL, OPEN, Task, TaskStatus, create, fold, may_become
+
+CREATED = TaskCreated(title="a turn", mode="FREE", message_id=MessageId("m"), limits=Limits(max_rounds=7))
+CHANGES: tuple[TaskFact, ...] = (
+    CREATED,
+    TaskQueued(reason="created"),
+    TaskStarted(attempt=2, epoch="e2"),
+    TaskWaitingApproval(approval_id="a"),
+    TaskWaitingInput(question="Which one?"),
+    TaskPaused(by="ann", reason="lunch"),
+    TaskResumed(by="ann"),
+    TaskRetried(by="ann", attempt=3),
+    TaskSucceeded(rounds=1),
+    TaskFailed(kind="model", code="x", message="It broke.", hint=""),
+    TaskCancelled(by="ann", reason="enough"),
+)
+
+# S4 §5.1.2, written out by hand: from → by → to. What is not here is not allowed.
+_ALWAYS = {"task.failed": "FAILED", "task.cancelled": "CANCELLED"}
+TABLE: dict[str, dict[str, str]] = {
+    "CREATED": {"task.queued": "QUEUED", **_ALWAYS},
+    "QUEUED": {"task.started": "RUNNING", **_ALWAYS},
+    "RUNNING": {
+        "task.queued": "QUEUED",
+        "task.waiting_approval": "WAITING_APPROVAL",
+        "task.waiting_input": "WAITING_INPUT",
+        "task.paused": "PAUSED",
+        "task.succeeded": "SUCCEEDED",
+        **_ALWAYS,
+    },
+    "WAITING_APPROVAL": {"task.resumed": "RUNNING", **_ALWAYS},
+    "WAITING_INPUT": {"task.resumed": "RUNNING", **_ALWAYS},
+    "PAUSED": {"task.resumed": "RUNNING", **_ALWAYS},
+    "SUCCEEDED": {},
+    "FAILED": {"task.retried": "QUEUED"},
+    "CANCELLED": {"task.retried": "QUEUED"},
+}
+
+
+def task_in(status: TaskStatus) -> Task:
+    return Task(
+        task_id=TaskId("t"),
+        session_id=SessionId("s"),
+        status=status,
+        title="a turn",
+        mode="FREE",
+        limits=Limits(),
+        attempt=1,
+        epoch="e1",
+        reason="before",
+    )
+
+
+def test_the_walk_meets_every_status_and_every_change() -> None:
+    assert set(TABLE) == set(TaskStatus)
+    assert {type(change) for change in CHANGES} == set(get_args(TaskFact))
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.type)
+def test_a_change_leads_where_the_table_says_or_is_refused(status: TaskStatus, change: TaskFact) -> None:
+    target = TABLE[status].get(change.type)
+
+    assert may_become(status, type(change)) is (target is not None)
+    if target is None:
+        with pytest.raises(IllegalTransition) as refused:
+            fold(task_in(status), change)
+        assert (refused.value.status, refused.value.change) == (status, change.type)
+    else:
+        assert fold(task_in(status), change).status == target
+
+
+def test_a_final_state_is_left_by_retry_alone_and_success_not_at_all() -> None:
+    leaving = {status: set(TABLE[status]) for status in FINAL}
+
+    assert leaving == {
+        TaskStatus.SUCCEEDED: set(),
+        TaskStatus.FAILED: {"task.retried"},
+        TaskStatus.CANCELLED: {"task.retried"},
+    }
+    assert set(TaskStatus) == FINAL | OPEN
+    assert not FINAL & OPEN
+
+
+def test_a_task_begins_created_with_what_its_fact_says() -> None:
+    task = create(TaskId("t"), SessionId("s"), CREATED)
+
+    assert (task.status, task.title, task.mode, task.attempt) == (TaskStatus.CREATED, "a turn", "FREE", 0)
+    assert task.limits.max_rounds == 7
+    assert task.is_open
+
+
+def test_claiming_a_task_counts_the_attempt_and_takes_the_epoch() -> None:
+    started = fold(task_in(TaskStatus.QUEUED), TaskStarted(attempt=2, epoch="e2"))
+
+    assert (started.attempt, started.epoch, started.reason) == (2, "e2", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "change", "reason"),
+    [
+        (TaskStatus.RUNNING, TaskQueued(reason="recovered"), "recovered"),
+        (TaskStatus.RUNNING, TaskWaitingInput(question="Which one?"), "Which one?"),
+        (TaskStatus.RUNNING, TaskPaused(by="ann", reason="lunch"), "lunch"),
+        (TaskStatus.PAUSED, TaskResumed(by="ann"), ""),
+        (TaskStatus.FAILED, TaskRetried(by="ann", attempt=2), "retried"),
+        (TaskStatus.RUNNING, TaskFailed(kind="tool", code="x", message="It broke.", hint=""), "It broke."),
+        (TaskStatus.RUNNING, TaskCancelled(by="ann", reason="enough"), "enough"),
+        (TaskStatus.RUNNING, TaskSucceeded(rounds=1), ""),
+    ],
+)
+def test_a_task_says_why_it_is_where_it_is(status: TaskStatus, change: TaskFact, reason: str) -> None:
+    assert fold(task_in(status), change).reason == reason

@@ -1,0 +1,60 @@
+"""What a cell says: a turn, magics, Python, or a mistake that is named."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_kernel.cells import Cell, Magic, Mistake, Python, Turn, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("hello", Turn("hello")),
+        ("  two\n\nparagraphs \n", Turn("  two\n\nparagraphs \n")),
+        ("", Turn("")),
+        ("% of sales?", Turn("% of sales?")),
+        ("%", Turn("%")),
+        ("%5 more", Turn("%5 more")),
+        ("100 %\n%help", Turn("100 %\n%help")),
+        ("%help", (Magic("help", ""),)),
+        ("  %help  ", (Magic("help", ""),)),
+        ("%model openai/x http://h/v1", (Magic("model", "openai/x http://h/v1"),)),
+        ("%model   spaced   out  ", (Magic("model", "spaced   out"),)),
+        ("%help\n\n%model a\n", (Magic("help", ""), Magic("model", "a"))),
+        ("%nope", (Magic("nope", ""),)),
+        ("%%python\nx = 1\n\nx", Python("x = 1\n\nx")),
+        ("%%python", Python("")),
+        ("\n\n%%python \n  indented", Python("  indented")),
+        ("%%python\r\nx", Python("x")),
+        (
+            "%%python3\nx",
+            Mistake("There is no cell magic %%python3. There is %%python; the others are listed by %help."),
+        ),
+        ("%%", Turn("%%")),
+        ("%% python", Turn("%% python")),
+    ],
+)
+def test_a_cell_means(text: str, meaning: Cell) -> None:
+    assert parse(text) == meaning
+
+
+@pytest.mark.parametrize("text", ["%help\nand a joke", "%help\n%%python\nx", "%help 1\n100%"])
+def test_magics_beside_anything_else_are_a_mistake_with_a_way_out(text: str) -> None:
+    found = parse(text)
+
+    assert isinstance(found, Mistake)
+    assert "a cell of its own" in found.sentence
+
+
+@given(st.text(alphabet=st.sampled_from("%ab5 \t\n\r\x0b\x0c\x00\u2028é_\ud800")) | st.text())
+def test_any_text_means_something(text: str) -> None:
+    found = parse(text)
+
+    if isinstance(found, Turn):
+        assert found.text == text
+    elif isinstance(found, tuple):
+        assert found
+        assert all(magic.name.isidentifier() for magic in found)
+    else:
+        assert isinstance(found, Python | Mistake)

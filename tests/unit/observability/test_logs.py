@@ -1,0 +1,67 @@
+"""The log file: one JSON object a line, private, and nothing in it that can pass for another line."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Iterator[Path]:
+    handler = log_to(tmp_path, "gateway")
+    yield tmp_path / "gateway.jsonl"
+    stop_logging(handler)
+
+
+def lines(file: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_line_is_json_with_the_ids_of_what_it_is_about(log_file: Path) -> None:
+    logger("ozzie_server_ext.tasks.driver").warning("stuck %d times", 3, extra={"task_id": "t1"})
+
+    (line,) = lines(log_file)
+    assert (line["level"], line["logger"], line["message"], line["task_id"]) == (
+        "warning",
+        "ozzie.tasks.driver",
+        "stuck 3 times",
+        "t1",
+    )
+    assert "session_id" not in line
+
+
+def test_a_hostile_text_stays_in_its_line_and_in_ascii(log_file: Path) -> None:
+    logger("x").info('a\nb\x1b[2J\u202e{"level": "error"}')
+
+    assert log_file.read_bytes().isascii()
+    (line,) = lines(log_file)
+    assert line["message"] == 'a\nb\x1b[2J\u202e{"level": "error"}'
+
+
+def test_a_traceback_is_kept_in_the_line(log_file: Path) -> None:
+    try:
+        raise ValueError("inner")
+    except ValueError:
+        logger("x").exception("it broke")
+
+    (line,) = lines(log_file)
+    assert "ValueError: inner" in str(line["traceback"])
+
+
+def test_the_file_is_the_users_alone(log_file: Path) -> None:
+    assert log_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_after_its_end_nothing_is_written_and_no_handler_is_left(tmp_path: Path) -> None:
+    before = list(logging.getLogger("ozzie").handlers)
+    handler = log_to(tmp_path, "short")
+    stop_logging(handler)
+
+    logger("x").error("too late")
+
+    assert logging.getLogger("ozzie").handlers == before
+    assert (tmp_path / "short.jsonl").read_text() == ""

@@ -1,0 +1,145 @@
+"""How a client finds the gateway: private files of living processes, the newest first."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.protocol.handshake import (
+    Handshake,
+    find_handshakes,
+    handshake_path,
+    owner_alive,
+    owner_lock_path,
+    write_handshake,
+)
+
+HOME = Path("/srv/ozzie")
+
+
+def handshake(pid: int | None = None, *, started: float = 1.0, home: Path = HOME, v: int = 1) -> Handshake:
+    return Handshake(
+        v=v,
+        url="http://127.0.0.1:1/",
+        token="secret-token",
+        pid=os.getpid() if pid is None else pid,
+        home=str(home),
+        started=started,
+    )
+
+
+def found(folder: Path, home: Path = HOME) -> list[Handshake]:
+    return list(find_handshakes(folder, home))
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait(20)
+    return child.pid
+
+
+def test_a_handshake_is_found_again_as_it_was_written(tmp_path: Path) -> None:
+    write_handshake(handshake_path(tmp_path, 7), handshake())
+
+    assert found(tmp_path) == [handshake()]
+
+
+def test_nobody_else_can_read_it_and_nothing_half_written_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "runtime"
+    old = os.umask(0)
+    try:
+        write_handshake(handshake_path(folder, 7), handshake())
+    finally:
+        os.umask(old)
+
+    assert [path.name for path in folder.iterdir()] == ["ozzie-7.json"]
+    assert handshake_path(folder, 7).stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_that_lies_where_it_is_written_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    handshake_path(tmp_path, 7).with_suffix(".new").symlink_to(elsewhere)
+    handshake_path(tmp_path, 7).symlink_to(elsewhere)
+
+    write_handshake(handshake_path(tmp_path, 7), handshake())
+
+    assert not elsewhere.exists()
+    assert found(tmp_path) == [handshake()]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o602, 0o601])
+def test_a_file_that_others_can_touch_is_ignored(tmp_path: Path, mode: int) -> None:
+    write_handshake(handshake_path(tmp_path, 7), handshake())
+    handshake_path(tmp_path, 7).chmod(mode)
+
+    assert found(tmp_path) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_a_file_of_another_user_is_ignored(tmp_path: Path) -> None:
+    write_handshake(handshake_path(tmp_path, 7), handshake())
+    os.chown(handshake_path(tmp_path, 7), 65534, 65534)
+
+    assert found(tmp_path) == []
+
+
+def test_a_dead_gateways_handshake_is_passed_over(tmp_path: Path, dead_pid: int) -> None:
+    write_handshake(handshake_path(tmp_path, dead_pid), handshake(dead_pid))
+
+    assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**70])
+def test_a_number_that_is_no_process_is_passed_over(tmp_path: Path, pid: int) -> None:
+    write_handshake(handshake_path(tmp_path, 7), handshake(pid))
+
+    assert found(tmp_path) == []
+
+
+def test_the_newest_comes_first_and_other_homes_and_versions_not_at_all(tmp_path: Path) -> None:
+    write_handshake(handshake_path(tmp_path, 1), handshake(started=5))
+    write_handshake(handshake_path(tmp_path, 2), handshake(started=9))
+    write_handshake(handshake_path(tmp_path, 3), handshake(started=7))
+    write_handshake(handshake_path(tmp_path, 4), handshake(started=8, home=Path("/srv/other")))
+    write_handshake(handshake_path(tmp_path, 5), handshake(started=8, v=2))
+
+    assert [item.started for item in found(tmp_path)] == [9, 7, 5]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v":1}', '{"v":1,"v":1}', "\x00"])
+def test_a_file_that_is_no_handshake_is_passed_over(tmp_path: Path, text: str) -> None:
+    path = handshake_path(tmp_path, 7)
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+    assert found(tmp_path) == []
+
+
+def test_a_runtime_folder_that_is_not_there_holds_none(tmp_path: Path) -> None:
+    assert found(tmp_path / "nowhere") == []
+
+
+def test_the_token_does_not_show_when_a_handshake_is_printed() -> None:
+    assert "secret-token" not in f"{handshake()!r} {handshake()}"
+
+
+def test_an_owner_is_alive_while_the_process_in_its_lock_is(tmp_path: Path, dead_pid: int) -> None:
+    assert not owner_alive(tmp_path)
+    lock = owner_lock_path(tmp_path)
+    lock.parent.mkdir()
+    for text, alive in [
+        (str(os.getpid()), True),
+        (str(dead_pid), False),
+        ("", False),
+        ("0", False),
+        ("-1", False),
+        ("9" * 30, False),
+        ("me", False),
+        ("é", False),
+    ]:
+        lock.write_text(text)
+        assert owner_alive(tmp_path) is alive, text
