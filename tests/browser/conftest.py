@@ -1,0 +1,117 @@
+"""One JupyterLab and one Chromium for all browser tests; each test has a page and a notebook of its own."""
+
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import BrowserContext, Page, async_playwright
+
+from tests.browser.lab_server import Lab, start_lab
+from tests.browser.notebook_page import NotebookPage
+from tests.fakes.openai_server import FakeOpenAI
+
+ARTIFACTS = Path(__file__).parent / "artifacts"
+MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted")
+"""What the fake provider does with a request follows from the model's name."""
+
+NO_CHROMIUM = "There is no Chromium for the browser tests. On Debian or Ubuntu:\napt-get install -y chromium"
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+_REPORT = pytest.StashKey[pytest.TestReport]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report = yield
+    if report.when == "call":
+        item.stash[_REPORT] = report
+    return report
+
+
+# Package scope: nothing of this runs on beside the tests that come after.
+
+
+@pytest.fixture(scope="package")
+def chromium() -> str:
+    """The browser's path. Without one the tests skip, or fail where OZZIE_REQUIRE_BROWSER is set."""
+    found = shutil.which("chromium")
+    if found is None:
+        (pytest.fail if os.environ.get("OZZIE_REQUIRE_BROWSER") else pytest.skip)(NO_CHROMIUM)
+    return found
+
+
+@pytest.fixture(scope="package")
+def provider() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI() as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def lab(chromium: str, provider: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with start_lab(tmp_path_factory.mktemp("lab"), provider.url, MODELS) as running:
+        yield running
+
+
+# Playwright's synchronous interface keeps an event loop running in this thread, in which no other asynchronous test
+# could run; so the asynchronous one, on the session's loop.
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BrowserContext]:
+    """A Chromium with a fresh profile."""
+    async with async_playwright() as playwright:
+        context = await playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=chromium,
+            args=ARGUMENTS,
+            viewport={"width": 1280, "height": 900},
+        )
+        yield context
+        await context.close()
+
+
+@pytest.fixture
+def strangers() -> list[str]:
+    """Whom the page called besides Lab, by address. A test that means it empties the list."""
+    return []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(
+    browser: BrowserContext, lab: Lab, provider: FakeOpenAI, strangers: list[str], request: pytest.FixtureRequest
+) -> AsyncIterator[Page]:
+    """A new page, which may call nobody but Lab; where its test fails, a picture of it is kept."""
+    provider.forget()
+    page = await browser.new_page()
+    page.on("request", lambda sent: None if _is_known(lab, sent.url) else strangers.append(sent.url))
+    yield page
+    report = request.node.stash.get(_REPORT, None)
+    if report is None or report.failed:
+        ARTIFACTS.mkdir(exist_ok=True)
+        await page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
+    await page.close()
+    lab.end_kernels()
+    assert strangers == []
+
+
+def _is_known(lab: Lab, url: str) -> bool:
+    return url.startswith((lab.url, "data:", "blob:"))
+
+
+@pytest.fixture
+def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
+    """Writes a notebook with these cells, named after the test, and gives its page, which is yet to be opened."""
+
+    def write(*sources: str) -> NotebookPage:
+        name = re.sub(r"\W+", "-", request.node.name).strip("-") + ".ipynb"
+        lab.write(name, sources)
+        return NotebookPage(lab, page, name)
+
+    return write

@@ -1,0 +1,121 @@
+"""A JupyterLab of the tests' own: its home, its settings, its notebooks, and what its server says about itself."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+
+from ozzie_server_ext.protocol.handshake import Handshake
+from tests.rig import JUPYTER_TOKEN, START_S, GatewayHome, new_home
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """`url` ends with a slash."""
+
+    home: GatewayHome
+    handshake: Handshake
+
+    @property
+    def url(self) -> str:
+        return self.handshake.url
+
+    def position(self) -> int:
+        """How many events there are: where a turn was begun, this has grown."""
+        return int(self._get("ozzie/api/health", self.handshake.token)["position"])
+
+    def tasks(self) -> int:
+        """How many turns there have been."""
+        return len(self._get("ozzie/api/tasks?limit=500", self.handshake.token)["items"])
+
+    def write(self, name: str, sources: Sequence[str], metadata: Mapping[str, Any] | None = None) -> None:
+        """A notebook of code cells that have not been run."""
+        notebook = new_notebook(
+            cells=[new_code_cell(source) for source in sources],
+            metadata={"kernelspec": KERNELSPEC, **(metadata or {})},
+        )
+        nbformat.write(notebook, self.path(name))
+
+    def path(self, name: str) -> Path:
+        return self.home.project / name
+
+    def saved(self, name: str) -> dict[str, Any]:
+        """The notebook as it lies on the disk."""
+        return json.loads(self.path(name).read_text())
+
+    def end_kernels(self) -> None:
+        """Shut down what the last test left running."""
+        for session in self._get("api/sessions", JUPYTER_TOKEN):
+            self._ask("DELETE", f"api/sessions/{session['id']}", JUPYTER_TOKEN)
+
+    def _get(self, path: str, token: str) -> Any:
+        return json.loads(self._ask("GET", path, token))
+
+    def _ask(self, method: str, path: str, token: str) -> bytes:
+        request = urllib.request.Request(self.url + path, method=method, headers={"Authorization": f"token {token}"})
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.read()
+
+
+@contextmanager
+def start_lab(folder: Path, provider_url: str, models: Sequence[str]) -> Iterator[Lab]:
+    """JupyterLab on a copy of the notebooks below `folder`.
+
+    The offline script answers, as on a machine without keys; `models` may be chosen with `%model`.
+    """
+    home = new_home(folder)
+    shutil.copytree(NOTEBOOKS, home.project, dirs_exist_ok=True)
+    providers = {
+        model: {"driver": "openai", "model": model, "base_url": f"{provider_url}/v1", "auth": {"type": "none"}}
+        for model in models
+    }
+    home.configure({"models": {"default": "offline", "providers": providers}})
+    log = folder / "lab.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(_command(home), env=_environment(home, folder), stdout=output, stderr=output)
+    try:
+        yield Lab(home, _wait_until_ready(home, process, log))
+    finally:
+        process.terminate()
+        status = process.wait(30)
+    assert status == 0, log.read_text()
+
+
+def _command(home: GatewayHome) -> list[str]:
+    return [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port=0"),
+        f"--ServerApp.root_dir={home.project}",
+        # Tests run cells by Lab's own commands, and wait for what its objects say.
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+
+
+def _environment(home: GatewayHome, folder: Path) -> dict[str, str]:
+    folders = {f"JUPYTERLAB_{name}_DIR": str(folder / f"lab-{name.lower()}") for name in ("WORKSPACES", "SETTINGS")}
+    return {**home.env, **folders, "JUPYTER_TOKEN": JUPYTER_TOKEN}
+
+
+def _wait_until_ready(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        found = home.handshake()
+        if found is not None and found.pid == process.pid:
+            return found
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    raise TimeoutError(log.read_text())
