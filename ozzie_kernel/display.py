@@ -26,6 +26,10 @@ class TurnDisplay(Protocol):
         """Put the final form in its place."""
         ...
 
+    def problem(self, data: dict[str, str]) -> None:
+        """Show what kept the turn from going on: in its place, or below it once it is finished."""
+        ...
+
 
 class WidgetDisplay:
     """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
@@ -43,10 +47,9 @@ class WidgetDisplay:
         html = self._live.html(view, now)
         if self._widget is None:
             self._widget = self._html(value=html)
-            task = view.task_id
+            where = f" (task {view.task_id})" if view.task_id else ""
             fallback = (
-                f"*This turn was still running when the notebook was saved. "
-                f"Open it with Ozzie to see the rest (task {task}).*"
+                f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"
             )
             self._publisher.publish(
                 "display_data",
@@ -68,13 +71,18 @@ class WidgetDisplay:
             self._widget.value = html
 
     def finish(self, view: TurnView) -> None:
-        data, metadata = static_bundle(view)
-        kind = "display_data" if self._widget is None else "update_display_data"
-        self._publisher.publish(
-            kind, {"data": data, "metadata": metadata, "transient": {"display_id": self._display_id}}
-        )
-        if self._widget is not None:
-            self._widget.close()
+        self._end(*static_bundle(view))
+
+    def problem(self, data: dict[str, str]) -> None:
+        self._end(data, {})
+
+    def _end(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+        widget, self._widget = self._widget, None
+        kind = "display_data" if widget is None else "update_display_data"
+        transient = {} if widget is None else {"display_id": self._display_id}
+        self._publisher.publish(kind, {"data": data, "metadata": metadata, "transient": transient})
+        if widget is not None:
+            widget.close()
 
 
 class ConsoleDisplay:
@@ -92,6 +100,9 @@ class ConsoleDisplay:
         if text := self._writer.update(view):
             self._publisher.publish("stream", {"name": "stdout", "text": text})
 
+    def problem(self, data: dict[str, str]) -> None:
+        self._publisher.publish("stream", {"name": "stdout", "text": f"{data['text/plain']}\n"})
+
 
 class StaticDisplay:
     """Only the saved form: for nbclient and its like, where nobody watches and widgets would stay behind."""
@@ -105,3 +116,6 @@ class StaticDisplay:
     def finish(self, view: TurnView) -> None:
         data, metadata = static_bundle(view)
         self._publisher.publish("display_data", {"data": data, "metadata": metadata, "transient": {}})
+
+    def problem(self, data: dict[str, str]) -> None:
+        self._publisher.publish("display_data", {"data": data, "metadata": {}, "transient": {}})

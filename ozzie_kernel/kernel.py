@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, ClassVar, TypeVar
 
@@ -20,7 +21,7 @@ from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.render.markdown import inert_html
 from ozzie_server_ext.render.problem import problem_bundle
-from ozzie_server_ext.render.turn import TurnView
+from ozzie_server_ext.render.turn import TurnView, new_turn
 
 T = TypeVar("T")
 
@@ -91,34 +92,34 @@ class OzzieKernel(IPythonKernel):
         self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> tuple[str, str] | None:
         """Do what the cell says and show it; what went wrong as (kind, sentence), None where nothing did."""
+        display = self._display(cell_id, allow_stdin)
         try:
             if isinstance(cell, Mistake):
-                self._show_problem(cell.sentence, "")
+                display.problem(problem_bundle(cell.sentence, ""))
                 return "InputError", cell.sentence
             if isinstance(cell, Turn):
-                return await self._run_turn(cell.text, cell_id, allow_stdin)
+                return _failure(await self._interruptible(self._turn(cell.text, cell_id, display)))
             for magic in cell:
                 self._show_markdown(await self._interruptible(run_magic(magic.name, magic.argument, self._link)))
         except OzzieError as error:
-            self._show_problem(str(error), error.hint)
+            display.problem(problem_bundle(str(error), error.hint))
             return type(error).__name__, str(error)
         except asyncio.CancelledError:
-            self._show_problem("Stopped by you.", "")
+            display.problem(problem_bundle("Stopped here by you.", ""))
             return "KeyboardInterrupt", "Stopped by you."
         except Exception as error:
             # Never a traceback in a cell; the kernel's own log has it.
             self.log.exception("a cell broke")
             sentence = f"Ozzie made a mistake of its own ({type(error).__name__})."
-            self._show_problem(sentence, "Run the cell again. The terminal of the server has the details.")
+            hint = "Run the cell again. The terminal of the server has the details."
+            display.problem(problem_bundle(sentence, hint))
             return "Bug", sentence
         return None
 
-    async def _run_turn(self, text: str, cell_id: str, allow_stdin: bool) -> tuple[str, str] | None:
-        display = self._display(cell_id, allow_stdin)
-        view = await self._interruptible(self._turn(text, cell_id, display))
-        return _failure(view)
-
     async def _turn(self, text: str, cell_id: str, display: TurnDisplay) -> TurnView:
+        if not self._begin_to_connect().done():
+            # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
+            display.show(new_turn(), datetime.now(UTC))
         return await CellTurn(await self._link(), self._link, display).run(text, cell_id)
 
     def _display(self, cell_id: str, allow_stdin: bool) -> TurnDisplay:
@@ -157,9 +158,6 @@ class OzzieKernel(IPythonKernel):
     def _show_markdown(self, markdown: str) -> None:
         data = {"text/markdown": markdown, "text/plain": markdown}
         self.publish("display_data", {"data": data, "metadata": {}, "transient": {}})
-
-    def _show_problem(self, sentence: str, hint: str) -> None:
-        self.publish("display_data", {"data": problem_bundle(sentence, hint), "metadata": {}, "transient": {}})
 
     # --- help while typing --------------------------------------------------------------------------------
 

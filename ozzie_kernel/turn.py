@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from ozzie_kernel.client import GatewayLost
 from ozzie_kernel.connect import Link
@@ -17,6 +18,7 @@ TICK_S = 1.0
 STOP_WAIT_S = 5.0
 """How long the gateway has to record the end of a stopped turn before the cell gives up waiting for it."""
 
+T = TypeVar("T")
 Reconnect = Callable[[], Awaitable[Link]]
 
 
@@ -35,16 +37,23 @@ class CellTurn:
 
         Raises OzzieError where the gateway did not take the message, or can't be reached any more.
         """
-        sent = await self._link.client.request("message.send", {"content": text, "cell_id": cell_id})
+        sending = asyncio.ensure_future(
+            self._link.client.request("message.send", {"content": text, "cell_id": cell_id})
+        )
+        # An interrupt that comes while the message is on its way stops a turn that exists by then.
+        interrupted = await _interrupted(sending)
+        sent = await sending
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id)
         self._position = int(str(sent["position"])) - 1
         following = asyncio.ensure_future(self._follow(task_id))
         try:
-            await asyncio.shield(following)
-        except asyncio.CancelledError:
-            await self._stop(task_id, following)
-        self._display.finish(self.view)
+            if interrupted or await _interrupted(following):
+                await self._stop(task_id, following)
+        finally:
+            # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
+            following.cancel()
+            self._display.finish(self.view)
         return self.view
 
     async def _follow(self, task_id: str) -> None:
@@ -76,9 +85,19 @@ class CellTurn:
             await self._link.client.request("task.cancel", {"task_id": task_id})
         try:
             await asyncio.wait_for(following, STOP_WAIT_S)
-        except (TimeoutError, OzzieError):
-            self._display.finish(self.view)
+        except TimeoutError:
             raise GatewayLost from None
+
+
+async def _interrupted(work: "asyncio.Future[T]") -> bool:
+    """Wait for `work`; True where the cell was interrupted first, and `work` goes on."""
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if work.cancelled():
+            raise
+        return True
+    return False
 
 
 def fold_frame(view: TurnView, frame: EventFrame) -> TurnView:

@@ -1,6 +1,7 @@
 """The conversations of the sessions that are in use, kept up to date by the log so that no turn reads it twice."""
 
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
 from ozzie_server_ext.domain.events import Event
@@ -17,18 +18,22 @@ class Conversations:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._kept: OrderedDict[SessionId, Conversation] = OrderedDict()
+        # A turn in progress holds its conversation longer than the cache may: it has to go on growing.
+        self._in_use: WeakValueDictionary[SessionId, Conversation] = WeakValueDictionary()
         self._arriving: dict[SessionId, list[Event]] = {}
         log.on_commit(self._follow)
 
     async def get(self, session_id: SessionId) -> Conversation:
         """The session's conversation, which goes on growing as facts are committed."""
-        found = self._kept.get(session_id)
+        found = self._in_use.get(session_id)
         if found is None:
-            found = await self._load(session_id)
-            self._kept[session_id] = found
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+            loaded = await self._load(session_id)
+            # Somebody else may have loaded it meanwhile: then that one is the one that grows.
+            found = self._in_use.setdefault(session_id, loaded)
+        self._kept[session_id] = found
         self._kept.move_to_end(session_id)
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
         return found
 
     async def _load(self, session_id: SessionId) -> Conversation:
@@ -49,7 +54,7 @@ class Conversations:
         for event in events:
             if event.session_id is None or event.type not in EVENT_TYPES:
                 continue
-            if (conversation := self._kept.get(event.session_id)) is not None:
+            if (conversation := self._in_use.get(event.session_id)) is not None:
                 conversation.apply(event)
             if (arriving := self._arriving.get(event.session_id)) is not None:
                 arriving.append(event)

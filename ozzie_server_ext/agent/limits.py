@@ -4,6 +4,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Limits, ToolUse
 
 MAX_REPEATS = 3
+MAX_CALLS_A_ROUND = 50
 
 
 class LimitExceeded(OzzieError):
@@ -36,8 +37,15 @@ class LimitGuard:
                 code="limit.deadline",
             )
 
-    def check_repeat(self, uses: tuple[ToolUse, ...]) -> None:
-        """When the model asks for tools. Raises LimitExceeded the third time in a row that it asks for the same."""
+    def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
+        """When the model asks for tools. Raises LimitExceeded for too many at once, and the third time in a row that
+        it asks for the same."""
+        if len(uses) > MAX_CALLS_A_ROUND:
+            raise LimitExceeded(
+                f"The model asked for {len(uses)} tool calls at once; at most {MAX_CALLS_A_ROUND} are carried out.",
+                hint="Ask for a smaller step, or choose another model with %model.",
+                code="limit.calls",
+            )
         asked = tuple((use.name, use.arguments) for use in uses)
         self._repeats = self._repeats + 1 if asked == self._last else 1
         self._last = asked

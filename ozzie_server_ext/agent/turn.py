@@ -15,7 +15,6 @@ from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    EventBody,
     Finish,
     InjectedTool,
     Limits,
@@ -33,7 +32,6 @@ from ozzie_server_ext.models.driver import (
     ModelChoice,
     ModelDriver,
     ModelRequest,
-    TextDelta,
 )
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
@@ -43,11 +41,36 @@ from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
 
+MAX_ANSWER_CHARS = 1_000_000
+
 
 class IncompleteAnswer(OzzieError):
     """The model ended its answer before it was whole."""
 
     code = "provider.incomplete"
+
+
+class _Reply:
+    """The text of one answer while it comes, in pieces: joining at each of them would cost the square of its length."""
+
+    def __init__(self, reply_id: ReplyId) -> None:
+        self.reply_id = reply_id
+        self.length = 0
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.length += len(piece)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def ended(self, finish: Finish) -> tuple[MessageCompleted, ...]:
+        """The fact that keeps the text; none where nothing was said."""
+        if not self._pieces:
+            return ()
+        return (MessageCompleted(reply_id=self.reply_id, text=self.text, finish=finish),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +129,7 @@ class Turn:
             if last is not None and not last.uses:
                 return last.number
             if last is not None and last.open_uses():
-                guard.check_repeat(last.uses)
+                guard.check_uses(last.uses)
                 await self._carry_out(last)
             number = last.number + 1 if last else 1
             guard.check_round(number, self._parts.clock.monotonic())
@@ -114,10 +137,14 @@ class Turn:
 
     async def _carry_out(self, asked: Round) -> None:
         # All tools that run today only read, so a round's calls may run side by side; effects will come one a round.
-        async with asyncio.TaskGroup() as group:
-            for index, use in asked.open_uses():
-                place = Place(asked.number, index)
-                group.create_task(self._parts.broker.call(use, place, self._context, self._recorder))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index, use in asked.open_uses():
+                    place = Place(asked.number, index)
+                    group.create_task(self._parts.broker.call(use, place, self._context, self._recorder))
+        except ExceptionGroup as failures:
+            # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
+            raise failures.exceptions[0] from None
 
     async def _ask(self, number: int) -> None:
         """One request to the model, its answer streamed to the feed and recorded whole."""
@@ -145,34 +172,47 @@ class Turn:
         )
         await self._recorder.append(*([injected] if number == 1 else []), started)
         began = parts.clock.monotonic()
-        text = ""
-        answer: Finished | None = None
+        reply = _Reply(reply_id)
 
-        def ended(finish: Finish, *bodies: EventBody) -> tuple[EventBody, ...]:
-            said = MessageCompleted(reply_id=reply_id, text=text, finish=finish)
-            return (*bodies, said) if text else bodies
-
-        def broken(code: str, message: str) -> ModelCallFailed:
-            return ModelCallFailed(call_id=call_id, code=code, message=message, latency_ms=self._since(began))
+        async def broken(finish: Finish, code: str, message: str) -> None:
+            partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
+            latency_ms = self._since(began)
+            failed = ModelCallFailed(
+                call_id=call_id, code=code, message=message, latency_ms=latency_ms, partial_blob=partial
+            )
+            await self._recorder.append(failed, *reply.ended(finish))
 
         try:
-            async with aclosing(parts.models.generate(request)) as stream:
-                async for event in stream:
-                    if isinstance(event, TextDelta):
-                        self._publish(reply_id, len(text), event.text)
-                        text += event.text
-                    else:
-                        answer = event
-            if answer is None:
-                raise IncompleteAnswer(f'"{plan.choice.alias}" ended without finishing its answer.')
+            answer = await self._read(request, reply)
         except asyncio.CancelledError:
-            await self._recorder.append(*ended("cancelled", broken("cancelled", "The turn was stopped.")))
+            await broken("cancelled", "cancelled", "The turn was stopped.")
             raise
         except OzzieError as error:
-            await self._recorder.append(*ended("failed", broken(error.code, str(error))))
+            await broken("failed", error.code, str(error))
             raise
-        await self._recorder.append(*ended(answer.finish, await self._completed(call_id, answer, began)))
-        _check_whole(answer, text, plan.choice.alias)
+        await self._recorder.append(await self._completed(call_id, answer, began), *reply.ended(answer.finish))
+        _check_whole(answer, reply.text, plan.choice.alias)
+
+    async def _read(self, request: ModelRequest, reply: "_Reply") -> Finished:
+        """The answer to its end, its text shown as it comes and gathered in `reply`."""
+        alias = request.choice.alias
+        answer: Finished | None = None
+        async with aclosing(self._parts.models.generate(request)) as stream:
+            async for event in stream:
+                if isinstance(event, Finished):
+                    answer = event
+                    continue
+                self._publish(reply.reply_id, reply.length, event.text)
+                reply.add(event.text)
+                if reply.length > MAX_ANSWER_CHARS:
+                    raise IncompleteAnswer(
+                        f'"{alias}" wrote more than {MAX_ANSWER_CHARS:,} characters without coming to an end.',
+                        hint="What came is kept. Ask for less at once, or choose another model with %model.",
+                        code="provider.endless",
+                    )
+        if answer is None:
+            raise IncompleteAnswer(f'"{alias}" ended without finishing its answer.', hint="Run the cell again.")
+        return answer
 
     async def _completed(self, call_id: CallId, answer: Finished, began: float) -> ModelCallCompleted:
         return ModelCallCompleted(
