@@ -9,7 +9,7 @@ from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
 from ozzie_server_ext.config.home import Home, anchor_key_file
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, WorkerLost, WorkerStarted
+from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
@@ -179,6 +179,8 @@ class Ozzie:
         choice = self.models.resolve(asked, base_url=session.base_url if asked == session.model else "")
         if choice.driver != "offline":
             await self._introduce(choice)
+            if not self._worker.ready:
+                self._show_step(recorder, "starting the model worker")
         plan = TurnPlan(
             choice=choice,
             limits=limits_of(row),
@@ -192,6 +194,17 @@ class Ozzie:
         conversation = await self._conversations.get(recorder.session_id)
         context = ToolContext(self.project, self.clock)
         return await Turn(self._parts, plan, conversation, recorder, context).run()
+
+    def _show_step(self, recorder: Recorder, step: str) -> None:
+        """Tell whoever watches what a turn waits for."""
+        self.feed.publish(
+            Transient(
+                type="task.progress",
+                session_id=recorder.session_id,
+                task_id=recorder.task_id,
+                payload={"step": step},
+            )
+        )
 
     async def _introduce(self, choice: ModelChoice) -> None:
         """Let the worker know how the choice's provider is reached, where it does not. Raises Unavailable."""

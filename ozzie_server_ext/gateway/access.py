@@ -1,6 +1,6 @@
 """Who is asking, beside Jupyter's own users: holders of the handshake's token, and kernels with one of their own.
 
-A kernel's token is bound to one kernel and one session and dies with the gateway or the kernel (THREATS 5, 6).
+A kernel's token is bound to one kernel and one session, and dies with the kernel's connection (THREATS 5, 6).
 """
 
 import getpass
@@ -44,6 +44,11 @@ class AccessTokens:
 
     def revoke_kernel(self, kernel_id: str) -> None:
         for token in [token for token, holder in self._kernels.items() if holder.kernel_id == kernel_id]:
+            del self._kernels[token]
+
+    def revoke(self, principal: Principal) -> None:
+        """End the token that this kernel came with; one that it was given since stays."""
+        for token in [token for token, holder in self._kernels.items() if holder is principal]:
             del self._kernels[token]
 
     def holder(self, authorization: str) -> Principal | None:

@@ -82,6 +82,7 @@ class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[re
         super().on_close()
         if "_tasks" in self.__dict__:
             self.state.clients -= 1
+            self.state.access.revoke(self._principal)
             for task in self._tasks:
                 task.cancel()
 

@@ -67,6 +67,12 @@ class Supervisor:
             self._channel = loop.create_future()
             self._keeper = asyncio.create_task(self._keep(), name=f"keeper of the {self.name}")
 
+    @property
+    def ready(self) -> bool:
+        """Whether a call would go out at once, and not wait for the child to start."""
+        future = self._channel
+        return future is not None and future.done() and not future.cancelled() and future.exception() is None
+
     async def channel(self) -> Channel:
         """The connection to a child that is ready, waiting for its start or restart.
 

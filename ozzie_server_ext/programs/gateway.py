@@ -12,7 +12,10 @@ from pathlib import Path
 from jupyter_server.serverapp import ServerApp
 from tornado.ioloop import PeriodicCallback
 
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.loader import load
+from ozzie_server_ext.config.settings import GatewaySettings
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.gateway.state import GatewayState
 
 CHECK_IDLE_EVERY_S = 5.0
@@ -20,13 +23,18 @@ CHECK_IDLE_EVERY_S = 5.0
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
-    parser.add_argument("--port", type=int, default=18420, help="0 for any free port (default 18420)")
+    parser.add_argument("--port", type=int, help="0 for any free port (default: gateway.port, which is 18420)")
     parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project folder (default: here)")
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
     )
     options = parser.parse_args(argv)
-    server = _build(options.port, options.project.absolute())
+    try:
+        # A kernel says which port; only a person's gateway needs the configuration before it can even listen.
+        gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
+    except InputError as error:
+        sys.exit(f"{error}\n{error.hint}")
+    server = _build(gateway.host, gateway.port, options.project.absolute())
     state: GatewayState = server.web_app.settings["ozzie"]
     failures: list[OzzieError] = []
 
@@ -45,9 +53,9 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(1 if failures else 0)
 
 
-def _build(port: int, project: Path) -> ServerApp:
+def _build(host: str, port: int, project: Path) -> ServerApp:
     server = ServerApp.instance(
-        ip="127.0.0.1",
+        ip=host,
         port=port,
         open_browser=False,
         root_dir=str(project),

@@ -92,6 +92,8 @@ def _notes(view: TurnView) -> list[str]:
     waiting = sum(row.state == "waiting" for row in view.rows)
     if view.status == "Working" and running:
         notes.append(running[-1] if len(running) == 1 else f"{running[-1]} and {len(running) - 1} more")
+    elif view.status == "Working" and view.step:
+        notes.append(visible_label(view.step))
     if view.status == "Waiting for you" and waiting:
         notes.append("1 approval" if waiting == 1 else f"{waiting} approvals")
     if view.status == "Paused" and view.reason:

@@ -59,7 +59,8 @@ class TurnError:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
-    `cost_known` is false. `closing` is the last line of a turn that a person stopped."""
+    `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
+    the turn is waiting for, while it is nothing that has a row."""
 
     task_id: str = ""
     session_id: str = ""
@@ -81,6 +82,7 @@ class TurnView:
     recovered: bool = False
     reason: str = ""
     closing: str = ""
+    step: str = ""
     open_calls: frozenset[str] = field(default_factory=frozenset[str])
     counted_calls: frozenset[str] = field(default_factory=frozenset[str])
 
@@ -136,6 +138,7 @@ def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetim
 def _delta(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reply_id, content = str(payload.get("reply_id", "")), str(payload.get("content", ""))
     offset = payload.get("offset")
+    view = replace(view, step="")
     at = _reply(view, reply_id)
     if at is None:
         if not content:
@@ -195,6 +198,10 @@ def _with_part(view: TurnView, at: int, part: Part) -> TurnView:
     return replace(view, parts=(*view.parts[:at], part, *view.parts[at + 1 :]))
 
 
+def _progress(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, step=str(payload.get("step", ""))[:80])
+
+
 # --- task ---------------------------------------------------------------------------------------------
 
 
@@ -203,8 +210,18 @@ def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    recovered = view.recovered or payload.get("reason") == "recovered"
-    return replace(view, status="Queued", recovered=recovered, open_calls=frozenset())
+    if payload.get("reason") != "recovered":
+        return replace(view, status="Queued", open_calls=frozenset())
+    # What the gateway was in the middle of when it died comes anew; what had been finished stays.
+    parts = tuple(kept for part in view.parts if (kept := _finished(part)) is not None)
+    return replace(view, status="Queued", recovered=True, open_calls=frozenset(), parts=parts, step="")
+
+
+def _finished(part: Part) -> Part | None:
+    if isinstance(part, TextPart):
+        return part if part.done else None
+    rows = tuple(row for row in part.rows if row.is_settled)
+    return replace(part, rows=rows) if rows else None
 
 
 def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -337,6 +354,7 @@ _CHANGES: dict[str, _Change] = {
     "reply.delta": _delta,
     "reply.reset": _reset,
     "message.completed": _message_completed,
+    "task.progress": _progress,
     "task.created": _created,
     "task.queued": _queued,
     "task.started": _started,

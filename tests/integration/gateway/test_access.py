@@ -1,5 +1,6 @@
 """Every route of the gateway, walked by those who may not (THREATS 6, 11)."""
 
+import asyncio
 import http.client
 import json
 import re
@@ -11,6 +12,7 @@ import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX, ROUTES
 from tests.rig import JUPYTER_TOKEN, Gateway
+from tests.ws_client import connected
 
 KERNEL_ID = "11111111-2222-3333-4444-555555555555"
 
@@ -150,6 +152,15 @@ def test_a_foreign_page_can_do_nothing_with_the_users_cookie(
         assert ask(shared_gateway, method, path, headers=own)[0] in (101, 200)
     if method == "POST":  # without the XSRF token that a page of our own would send along
         assert ask(shared_gateway, method, path, headers=own)[0] == 403
+
+
+async def test_a_kernels_token_dies_with_its_connection(shared_gateway: Gateway, kernel_token: str) -> None:
+    async with connected(shared_gateway, kernel_token) as kernel:
+        await kernel.request("models.list")
+    async with connected(shared_gateway) as user:  # a connection that is closed later than the kernel's was
+        await user.request("models.list")
+
+    assert (await asyncio.to_thread(ask, shared_gateway, "GET", f"{PREFIX}/ws", token=kernel_token))[0] == 403
 
 
 def test_a_new_token_of_a_kernel_ends_the_old_one(shared_gateway: Gateway, kernel_token: str) -> None:

@@ -186,3 +186,18 @@ def test_a_row_shows_the_argument_that_says_most(args: dict[str, object], shown:
     row = folded([(2, "tool.call.requested", {"call_id": "t", "name": "tool", "args": args})]).rows[0]
     assert row.argument == shown
     assert len(row.argument) <= 80
+
+
+def test_what_a_turn_waits_for_is_told_until_its_text_begins():
+    waiting = fold(fold(new_turn(), "task.started", {"attempt": 1}, START), "task.progress", {"step": "starting it"})
+    begun = fold(waiting, *delta("r", 0, "Hi")[1:])
+    assert "starting it" in live_html(waiting)
+    assert begun.step == ""
+
+
+def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
+    view = fold(new_turn(), "message.completed", {"reply_id": "a", "text": "whole", "finish": "tool_calls"})
+    view = fold(view, *delta("b", 0, "ha")[1:])
+    recovered = fold(view, "task.queued", {"reason": "recovered"})
+    assert texts(recovered) == ["whole"]
+    assert recovered.recovered
