@@ -90,10 +90,10 @@ class _Parser:
             raise self.error("this comment is never closed.")
 
     def value(self, path: Path, depth: int) -> Json:
-        if depth > MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH} levels.")
         self.places.setdefault(path, self.place(self.at))
         start = self.text[self.at : self.at + 1]
+        if start in ("{", "[") and depth == MAX_DEPTH:
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels.")
         if start == "{":
             return self.object(path, depth)
         if start == "[":
@@ -159,11 +159,11 @@ class _Parser:
         return value
 
     def number(self, digits: str) -> Json:
-        value: int | float = float(digits) if set(digits) & set(".eE") else int(digits[:400])
+        value = float(digits)
         if not math.isfinite(value):
             raise self.error("this number is too large.")
         self.at += len(digits)
-        return value
+        return value if set(digits) & set(".eE") else int(digits)
 
     def take(self, sign: str) -> bool:
         if self.text.startswith(sign, self.at):

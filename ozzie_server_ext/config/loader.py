@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -55,12 +56,13 @@ def load(
     Raises ConfigError or JsoncError.
     """
     variables = {**_env_file(home.env_file), **env}
-    layers = [_read(file) for file in (system_file, home.config_file) if file.is_file()]
+    layers = [_parse(_content(file), file) for file in (system_file, home.config_file) if file.is_file()]
     ignored: tuple[str, ...] = ()
     if project is not None and (file := project / PROJECT_FILE).is_file():
         # A cloned folder can carry any file: it counts once a person has trusted this very content (DESIGN §2.14).
-        if is_trusted(home, file):
-            layers.append(_read(file))
+        content = _content(file)
+        if _trusted(home).get(str(file.absolute())) == _digest(content):
+            layers.append(_parse(content, file))
         else:
             ignored = (str(file),)
     merged: JsonObject = {}
@@ -72,18 +74,14 @@ def load(
     return Config(settings, merged, tuple(layer.places[()].file for layer in layers), ignored, variables)
 
 
-def is_trusted(home: Home, file: FilePath) -> bool:
-    """Whether a person has trusted the present content of this project file."""
-    return _trusted(home).get(str(file.absolute())) == _digest(file)
-
-
 def trust(home: Home, file: FilePath) -> None:
     """Remember that the present content of `file` is trusted; any change of it ends the trust.
 
     Raises ConfigError where the file can't be read or is not a valid configuration by itself.
     """
-    _read(file)
-    known = {**_trusted(home), str(file.absolute()): _digest(file)}
+    content = _content(file)
+    _parse(content, file)
+    known = {**_trusted(home), str(file.absolute()): _digest(content)}
     target = home.root / "trusted.json"
     fresh = target.with_suffix(".new")
     fresh.touch(mode=0o600)
@@ -99,25 +97,34 @@ def _trusted(home: Home) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _digest(file: FilePath) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _env_file(file: FilePath) -> dict[str, str]:
     """`$OZZIE_PATH/.env`; a variable of the process itself goes before it."""
     if not file.is_file():
         return {}
-    return {name: value for name, value in dotenv_values(file, interpolate=False).items() if value is not None}
+    found = dotenv_values(stream=io.StringIO(_text(_content(file), file)), interpolate=False)
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _read(file: FilePath) -> Document:
+def _content(file: FilePath) -> bytes:
     try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text, byte {error.start} is wrong.") from None
+        return file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: can't be read: {error.strerror}.") from None
-    document = parse(text, str(file))
+
+
+def _text(content: bytes, file: FilePath) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text, byte {error.start} is wrong.") from None
+
+
+def _parse(content: bytes, file: FilePath) -> Document:
+    document = parse(_text(content, file), str(file))
     if not isinstance(document.value, dict):
         raise ConfigError(f"{document.places[()]}: expected an object in braces.")
     return document
@@ -193,7 +200,9 @@ def _say(item: Any) -> str:
         case "value_error":
             return f"{item['ctx']['error']}."
         case _:
-            return f"{item['msg'][0].lower()}{item['msg'][1:]}; it is {str(item['input'])[:40]!r}."
+            wrong = f"{item['msg'][0].lower()}{item['msg'][1:]}"
+            # A key that was put where its variable's name belongs must not be shown again, here or in a log.
+            return f"{wrong}." if "auth" in item["loc"] else f"{wrong}; it is {str(item['input'])[:40]!r}."
 
 
 def _all_keys() -> list[str]:

@@ -28,7 +28,7 @@ class ApiKeyAuth(_Settings):
     """
 
     type: Literal["api_key"] = "api_key"
-    env: str
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     header: str | None = None
 
     @model_validator(mode="before")
