@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_server.auth.decorator import ws_authenticated
-from jupyter_server.base.websocket import WebSocketMixin
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
@@ -33,6 +32,7 @@ log = logger(__name__)
 
 MAX_SUBSCRIPTIONS = 32
 MAX_REQUESTS = 32
+PING_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,18 @@ class FeedSubscribe:
     task_id: str = ""
 
 
-class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[reportIncompatibleMethodOverride]
+class WsHandler(Caller, WebSocketHandler):
     """One client's connection."""
 
     auth_resource = RESOURCE
+
+    async def prepare(self, **kwargs: Any) -> None:
+        # A socket can't follow a redirect to a login page: it is refused.
+        await super().prepare(_redirect_to_login=False)
+
+    def check_origin(self, origin: str = "") -> bool:
+        """Jupyter's rule, and not tornado's, which knows no allow_origin."""
+        return super().check_origin(origin)
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
@@ -68,8 +76,16 @@ class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[re
     def max_message_size(self) -> int:
         return MAX_FRAME_BYTES
 
+    @property
+    def ping_interval(self) -> float:
+        """Seconds; keeps proxies from closing an idle connection, and finds a client that is gone."""
+        return PING_S
+
+    @property
+    def ping_timeout(self) -> float:
+        return PING_S
+
     def open(self, *args: str, **kwargs: str) -> None:
-        super().open(*args, **kwargs)
         self._principal: Principal = self.principal
         self._outbox = Outbox(self._write)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,7 +95,6 @@ class WsHandler(WebSocketMixin, WebSocketHandler, Caller):  # pyright: ignore[re
         self._spawn(self._outbox.run())
 
     def on_close(self) -> None:
-        super().on_close()
         if "_tasks" in self.__dict__:
             self.state.clients -= 1
             self.state.access.revoke(self._principal)
