@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.config.home import Home, find_home, shipped, anchor_key_file
+from ozzie_server_ext.config.home import Home, anchor_key_file, find_home, shipped
 from ozzie_server_ext.domain.errors import Unavailable
 
 
