@@ -54,7 +54,8 @@ class WsHandler(Caller, WebSocketHandler):
         # A socket can't follow a redirect to a login page: it is refused.
         await super().prepare(_redirect_to_login=False)
 
-    def check_origin(self, origin: str = "") -> bool:
+    # The two base classes do not agree on the name of the parameter.
+    def check_origin(self, origin: str = "") -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Jupyter's rule, and not tornado's, which knows no allow_origin."""
         return super().check_origin(origin)
 
