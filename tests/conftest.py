@@ -4,11 +4,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.fakes.fixtures import fake_openai, fake_openai_server
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
 
 __all__ = ["fake_openai", "fake_openai_server"]
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("ozzie", deadline=None)
+settings.load_profile("ozzie")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import SideEffect, ToolMeta
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.recorder import Recorder
@@ -99,7 +100,8 @@ class ToolBroker:
         try:
             async with asyncio.timeout(tool.meta.timeout_s):
                 result = await tool.run(args, context)
-            data, blob = await compact(result.data, max_chars=tool.meta.max_inline_chars, blobs=self._blobs)
+            said = result.data if result.error is None else encode(result.error)
+            data, blob = await compact(said, max_chars=tool.meta.max_inline_chars, blobs=self._blobs)
         except TimeoutError:
             code, message = "tool.timed_out", f"{tool.meta.name} did not finish within {tool.meta.timeout_s:g} s."
         except OzzieError as error:

@@ -4,6 +4,7 @@ import ast
 import decimal
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated
@@ -28,7 +29,11 @@ _BINARY: dict[type[ast.operator], Callable[[Decimal, Decimal], Decimal]] = {
     ast.Pow: _CONTEXT.power,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Decimal], Decimal]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
-_NAMES = {"pi": Decimal(repr(math.pi)), "e": Decimal(repr(math.e)), "tau": Decimal(repr(math.tau))}
+_NAMES = {
+    "pi": Decimal("3.141592653589793238462643383279503"),
+    "e": Decimal("2.718281828459045235360287471352662"),
+    "tau": Decimal("6.283185307179586476925286766559006"),
+}
 
 
 def _by_float(function: Callable[[float], float]) -> Callable[[Decimal], Decimal]:
@@ -76,9 +81,11 @@ def calculate(expr: str) -> str:
     Raises ToolFailed, saying what is wrong with the expression.
     """
     try:
-        tree = ast.parse(expr.strip().replace("^", "**"), mode="eval")
+        tree = _parse(expr.strip().replace("^", "**"))
         with decimal.localcontext(_CONTEXT):
             value = _value(tree.body)
+        if not value.is_finite():  # ln(0)
+            raise decimal.InvalidOperation
     except decimal.DivisionByZero:
         raise ToolFailed(f"{expr}: division by zero.") from None
     except decimal.Overflow:
@@ -90,8 +97,18 @@ def calculate(expr: str) -> str:
     return _plain(value)
 
 
+def _parse(expr: str) -> ast.Expression:
+    with warnings.catch_warnings():
+        # Python warns of things like "1if", which would stand in the server's terminal.
+        warnings.simplefilter("error", SyntaxWarning)
+        warnings.simplefilter("error", DeprecationWarning)
+        return ast.parse(expr, mode="eval")
+
+
 def _value(node: ast.expr) -> Decimal:
     match node:
+        case ast.Constant(value=float() as number) if math.isinf(number):  # a literal beyond the floats, as 1e400
+            raise decimal.Overflow
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return Decimal(repr(number))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:

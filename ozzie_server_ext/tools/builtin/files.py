@@ -40,14 +40,15 @@ async def read_text(
     raw, complete = await asyncio.to_thread(_read, context, path)
     if b"\0" in raw[:8192]:
         raise ToolFailed(f"{path} is not text.")
-    lines = raw.decode("utf-8", "replace").splitlines()
-    chosen = _within(lines[first_line - 1 : first_line - 1 + max_lines])
+    lines = _lines(raw.decode("utf-8", "replace"))
+    wanted = lines[first_line - 1 : first_line - 1 + max_lines]
+    chosen = _within(wanted)
     data: dict[str, Any] = {
         "path": path,
         "text": "\n".join(chosen),
         "first_line": first_line,
         "lines": len(lines),
-        "truncated": not complete or first_line - 1 + len(chosen) < len(lines),
+        "truncated": not complete or first_line - 1 + len(chosen) < len(lines) or chosen[-1:] != wanted[-1:],
     }
     return ToolResult(
         ok=True, data=data, summary=_count(len(lines), "line", "lines") + ("" if complete else " or more")
@@ -74,6 +75,12 @@ def _read(context: ToolContext, path: str) -> tuple[bytes, bool]:
     with os.fdopen(open_below(context.project, path, folder=False), "rb") as file:
         raw = file.read(MAX_READ_BYTES + 1)
     return raw[:MAX_READ_BYTES], len(raw) <= MAX_READ_BYTES
+
+
+def _lines(text: str) -> list[str]:
+    """As editors count them; `splitlines` would also end a line at a form feed or a U+2028 inside of it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _within(lines: list[str]) -> list[str]:

@@ -1,0 +1,108 @@
+"""Tools made from functions: the signature is the schema, and arguments are checked against it (TL-1)."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.observability.clock import FakeClock
+from ozzie_server_ext.tools.base import FunctionTool, InvalidArguments, ToolContext
+
+
+async def greet(
+    context: ToolContext,
+    *,
+    name: Annotated[str, Field(description="Who is greeted.", max_length=10)],
+    times: Annotated[int, Field(ge=1)] = 1,
+) -> ToolResult:
+    """Greet somebody,
+    kindly.
+
+    This paragraph is for developers.
+    """
+    return ToolResult(ok=True, data=f"hello {name} " * times)
+
+
+def tool(function: Any = greet, **changed: Any) -> FunctionTool:
+    settings: dict[str, Any] = {
+        "tool_id": "test.greet",
+        "name": "greet",
+        "side_effect": SideEffect.NONE,
+        "risk_level": RiskLevel.LOW,
+        "timeout_s": 1,
+        "idempotency": Idempotency.SUPPORTED,
+    }
+    return FunctionTool(function, **(settings | changed))
+
+
+def test_the_model_is_told_what_the_signature_says() -> None:
+    spec = tool().spec
+
+    assert (spec.name, spec.description) == ("greet", "Greet somebody, kindly.")
+    assert spec.parameters == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Who is greeted.", "maxLength": 10},
+            "times": {"type": "integer", "minimum": 1, "default": 1},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+
+
+def test_defaults_are_filled_in() -> None:
+    assert tool().check({"name": "Ann"}) == {"name": "Ann", "times": 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ({}, "name: field required"),
+        ({"name": "Ann", "colour": "red"}, "colour: extra inputs are not permitted"),
+        ({"name": 1}, "name: input should be a valid string"),
+        ({"name": None}, "name: input should be a valid string"),
+        ({"name": "Ann", "times": 0}, "times: input should be greater than or equal to 1"),
+        ({"name": "Ann", "times": "many"}, "times: input should be a valid integer"),
+        ({"name": "far too long a name"}, "name: string should have at most 10"),
+        ({"context": "x", "name": "Ann"}, "context: extra inputs are not permitted"),
+        ({"nam": "Ann"}, "name: field required; nam: extra inputs are not permitted"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words_that_a_model_can_act_on(args: JsonObject, says: str) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        tool().check(args)
+
+    assert str(refused.value).startswith("The arguments of greet do not fit: ")
+    assert says in str(refused.value)
+
+
+async def test_the_checked_arguments_reach_the_function() -> None:
+    greeting = tool()
+
+    result = await greeting.run(greeting.check({"name": "Ann", "times": 2}), ToolContext(Path("/"), FakeClock()))
+
+    assert result.data == "hello Ann hello Ann "
+
+
+def test_the_version_is_that_of_the_contract_and_not_of_the_code() -> None:
+    async def same(
+        context: ToolContext,
+        *,
+        name: Annotated[str, Field(description="Who is greeted.", max_length=10)],
+        times: Annotated[int, Field(ge=1)] = 1,
+    ) -> ToolResult:
+        """Greet somebody, kindly."""
+        return ToolResult(ok=True, data="other code")
+
+    async def other(context: ToolContext, *, name: str) -> ToolResult:
+        """Greet somebody, kindly."""
+        return ToolResult(ok=True)
+
+    version = tool().meta.version
+
+    assert tool(same).meta.version == version
+    assert tool(other).meta.version != version
+    assert tool(name="welcome").meta.version != version

@@ -1,0 +1,255 @@
+"""The one gate: what is recorded of a call, in which order, and what never runs (DESIGN §2.4, §2.5)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolUse,
+)
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.toolmeta import SideEffect, ToolError, ToolResult
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.blobs import InMemoryBlobs
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.unit.tools.test_base import tool
+
+TASK = TaskId("t")
+
+
+class Bench:
+    """A broker with one tool, `probe`, whose body a test gives."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.clock = FakeClock()
+        self.blobs = InMemoryBlobs()
+        self.log = InMemoryEventLog(self.clock, CountingIds())
+        self.recorder = Recorder(log=self.log, session_id=SessionId("s"), task_id=TASK)
+        self.context = context
+
+    async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
+        broker = ToolBroker(ToolRegistry(tools), self.blobs, self.clock, CountingIds())
+        use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
+        await broker.call(use, Place(round=2, index=1), self.context, self.recorder)
+        return await self.recorded()
+
+    async def recorded(self) -> tuple[EventBody, ...]:
+        return tuple(event.body for event in await self.log.read_stream(task_stream(TASK)))
+
+
+@pytest.fixture
+def bench(context: ToolContext) -> Bench:
+    return Bench(context)
+
+
+def probe(body: Callable[[ToolContext, str], Any], **changed: Any) -> Tool:
+    async def run(context: ToolContext, *, text: str = "") -> ToolResult:
+        """Do what the test says, and answer."""
+        found = body(context, text)
+        return await found if asyncio.iscoroutine(found) else found
+
+    return tool(run, tool_id="test.probe", name="probe", **changed)
+
+
+def types(recorded: tuple[EventBody, ...]) -> list[str]:
+    return [body.type.removeprefix("tool.call.") for body in recorded]
+
+
+async def test_a_call_is_requested_decided_and_started_before_it_runs_and_completed_after(bench: Bench) -> None:
+    seen_while_running: list[str] = []
+
+    async def body(context: ToolContext, text: str) -> ToolResult:
+        seen_while_running.extend(types(await bench.recorded()))
+        bench.clock.advance(0.25)
+        return ToolResult(ok=True, data={"said": text}, summary="1 word")
+
+    def answer(context: ToolContext, text: str) -> Any:
+        return body(context, text)
+
+    requested, decided, started, completed = await bench.call(probe(answer), arguments='{"text": "hi"}')
+
+    assert seen_while_running == ["requested", "decided", "started"]
+    assert isinstance(requested, ToolCallRequested)
+    assert (requested.use_id, requested.tool_id, requested.name) == ("call_1", "test.probe", "probe")
+    assert (requested.args, requested.round, requested.index) == ({"text": "hi"}, 2, 1)
+    assert requested.version == probe(answer).meta.version
+    assert isinstance(decided, ToolCallDecided)
+    assert (decided.decision, decided.rule) == ("ALLOW", "default.read_only")
+    assert started == ToolCallStarted(call_id=requested.call_id)
+    assert completed == ToolCallCompleted(
+        call_id=requested.call_id, ok=True, data={"said": "hi"}, summary="1 word", duration_ms=250.0
+    )
+    assert decided.call_id == requested.call_id
+    assert requested.call_id != "call_1", "the model's ids are unique in one answer only"
+
+
+@pytest.mark.parametrize("effect", [SideEffect.REVERSIBLE, SideEffect.IRREVERSIBLE])
+async def test_a_tool_with_an_effect_is_refused_and_never_runs(bench: Bench, effect: SideEffect) -> None:
+    ran: list[str] = []
+
+    def body(context: ToolContext, text: str) -> ToolResult:
+        ran.append(text)
+        return ToolResult(ok=True)
+
+    requested, decided, failed = await bench.call(probe(body, side_effect=effect))
+
+    assert ran == []
+    assert isinstance(requested, ToolCallRequested)
+    assert isinstance(decided, ToolCallDecided)
+    assert (decided.decision, decided.rule) == ("DENY", "default.effects")
+    assert isinstance(failed, ToolCallFailed)
+    assert failed.code == "policy.denied"
+    assert "Not allowed" in failed.message
+
+
+async def test_an_unknown_tool_is_answered_with_those_that_there_are(bench: Bench) -> None:
+    requested, failed = await bench.call(probe(lambda *_: None), name="format_disk" + "k" * 100, arguments='{"a":1}')
+
+    assert isinstance(requested, ToolCallRequested)
+    assert (requested.tool_id, requested.args, len(requested.name)) == ("", {}, 64)
+    assert isinstance(failed, ToolCallFailed)
+    assert failed.code == "tool.unknown"
+    assert failed.message.endswith("there are: probe.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ('{"text": 1}', "tool.arguments"),
+        ('{"colour": "red"}', "tool.arguments"),
+        ("[]", "tool.arguments"),
+        ("no json", "tool.arguments"),
+        ('{"text": "a", "text": "b"}', "tool.arguments"),
+        ("[" * 100_000, "tool.arguments"),
+        ('{"text": NaN}', "tool.arguments"),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_refused_before_anything_is_decided(
+    bench: Bench, arguments: str, code: str
+) -> None:
+    ran: list[str] = []
+
+    requested, failed = await bench.call(probe(lambda _, text: ran.append(text)), arguments=arguments)
+
+    assert ran == []
+    assert isinstance(requested, ToolCallRequested)
+    assert isinstance(failed, ToolCallFailed)
+    assert (failed.code, failed.call_id) == (code, requested.call_id)
+
+
+@pytest.mark.parametrize(("arguments", "text"), [("", ""), ("{}", ""), ('{"text":"\\ud800"}', "\ufffd")])
+async def test_what_can_be_meant_is_taken(bench: Bench, arguments: str, text: str) -> None:
+    recorded = await bench.call(probe(lambda _, given: ToolResult(ok=True, data=given)), arguments=arguments)
+
+    assert isinstance(recorded[-1], ToolCallCompleted)
+    assert recorded[-1].data == text
+
+
+async def test_a_tool_that_takes_too_long_is_ended_and_that_is_recorded(bench: Bench) -> None:
+    ended = asyncio.Event()
+
+    async def body() -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ToolResult(ok=True)
+
+    recorded = await bench.call(probe(lambda *_: body(), timeout_s=0.01))
+
+    assert ended.is_set()
+    assert types(recorded) == ["requested", "decided", "started", "failed"]
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert (recorded[-1].code, recorded[-1].message) == ("tool.timed_out", "probe did not finish within 0.01 s.")
+
+
+async def test_a_tool_that_breaks_does_not_break_the_turn_and_tells_no_insides(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(context: ToolContext, text: str) -> ToolResult:
+        raise ZeroDivisionError("inside")
+
+    recorded = await bench.call(probe(body))
+
+    assert types(recorded) == ["requested", "decided", "started", "failed"]
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert (recorded[-1].code, recorded[-1].message) == ("tool.broken", "probe broke; the log has the details.")
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_tool_that_says_why_it_can_not_is_quoted(bench: Bench) -> None:
+    def body(context: ToolContext, text: str) -> ToolResult:
+        raise ToolFailed("There is no such city.")
+
+    recorded = await bench.call(probe(body))
+
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert (recorded[-1].code, recorded[-1].message) == ("tool.failed", "There is no such city.")
+
+
+async def test_a_result_that_is_an_error_keeps_its_words(bench: Bench) -> None:
+    error = ToolError(code="city.unknown", message="There is no such city.")
+
+    recorded = await bench.call(probe(lambda *_: ToolResult(ok=False, error=error, summary="not found")))
+
+    assert isinstance(recorded[-1], ToolCallCompleted)
+    assert (recorded[-1].ok, recorded[-1].summary) == (False, "not found")
+    assert recorded[-1].data == {"code": "city.unknown", "message": "There is no such city."}
+
+
+@pytest.mark.parametrize("data", [float("nan"), {1: object()}, "\ud800"])
+async def test_a_result_that_is_no_json_is_a_failure_of_the_tool(bench: Bench, data: Any) -> None:
+    recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, data=data)))
+
+    assert types(recorded) == ["requested", "decided", "started", "failed"]
+
+
+async def test_a_large_result_lies_in_a_blob_and_its_head_in_the_log(bench: Bench) -> None:
+    recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, data="x" * 5000), max_inline_chars=100))
+
+    assert isinstance(recorded[-1], ToolCallCompleted)
+    assert recorded[-1].data == {"cut": True, "head": '"' + "x" * 99, "total_chars": 5002}
+    assert recorded[-1].blob is not None
+    assert await bench.blobs.get(recorded[-1].blob) == b'"' + b"x" * 5000 + b'"'
+
+
+async def test_stopping_the_turn_stops_the_tool_and_is_recorded(bench: Bench) -> None:
+    running = asyncio.Event()
+
+    async def body() -> ToolResult:
+        running.set()
+        await asyncio.Event().wait()
+        return ToolResult(ok=True)
+
+    calling = asyncio.ensure_future(bench.call(probe(lambda *_: body())))
+    await asyncio.wait_for(running.wait(), 10)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+    recorded = await bench.recorded()
+    assert types(recorded) == ["requested", "decided", "started", "cancelled"]
+    assert isinstance(recorded[-1], ToolCallCancelled)
+    assert recorded[-1].reason == "The turn was stopped."
+
+
+async def test_a_call_by_a_further_name_is_recorded_under_the_tools_own(bench: Bench) -> None:
+    answering = probe(lambda *_: ToolResult(ok=True), further_names=("probe_it",))
+
+    recorded = await bench.call(answering, name="probe_it")
+
+    assert isinstance(recorded[0], ToolCallRequested)
+    assert (recorded[0].name, recorded[0].tool_id) == ("probe", "test.probe")

@@ -1,0 +1,73 @@
+"""Which tools there are: found by every name, and no name taken twice (DESIGN §2.14)."""
+
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.unit.tools.test_base import tool
+
+
+def named(tool_id: str, name: str, *further: str) -> Tool:
+    return tool(tool_id=tool_id, name=name, further_names=further)
+
+
+def test_a_tool_is_found_by_its_id_its_name_and_its_further_names() -> None:
+    read = named("fs.read", "read_file", "file_read")
+    registry = ToolRegistry([read])
+
+    assert [registry.find(name) for name in ("fs.read", "read_file", "file_read")] == [read, read, read]
+    assert registry.find("read") is None
+    assert registry.find("READ_FILE") is None
+
+
+@pytest.mark.parametrize(
+    "thief",
+    [
+        ("evil.read", "read_file"),
+        ("fs.read", "other"),
+        ("evil.read", "fs.read"),
+        ("evil.read", "other", "file_read"),
+        ("evil.read", "file_read"),
+        ("evil.read", "other", "fs.read"),
+    ],
+)
+def test_a_tool_can_not_take_anothers_name_in_any_way(thief: tuple[str, ...]) -> None:
+    honest = named("fs.read", "read_file", "file_read")
+    registry = ToolRegistry([honest])
+
+    with pytest.raises(Conflict, match=r"belongs to the tool fs\.read already") as refused:
+        registry.register(named(*thief))
+
+    assert refused.value.code == "tool.name_taken"
+    assert registry.all() == (honest,)
+    assert registry.find("other") is None, "a refused tool must leave nothing behind"
+
+
+def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
+    tools = [named("b", "x"), named("a", "z"), named("c", "y")]
+
+    assert [item.meta.tool_id for item in ToolRegistry(tools).all()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
+def test_every_built_in_tool_only_reads_and_says_what_it_is_for(item: Any) -> None:
+    assert item.meta.side_effect is SideEffect.NONE
+    assert item.spec.name == item.meta.name
+    assert len(item.spec.description) > 20
+    assert 0 < item.meta.timeout_s <= 60
+
+
+def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
+    names = {item.meta.tool_id: (item.meta.name, *item.meta.further_names) for item in builtin_tools()}
+
+    assert names == {
+        "calc.eval": ("calculator",),
+        "time.now": ("current_time",),
+        "fs.list": ("list_files",),
+        "fs.read": ("read_file", "file_read"),
+    }
