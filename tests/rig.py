@@ -85,12 +85,12 @@ class Gateway:
 
 
 @contextmanager
-def start_gateway(home: GatewayHome) -> Iterator[Gateway]:
+def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
     """A headless gateway; SIGTERM ends it, and its exit status must be 0 unless the test killed it."""
     log = home.home.parent / "gateway.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0"],
+            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", *arguments],
             cwd=home.project,
             env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
             stdin=subprocess.DEVNULL,

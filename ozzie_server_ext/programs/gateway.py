@@ -78,7 +78,7 @@ def _end_when_idle(state: GatewayState, seconds: float) -> None:
         elif loop.time() - last_used > seconds:
             signal.raise_signal(signal.SIGTERM)
 
-    PeriodicCallback(check, CHECK_IDLE_EVERY_S * 1000).start()
+    PeriodicCallback(check, min(CHECK_IDLE_EVERY_S, seconds / 4) * 1000).start()
 
 
 if __name__ == "__main__":
