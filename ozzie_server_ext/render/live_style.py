@@ -1,6 +1,7 @@
 """The style of a live turn: Lab's own variables, so that it follows any theme; everything scoped below `.oz`.
 
-The text of a reply takes Lab's own Markdown style; what `:where` gives counts only where there is none.
+The text of a reply takes Lab's own Markdown style; what `:where` gives counts only where there is none. The widget's
+own margin is taken back, or the text would jump aside when the static form replaces it.
 """
 
 STYLE = (
@@ -11,6 +12,7 @@ STYLE = (
 .oz { --oz-run: var(--jp-brand-color1, #1976d2); --oz-ok: var(--jp-success-color1, #388e3c);
   --oz-ask: var(--jp-warn-color0, #e65100); --oz-bad: var(--jp-error-color1, #d32f2f);
   --oz-idle: var(--jp-ui-font-color2, #757575); container-type: inline-size; padding: 0 0 2px;
+  margin: 0 calc(-1 * var(--jp-widgets-margin, 0px));
   font: 13px/20px var(--jp-ui-font-family, system-ui, sans-serif); color: var(--jp-ui-font-color1, inherit);
   white-space: normal; }
 .oz * { box-sizing: border-box; }

@@ -2,15 +2,15 @@
 
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext, Page
 
+from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, start_lab
 from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_server import FakeOpenAI
@@ -19,11 +19,6 @@ ARTIFACTS = Path(__file__).parent / "artifacts"
 MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted")
 """What the fake provider does with a request follows from the model's name."""
 
-NO_CHROMIUM = "There is no Chromium for the browser tests. On Debian or Ubuntu:\napt-get install -y chromium"
-ARGUMENTS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 _REPORT = pytest.StashKey[pytest.TestReport]()
 
 
@@ -41,9 +36,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 @pytest.fixture(scope="package")
 def chromium() -> str:
     """The browser's path. Without one the tests skip, or fail where OZZIE_REQUIRE_BROWSER is set."""
-    found = shutil.which("chromium")
+    found = find_chromium()
     if found is None:
-        (pytest.fail if os.environ.get("OZZIE_REQUIRE_BROWSER") else pytest.skip)(NO_CHROMIUM)
+        (pytest.fail if os.environ.get("OZZIE_REQUIRE_BROWSER") else pytest.skip)(MISSING)
     return found
 
 
@@ -55,7 +50,7 @@ def provider() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture(scope="package")
 def lab(chromium: str, provider: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with start_lab(tmp_path_factory.mktemp("lab"), provider.url, MODELS) as running:
+    with start_lab(tmp_path_factory.mktemp("lab"), provider.url, {name: name for name in MODELS}) as running:
         yield running
 
 
@@ -66,15 +61,8 @@ def lab(chromium: str, provider: FakeOpenAI, tmp_path_factory: pytest.TempPathFa
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BrowserContext]:
     """A Chromium with a fresh profile."""
-    async with async_playwright() as playwright:
-        context = await playwright.chromium.launch_persistent_context(
-            tmp_path_factory.mktemp("profile"),
-            executable_path=chromium,
-            args=ARGUMENTS,
-            viewport={"width": 1280, "height": 900},
-        )
+    async with open_chromium(chromium, tmp_path_factory.mktemp("profile")) as context:
         yield context
-        await context.close()
 
 
 @pytest.fixture

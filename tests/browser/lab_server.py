@@ -71,16 +71,19 @@ class Lab:
 
 
 @contextmanager
-def start_lab(folder: Path, provider_url: str, models: Sequence[str]) -> Iterator[Lab]:
+def start_lab(folder: Path, provider_url: str, models: Mapping[str, str]) -> Iterator[Lab]:
     """JupyterLab on a copy of the notebooks below `folder`.
 
-    The offline script answers, as on a machine without keys; `models` may be chosen with `%model`.
+    The offline script answers, as on a machine without keys; `models` may be chosen with `%model`: what they are
+    called here, and what by the provider.
     """
+    folder.mkdir(exist_ok=True)
     home = new_home(folder)
     shutil.copytree(NOTEBOOKS, home.project, dirs_exist_ok=True)
+    _turn_off_news(Path(home.env["JUPYTER_CONFIG_DIR"]))
     providers = {
-        model: {"driver": "openai", "model": model, "base_url": f"{provider_url}/v1", "auth": {"type": "none"}}
-        for model in models
+        name: {"driver": "openai", "model": model, "base_url": f"{provider_url}/v1", "auth": {"type": "none"}}
+        for name, model in models.items()
     }
     home.configure({"models": {"default": "offline", "providers": providers}})
     log = folder / "lab.log"
@@ -94,13 +97,19 @@ def start_lab(folder: Path, provider_url: str, models: Sequence[str]) -> Iterato
     assert status == 0, log.read_text()
 
 
+def _turn_off_news(config: Path) -> None:
+    """Lab asks whether it may fetch news, in a window over the page, unless the plugin that asks is off."""
+    settings = config / "labconfig" / "page_config.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
+
+
 def _command(home: GatewayHome) -> list[str]:
     return [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port=0"),
         f"--ServerApp.root_dir={home.project}",
         # Tests run cells by Lab's own commands, and wait for what its objects say.
         "--LabApp.expose_app_in_browser=True",
-        "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
 

@@ -22,7 +22,7 @@ _RUN = """index => {
     panel.content.deselectAll();
     (window.testRuns ??= {})[index] = window.jupyterapp.commands.execute('notebook:run-cell');
 }"""
-_COMMAND = "name => window.jupyterapp.commands.execute(name)"
+_COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => undefined)"
 
 
 class NotebookPage:
@@ -53,9 +53,9 @@ class NotebookPage:
         await self.begin(index)
         await self.ended(index)
 
-    async def command(self, name: str) -> None:
+    async def command(self, name: str, **args: str) -> None:
         """One of Lab's commands, to its end."""
-        await self.page.evaluate(_COMMAND, name)
+        await self.page.evaluate(_COMMAND, [name, args])
 
     async def save(self) -> None:
         await self.command("docmanager:save")

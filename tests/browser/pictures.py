@@ -1,0 +1,104 @@
+"""Draw the README's pictures anew: `python -m tests.browser.pictures docs/images`."""
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+
+from playwright.async_api import BrowserContext, expect
+
+from tests.browser.chromium import MISSING, find_chromium, open_chromium
+from tests.browser.lab_server import Lab, start_lab
+from tests.browser.notebook_page import SHOWN_MS, NotebookPage
+from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
+from tests.fakes.openai_server import FakeOpenAI
+
+WIDTH = 1100
+THEMES = {"JupyterLab Light": "", "JupyterLab Dark": "-dark"}
+QUESTION = "Which region slipped most in October? Use @data/sales.csv and the calculator."
+ANSWER = """**South** slipped most: its revenue fell by 13,818, or 28 %. East fell too; the other two grew.
+
+| Region | September | October | Change |
+|---|---:|---:|---:|
+| North | 18,354 | 22,860 | +25 % |
+| South | 48,888 | 35,070 | −28 % |
+| East | 36,285 | 30,680 | −15 % |
+| West | 26,433 | 44,770 | +69 % |
+
+South sold 54 units fewer in October, and each for less: `35070/334` is 105 a unit, after 126 in September.
+"""
+CONVERSATION = (
+    Answer(
+        pieces=pieces_of("I will read the table, then compare the two months."),
+        tool_calls=[ToolCall("read_file", {"path": "data/sales.csv"})],
+        usage=(412, 38),
+    ),
+    Answer(tool_calls=[ToolCall("calculator", {"expr": "48888-35070"})], usage=(1240, 27), first_s=0.8),
+    Answer(pieces=pieces_of(ANSWER), first_s=1.0, gap_s=0.08, usage=(1289, 164)),
+)
+
+
+async def draw(folder: Path) -> None:
+    """Four pictures: a cell while it streams and when it is done, in Lab's light and dark themes."""
+    chromium = find_chromium()
+    if chromium is None:
+        raise SystemExit(MISSING)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        FakeOpenAI() as provider,
+        start_lab(Path(scratch, "lab"), provider.url, {"main": "scripted"}) as lab,
+    ):
+        async with open_chromium(chromium, Path(scratch, "profile")) as browser:
+            for theme, suffix in THEMES.items():
+                await _draw(browser, lab, provider, theme=theme, folder=folder, suffix=suffix)
+
+
+async def _draw(
+    browser: BrowserContext, lab: Lab, provider: FakeOpenAI, *, theme: str, folder: Path, suffix: str
+) -> None:
+    page = await browser.new_page()
+    await page.set_viewport_size({"width": WIDTH, "height": 900})
+    lab.write(f"sales{suffix}.ipynb", ["%model main", "Hello.", QUESTION, ""])
+    it = NotebookPage(lab, page, f"sales{suffix}.ipynb")
+    await it.open()
+    await it.command("apputils:change-theme", theme=theme)
+    await it.command("application:toggle-left-area")
+    # The first turn of all waits for the model worker to start, which is not what the pictures are about.
+    for first in range(2):
+        await it.run(first)
+    for _ in range(2):
+        await page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
+        await it.command("notebook:delete-cell")
+    provider.queue(*CONVERSATION)
+    await it.begin(0)
+    await page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
+    await expect(it.live(0)).to_contain_text("30,680", timeout=SHOWN_MS)
+    await _picture(it, folder / f"cell-streaming{suffix}.png")
+    await it.ended(0)
+    await it.final(0).locator("summary").click()
+    await page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
+    await _picture(it, folder / f"cell-done{suffix}.png")
+    await page.close()
+    lab.end_kernels()
+
+
+async def _picture(it: NotebookPage, path: Path) -> None:
+    """The notebook from its toolbar to the end of the cell."""
+    panel = await it.page.locator(".jp-NotebookPanel").bounding_box()
+    cell = await it.cell(0).bounding_box()
+    assert panel is not None
+    assert cell is not None
+    height = cell["y"] + cell["height"] - 2 - panel["y"]
+    await it.page.screenshot(path=path, clip={**panel, "height": height})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(draw(folder))
+
+
+if __name__ == "__main__":
+    main()
