@@ -1,0 +1,275 @@
+"""What was said in a session, folded from its events: what a model reads next, and what a turn still owes."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
+from ozzie_server_ext.domain.events import (
+    Event,
+    EventBody,
+    Finish,
+    MessageCompleted,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallStarted,
+    Origin,
+    TaskStarted,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolUse,
+)
+from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
+from ozzie_server_ext.domain.usage import Usage
+
+
+class Story:
+    """Events of one session, told in order."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.task = TaskId("t1")
+
+    def add(self, body: EventBody) -> None:
+        position = len(self.events) + 1
+        self.events.append(
+            Event(
+                position=position,
+                event_id=EventId(f"e{position}"),
+                stream="task:t",
+                version=position,
+                ts=datetime(2026, 1, 1, tzinfo=UTC),
+                body=body,
+                actor="kernel",
+                source="test",
+                session_id=None,
+                task_id=self.task,
+                trace_id="",
+                span_id="",
+                causation_id=None,
+                idempotency_key=None,
+                labels=(),
+                sources=(),
+                commitment="",
+                prev_hash="",
+                hash="",
+            )
+        )
+
+    def user(self, text: str) -> "Story":
+        self.add(MessageReceived(message_id=MessageId("m"), text=text, origin=Origin(channel="test")))
+        return self
+
+    def begins(self, number: int, name: str = "") -> "Story":
+        self._call = CallId(f"{self.task}-{number}{name}")
+        self._reply = ReplyId(f"reply-{self._call}")
+        self.add(
+            ModelCallStarted(
+                call_id=self._call,
+                reply_id=self._reply,
+                round=number,
+                alias="a",
+                provider="p",
+                model="m",
+                request_blob=BlobRef(""),
+                config="",
+                prompt="",
+                tools="",
+            )
+        )
+        return self
+
+    def answers(self, text: str = "", *uses: str, finish: Finish = "stop", whole: bool = True) -> "Story":
+        if whole:
+            self.add(
+                ModelCallCompleted(
+                    call_id=self._call,
+                    response_blob=BlobRef(""),
+                    finish=finish,
+                    tool_uses=tuple(ToolUse(call_id=CallId(use), name="probe", arguments="{}") for use in uses),
+                    usage=Usage(),
+                    cost=None,
+                    latency_ms=1,
+                    ttft_ms=None,
+                )
+            )
+        if text:
+            self.add(MessageCompleted(reply_id=self._reply, text=text, finish=finish))
+        return self
+
+    def requests(self, use: str, number: int = 1) -> CallId:
+        call = CallId(f"own-{use}-{number}-{len(self.events)}")
+        self.add(
+            ToolCallRequested(
+                call_id=call, use_id=use, tool_id="x", name="probe", version="", args={}, round=number, index=0
+            )
+        )
+        return call
+
+    def gives(self, use: str, data: Any, number: int = 1, *, ok: bool = True) -> "Story":
+        call = self.requests(use, number)
+        self.add(ToolCallCompleted(call_id=call, ok=ok, data=data, summary="", duration_ms=1))
+        return self
+
+    def read(self, window: int = 100) -> list[tuple[str, str]]:
+        return [(m.role, m.content or m.tool_call_id) for m in Conversation(self.events).messages(window)]
+
+
+def test_questions_and_answers_are_read_in_order() -> None:
+    story = Story().user("one").begins(1).answers("first").user("two").begins(2).answers("second")
+
+    assert story.read() == [("user", "one"), ("assistant", "first"), ("user", "two"), ("assistant", "second")]
+
+
+def test_a_result_stands_behind_its_call_whatever_else_came_before_it() -> None:
+    story = Story().user("go").begins(1).answers("", "a", "b").gives("b", 2).gives("a", 1).begins(2).answers("done")
+
+    assert story.read() == [("user", "go"), ("assistant", ""), ("tool", "1"), ("tool", "2"), ("assistant", "done")]
+
+
+def test_a_call_that_was_cut_off_gets_a_result_that_says_so() -> None:
+    story = Story().user("go").begins(1).answers("", "a", "b").gives("a", 1).user("never mind")
+
+    assert story.read()[2:] == [("tool", "1"), ("tool", '{"error":"The turn was stopped."}'), ("user", "never mind")]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (lambda call: ToolCallFailed(call_id=call, code="x", message="No.", duration_ms=1), '{"error":"No."}'),
+        (lambda call: ToolCallCancelled(call_id=call, reason="Stopped."), '{"error":"Stopped."}'),
+        (
+            lambda call: ToolCallCompleted(call_id=call, ok=False, data={"code": "x"}, summary="", duration_ms=1),
+            '{"error":{"code":"x"}}',
+        ),
+        (lambda call: ToolCallCompleted(call_id=call, ok=True, data=None, summary="", duration_ms=1), "null"),
+    ],
+)
+def test_every_outcome_of_a_call_is_told_as_json(outcome: Any, told: str) -> None:
+    story = Story().user("go").begins(1).answers("", "a")
+    story.add(outcome(story.requests("a")))
+
+    assert story.read()[-1] == ("tool", told)
+
+
+def test_a_stopped_answer_is_read_as_far_as_it_came() -> None:
+    story = Story().user("go").begins(1).answers("half", finish="cancelled", whole=False).user("more")
+
+    assert story.read() == [("user", "go"), ("assistant", "half"), ("user", "more")]
+
+
+def test_an_answer_that_was_nothing_is_left_out() -> None:
+    assert Story().user("go").begins(1).answers("").user("hello?").read() == [("user", "go"), ("user", "hello?")]
+
+
+def test_an_event_that_comes_twice_counts_once() -> None:
+    story = Story().user("one").begins(1).answers("first")
+    conversation = Conversation([*story.events, *story.events])
+    for event in story.events:
+        conversation.apply(event)
+
+    assert [m.content for m in conversation.messages(100)] == ["one", "first"]
+    assert conversation.position == len(story.events)
+
+
+def test_the_same_id_in_a_later_round_does_not_touch_the_earlier_result() -> None:
+    story = Story().user("go").begins(1).answers("", "c").gives("c", 1).begins(2).answers("", "c").gives("c", 2, 2)
+
+    assert [text for role, text in story.read() if role == "tool"] == ["1", "2"]
+
+
+def test_a_tasks_last_round_is_its_own_and_whole() -> None:
+    story = Story().user("go").begins(1).answers("", "a", "b").gives("a", 1)
+    story.task = TaskId("t2")
+    story.begins(1).answers("other")
+    story.task = TaskId("t1")
+    story.begins(2).answers("half", whole=False)
+
+    conversation = Conversation(story.events)
+    last = conversation.last_round(TaskId("t1"))
+
+    assert last is not None
+    assert (last.number, [(index, use.call_id) for index, use in last.open_uses()]) == (1, [(1, "b")])
+    assert conversation.last_round(TaskId("t3")) is None
+
+
+def test_the_session_goes_on_from_its_second_message() -> None:
+    assert not Conversation().goes_on
+    assert not Conversation(Story().user("one").events).goes_on
+    assert Conversation(Story().user("one").begins(1).answers("first").user("two").events).goes_on
+
+
+def test_what_the_fold_does_not_look_at_changes_nothing() -> None:
+    story = Story().user("one")
+    story.add(TaskStarted(attempt=1, epoch="e"))
+    story.begins(1).answers("first")
+
+    seen = Conversation([event for event in story.events if event.type in EVENT_TYPES])
+    assert seen.messages(100) == Conversation(story.events).messages(100)
+
+
+# --- the window -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window", "begins_with"),
+    [(100, "one"), (7, "one"), (6, "two"), (5, "two"), (4, "two"), (3, "three"), (1, "three")],
+)
+def test_the_window_begins_with_a_message_of_the_users(window: int, begins_with: str) -> None:
+    story = Story().user("one").begins(1).answers("", "a").gives("a", 1)
+    story.user("two").begins(2).answers("second").begins(3).answers("more").user("three")
+
+    found = story.read(window)
+
+    assert found[0] == ("user", begins_with)
+    assert len(found) <= max(window, 1)
+
+
+def test_a_turn_longer_than_the_window_is_kept_whole() -> None:
+    story = Story().user("old").begins(1).answers("x").user("go")
+    for number in range(2, 8):
+        story.begins(number).answers("", "a").gives("a", number, number)
+
+    found = story.read(4)
+
+    assert found[0] == ("user", "go")
+    assert len(found) == 1 + 6 * 2
+
+
+@given(
+    st.lists(st.sampled_from(["user", "answer", "tool", "cut", "stopped", "silent"]), max_size=30),
+    st.integers(1, 12),
+)
+def test_whatever_happened_a_provider_can_read_it(kinds: list[str], window: int) -> None:
+    story = Story().user("first")
+    for number, kind in enumerate(kinds, 1):
+        match kind:
+            case "user":
+                story.user(f"question {number}")
+            case "answer":
+                story.begins(number).answers("text")
+            case "tool":
+                story.begins(number).answers("", "a", "b").gives("a", 1, number).gives("b", 2, number)
+            case "cut":
+                story.begins(number).answers("", "a", "b").gives("b", 2, number)
+            case "stopped":
+                story.begins(number).answers("half", whole=False)
+            case _:
+                story.begins(number).answers("")
+
+    messages = Conversation(story.events).messages(window)
+
+    assert messages[0].role == "user"
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            assert message.tool_call_id == waiting.pop(0), "a result without its call, or out of order"
+        else:
+            assert not waiting, "a call without its result"
+            waiting = [use.call_id for use in message.tool_uses]
+    assert not waiting
