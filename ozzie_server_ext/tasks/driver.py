@@ -27,6 +27,7 @@ RunTurn = Callable[[Row, Recorder], Awaitable[int]]
 class _Running:
     task_id: TaskId
     work: "asyncio.Task[None]"
+    began: bool = False
     stopped_by: str = ""
     reason: str = ""
 
@@ -58,9 +59,11 @@ class TaskDriver:
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
         """See `tasks.service.Runner`. The end is recorded by the task itself once it has let go."""
         for running in self._running.values():
-            if running.task_id == task_id and not running.stopped_by:
-                running.stopped_by, running.reason = by, reason
-                running.work.cancel()
+            if running.task_id == task_id:
+                if not running.stopped_by:
+                    running.stopped_by, running.reason = by, reason
+                    if running.began:  # what is cancelled before its first step could not even say so
+                        running.work.cancel()
                 return True
         return False
 
@@ -84,7 +87,11 @@ class TaskDriver:
 
     async def _drive(self, task_id: TaskId, session_id: SessionId) -> None:
         recorder = Recorder(log=self._log, session_id=session_id, task_id=task_id, trace_id=task_id)
+        running = self._running[session_id]
+        running.began = True
         try:
+            if running.stopped_by:
+                raise asyncio.CancelledError
             await self._claim_and_run(recorder)
         except asyncio.CancelledError:
             await self._cancelled(recorder)

@@ -123,6 +123,8 @@ class TaskService:
             task_id=task_id,
         )
         await self._log.append(task_stream(task_id), [draft])
+        # It may have been claimed since the look at its row: then it runs for nothing.
+        self._runner.interrupt(task_id, by, reason)
 
     async def get(self, task_id: TaskId) -> Row:
         """The task's row. Raises NotFound."""

@@ -1,0 +1,196 @@
+"""Carrying tasks out: one at a time in a session, sessions side by side, every end recorded."""
+
+import pytest
+
+from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
+from ozzie_server_ext.domain.events import TaskFailed, TaskQueued, TaskStarted, TaskSucceeded
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.models.driver import ModelChoice
+from ozzie_server_ext.models.failures import model_error
+from ozzie_server_ext.store.recorder import Recorder
+from tests.unit.tasks.rig import Gate, TaskRig
+
+CHOICE = ModelChoice(alias="main", provider="p", driver="openai", model="m")
+
+
+async def test_a_task_is_claimed_run_and_succeeds(rig: TaskRig) -> None:
+    sent = await rig.submit("first")
+
+    assert await rig.end(sent.task_id) == "SUCCEEDED"
+    started, succeeded = (await rig.bodies(sent.task_id))[3:]
+    assert isinstance(started, TaskStarted)
+    assert (started.attempt, bool(started.epoch)) == (1, True)
+    assert succeeded == TaskSucceeded(rounds=1)
+    assert not rig.driver.busy
+
+
+async def test_turns_of_one_session_run_one_after_the_other_in_their_order(rig: TaskRig) -> None:
+    gates = {text: Gate() for text in ("a", "b", "c")}
+    rig.turns |= gates
+    sent = [await rig.submit(text) for text in gates]
+
+    for text, gate in gates.items():
+        await gate.wait()
+        assert rig.began[-1] == text
+        assert [other.reached.is_set() for other in gates.values()].count(True) == len(rig.began)
+        gate.go_on.set()
+
+    assert [await rig.end(item.task_id) for item in sent] == ["SUCCEEDED"] * 3
+    assert rig.began == ["a", "b", "c"]
+
+
+async def test_sessions_run_side_by_side(rig: TaskRig) -> None:
+    rig.turns |= {"a": Gate(), "b": Gate()}
+    gates = [rig.turns["a"], rig.turns["b"]]
+    await rig.submit("a", session="s1")
+    await rig.submit("b", session="s2")
+
+    for gate in gates:
+        assert isinstance(gate, Gate)
+        await gate.wait()
+    assert rig.driver.busy
+
+
+async def test_what_is_stopped_before_its_first_step_is_cancelled_and_its_session_goes_on(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    first = await rig.submit("first")
+    assert rig.began == [], "the turn has begun already: this test would show nothing"
+
+    assert rig.driver.interrupt(first.task_id, "ann", "at once")
+
+    assert await rig.end(first.task_id) == "CANCELLED"
+    assert not gate.reached.is_set()
+    second = await rig.submit("second")
+    assert await rig.end(second.task_id) == "SUCCEEDED"
+
+
+async def test_only_what_runs_here_can_be_interrupted(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    first, second = await rig.submit("first"), await rig.submit("second")
+    await gate.wait()
+
+    assert not rig.driver.interrupt(second.task_id, "ann", "")
+    assert rig.driver.interrupt(first.task_id, "ann", "")
+
+
+async def test_a_turn_that_ends_in_the_moment_it_is_stopped_keeps_one_end(rig: TaskRig) -> None:
+    async def finish(recorder: Recorder) -> int:
+        rig.driver.interrupt(recorder.task_id, "ann", "too late")
+        return 1
+
+    rig.turns["first"] = finish
+    sent = await rig.submit("first")
+
+    ended = await rig.end(sent.task_id)
+
+    assert ended in ("SUCCEEDED", "CANCELLED")
+    second = await rig.submit("second")
+    assert await rig.end(second.task_id) == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (model_error("provider.auth", CHOICE), "model", "provider.auth"),
+        (Unavailable("There is no key.", hint="Set it.", code="provider.no_key"), "model", "provider.no_key"),
+        (OzzieError("Unknown.", code="model.unknown"), "model", "model.unknown"),
+        (LimitExceeded("Too long.", hint="Less.", code="limit.rounds"), "business", "limit.rounds"),
+        (NotFound("There is no session."), "system", "input.not_found"),
+        (Bug("An invariant."), "system", "bug"),
+    ],
+)
+async def test_a_failure_is_recorded_by_its_class_with_words_and_a_next_step(
+    rig: TaskRig, error: OzzieError, kind: str, code: str
+) -> None:
+    async def fail(recorder: Recorder) -> int:
+        raise error
+
+    rig.turns["first"] = fail
+    sent = await rig.submit("first")
+
+    assert await rig.end(sent.task_id) == "FAILED"
+    failed = (await rig.bodies(sent.task_id))[-1]
+    assert isinstance(failed, TaskFailed)
+    assert (failed.kind, failed.code, failed.message, failed.hint) == (kind, code, str(error), error.hint)
+
+
+async def test_a_mistake_of_ozzies_own_tells_its_kind_and_nothing_from_inside(
+    rig: TaskRig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def break_down(recorder: Recorder) -> int:
+        raise ZeroDivisionError("the inside")
+
+    rig.turns["first"] = break_down
+    sent = await rig.submit("first")
+
+    assert await rig.end(sent.task_id) == "FAILED"
+    failed = (await rig.bodies(sent.task_id))[-1]
+    assert isinstance(failed, TaskFailed)
+    assert (failed.kind, failed.code) == ("system", "bug")
+    assert "ZeroDivisionError" in failed.message
+    assert "the inside" not in f"{failed.message}{failed.hint}"
+    assert "the inside" in caplog.text
+
+
+async def test_after_a_failure_the_session_goes_on(rig: TaskRig) -> None:
+    async def fail(recorder: Recorder) -> int:
+        raise Unavailable("No.")
+
+    rig.turns["first"] = fail
+    await rig.submit("first")
+    second = await rig.submit("second")
+
+    assert await rig.end(second.task_id) == "SUCCEEDED"
+
+
+async def test_when_the_gateway_stops_what_runs_stays_running_and_what_waits_stays_queued(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    first, second = await rig.submit("first"), await rig.submit("second")
+    await gate.wait()
+
+    await rig.driver.stop()
+
+    assert [await rig.status(sent.task_id) for sent in (first, second)] == ["RUNNING", "QUEUED"]
+    assert rig.began == ["first"]
+
+
+async def test_what_is_stopped_before_its_first_step_by_the_gateways_end_stays_queued(rig: TaskRig) -> None:
+    first = await rig.submit("first")
+
+    await rig.driver.stop()
+
+    assert await rig.status(first.task_id) == "QUEUED"
+    assert rig.began == []
+
+
+async def test_a_task_that_somebody_else_has_claimed_is_left_to_them(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    await rig.submit("first")
+    second = await rig.submit("second")
+    await gate.wait()
+    other = Recorder(log=rig.log, session_id=SessionId("s1"), task_id=second.task_id)
+    await other.append(TaskStarted(attempt=1, epoch="another gateway"))
+
+    gate.go_on.set()
+    third = await rig.submit("third")
+
+    assert await rig.end(third.task_id) == "SUCCEEDED"
+    assert await rig.status(second.task_id) == "RUNNING"
+    assert rig.began == ["first", "third"]
+
+
+async def test_a_recovered_task_counts_its_attempts(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    sent = await rig.submit("first")
+    await gate.wait()
+    await rig.driver.stop()
+    again = TaskRig(rig.log)
+    recorder = Recorder(log=rig.log, session_id=SessionId("s1"), task_id=sent.task_id)
+    await recorder.append(TaskQueued(reason="recovered"))
+
+    again.driver.enqueue(sent.task_id, SessionId("s1"))
+
+    assert await again.end(sent.task_id) == "SUCCEEDED"
+    starts = [body for body in await again.bodies(sent.task_id) if isinstance(body, TaskStarted)]
+    assert [body.attempt for body in starts] == [1, 2]

@@ -1,0 +1,188 @@
+"""What may be done to tasks from outside: submit, cancel, look."""
+
+import asyncio
+
+import pytest
+
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.events import (
+    Limits,
+    MessageReceived,
+    TaskCancelled,
+    TaskCreated,
+    TaskQueued,
+    TaskStarted,
+)
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.service import MAX_MESSAGE_CHARS, TITLE_LENGTH, TaskService, limits_of
+from tests.unit.tasks.rig import ORIGIN, Gate, TaskRig
+
+
+async def test_a_message_becomes_a_task_in_one_append(rig: TaskRig) -> None:
+    sent = await rig.submit("What is 2+2?")
+
+    message, created, queued = (await rig.bodies(sent.task_id))[:3]
+    assert isinstance(message, MessageReceived)
+    assert (message.text, message.message_id, message.origin) == ("What is 2+2?", sent.message_id, ORIGIN)
+    assert isinstance(created, TaskCreated)
+    assert (created.title, created.mode, created.channel, created.sender_id) == ("What is 2+2?", "FREE", "test", "ann")
+    assert (created.thread_id, created.scope_id) == ("s1", "chat:test:s1")
+    assert queued == TaskQueued(reason="created")
+    events = await rig.events(sent.task_id)
+    assert sent.position == events[0].position
+    assert [event.actor for event in events[:3]] == ["user", "kernel", "kernel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", "message.empty"), (" \n\t ", "message.empty"), ("x" * (MAX_MESSAGE_CHARS + 1), "message.too_long")],
+)
+async def test_a_message_that_can_not_be_answered_is_refused_and_nothing_recorded(
+    rig: TaskRig, text: str, code: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        await rig.submit(text)
+
+    assert (refused.value.code, bool(refused.value.hint)) == (code, True)
+    assert (await rig.log.head()).position == 0
+
+
+async def test_a_message_of_the_greatest_length_is_taken(rig: TaskRig) -> None:
+    sent = await rig.submit("x" * MAX_MESSAGE_CHARS)
+
+    assert await rig.end(sent.task_id) == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (" two\n  lines ", "two lines"),
+        ("x" * TITLE_LENGTH, "x" * TITLE_LENGTH),
+        ("x" * (TITLE_LENGTH + 1), "x" * (TITLE_LENGTH - 1) + "…"),
+    ],
+)
+async def test_a_task_is_titled_by_its_message_on_one_short_line(rig: TaskRig, text: str, title: str) -> None:
+    sent = await rig.submit(text)
+
+    assert (await rig.service.get(sent.task_id))["title"] == title
+
+
+async def test_a_task_remembers_its_limits(rig: TaskRig) -> None:
+    limits = Limits(max_rounds=3, max_tokens=100, max_cost=5, deadline_s=1.5)
+
+    sent = await rig.service.submit(SessionId("s1"), "hi", ORIGIN, limits=limits)
+
+    assert limits_of(await rig.service.get(sent.task_id)) == limits
+
+
+async def test_who_submits_is_told_how_many_are_ahead(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+
+    ahead = [(await rig.submit(text)).ahead for text in ("first", "second", "third")]
+    elsewhere = await rig.submit("other", session="s2")
+
+    assert ahead == [0, 1, 2]
+    assert elsewhere.ahead == 0
+    gate.go_on.set()
+
+
+# --- cancelling -----------------------------------------------------------------------------------------
+
+
+async def test_a_waiting_task_is_cancelled_and_never_begins(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    first, second, third = [await rig.submit(text) for text in ("first", "second", "third")]
+    await gate.wait()
+
+    await rig.service.cancel(second.task_id, by="ann", reason="changed my mind")
+    gate.go_on.set()
+
+    assert [await rig.end(sent.task_id) for sent in (first, second, third)] == ["SUCCEEDED", "CANCELLED", "SUCCEEDED"]
+    assert rig.began == ["first", "third"]
+    assert (await rig.bodies(second.task_id))[-1] == TaskCancelled(by="ann", reason="changed my mind")
+
+
+async def test_a_running_task_is_stopped_and_says_by_whom(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    sent = await rig.submit("first")
+    await gate.wait()
+
+    await rig.service.cancel(sent.task_id, by="ann", reason="enough")
+
+    assert await rig.end(sent.task_id) == "CANCELLED"
+    assert (await rig.bodies(sent.task_id))[-1] == TaskCancelled(by="ann", reason="enough")
+    assert (await rig.events(sent.task_id))[-1].actor == "user"
+
+
+async def test_a_task_is_stopped_once_however_often_that_is_asked_for(rig: TaskRig) -> None:
+    rig.turns["first"] = gate = Gate()
+    sent = await rig.submit("first")
+    await gate.wait()
+
+    await asyncio.gather(*(rig.service.cancel(sent.task_id, by="ann", reason=f"click {i}") for i in (1, 2, 3)))
+
+    assert await rig.end(sent.task_id) == "CANCELLED"
+    ends = [body for body in await rig.bodies(sent.task_id) if isinstance(body, TaskCancelled)]
+    assert ends == [TaskCancelled(by="ann", reason="click 1")]
+
+
+async def test_a_task_that_has_ended_can_not_be_cancelled(rig: TaskRig) -> None:
+    sent = await rig.submit("first")
+    await rig.end(sent.task_id)
+
+    with pytest.raises(Conflict, match="ended already: succeeded") as refused:
+        await rig.service.cancel(sent.task_id, by="ann")
+    assert refused.value.code == "task.ended"
+
+
+@pytest.mark.parametrize("task_id", ["", "nonsense", "01M800000000000000000000ZZ", "x" * 1000, "'; DROP TABLE tasks"])
+async def test_an_unknown_task_is_named_as_such(rig: TaskRig, task_id: str) -> None:
+    for ask in (rig.service.get(TaskId(task_id)), rig.service.cancel(TaskId(task_id), by="ann")):
+        with pytest.raises(NotFound, match="There is no task"):
+            await ask
+
+
+class Claiming:
+    """A runner that claims the task in the moment between the look at its row and the cancellation."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+        return 0
+
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
+        self.asked += 1
+        return self.asked > 1
+
+
+async def test_a_task_that_is_claimed_while_it_is_cancelled_does_not_run_on() -> None:
+    runner = Claiming()
+    service = TaskService(InMemoryEventLog(FakeClock(), CountingIds()), CountingIds(), runner)
+    sent = await service.submit(SessionId("s1"), "first", ORIGIN, limits=Limits())
+
+    await service.cancel(sent.task_id, by="ann")
+
+    assert runner.asked == 2
+    assert (await service.get(sent.task_id))["status"] == "CANCELLED"
+
+
+# --- listing --------------------------------------------------------------------------------------------
+
+
+async def test_tasks_are_listed_newest_first_of_one_session_or_all(rig: TaskRig) -> None:
+    sent = [await rig.submit("a"), await rig.submit("b", session="s2"), await rig.submit("c")]
+    ids = [item.task_id for item in sent]
+
+    assert [row["task_id"] for row in await rig.service.list()] == ids[::-1]
+    assert [row["task_id"] for row in await rig.service.list(limit=2)] == ids[:0:-1]
+    assert [row["task_id"] for row in await rig.service.list(session_id=SessionId("s1"))] == [ids[2], ids[0]]
+
+
+async def test_every_task_that_began_says_so_before_it_ends(rig: TaskRig) -> None:
+    sent = await rig.submit("a")
+    await rig.end(sent.task_id)
+
+    assert isinstance((await rig.bodies(sent.task_id))[3], TaskStarted)
