@@ -1,0 +1,88 @@
+"""The tokens that a gateway gives out: whom they stand for, and how they end (THREATS 6)."""
+
+import pytest
+
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens
+
+SESSION = SessionId("sess_1")
+
+
+@pytest.fixture
+def access() -> AccessTokens:
+    return AccessTokens()
+
+
+@pytest.mark.parametrize("scheme", ["token", "Token", "bearer", "Bearer", "BEARER"])
+def test_the_handshakes_token_stands_for_the_user_on_this_machine(access: AccessTokens, scheme: str) -> None:
+    holder = access.holder(f"{scheme} {access.local_token}")
+
+    assert holder is not None
+    assert (holder.kind, holder.session_id) == ("local", None)
+
+
+def test_a_kernels_token_stands_for_that_kernel_and_its_session_alone(access: AccessTokens) -> None:
+    holder = access.holder(f"token {access.issue_kernel_token('kernel-1', SESSION)}")
+
+    assert holder is not None
+    assert (holder.kind, holder.kernel_id, holder.session_id) == ("kernel", "kernel-1", SESSION)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "token",
+        "token ",
+        "token x",
+        "token " + "x" * 43,
+        "Basic " + "x" * 43,
+        "token " + "é" * 43,
+        "token " + "x" * 201,
+        "x" * 43,
+    ],
+)
+def test_anything_else_stands_for_nobody(access: AccessTokens, header: str) -> None:
+    access.issue_kernel_token("kernel-1", SESSION)
+
+    assert access.holder(header) is None
+
+
+def test_a_token_with_anything_around_it_is_not_the_token(access: AccessTokens) -> None:
+    token = access.local_token
+
+    for header in (token, f"token {token}x", f"token {token[:-1]}", f"token {token} {token}", f"token token {token}"):
+        assert access.holder(header) is None, header
+
+
+def test_a_new_token_of_a_kernel_ends_the_one_before(access: AccessTokens) -> None:
+    old, new = (access.issue_kernel_token("kernel-1", SESSION) for _ in range(2))
+    other = access.issue_kernel_token("kernel-2", SESSION)
+
+    assert access.holder(f"token {old}") is None
+    assert access.holder(f"token {new}") is not None
+    assert access.holder(f"token {other}") is not None
+
+
+def test_a_revoked_kernel_has_no_token_any_more(access: AccessTokens) -> None:
+    token = access.issue_kernel_token("kernel-1", SESSION)
+
+    access.revoke_kernel("kernel-1")
+    access.revoke_kernel("nobody")
+
+    assert access.holder(f"token {token}") is None
+
+
+def test_tokens_are_bounded_and_the_oldest_goes_first(access: AccessTokens) -> None:
+    tokens = [access.issue_kernel_token(f"kernel-{i}", SESSION) for i in range(MAX_KERNEL_TOKENS + 1)]
+
+    assert access.holder(f"token {tokens[0]}") is None
+    assert access.holder(f"token {tokens[1]}") is not None
+    assert access.holder(f"token {tokens[-1]}") is not None
+
+
+def test_every_gateway_has_tokens_of_its_own_that_nobody_guesses(access: AccessTokens) -> None:
+    tokens = {AccessTokens().local_token for _ in range(50)} | {access.local_token}
+
+    assert len(tokens) == 51
+    assert all(len(token) >= 43 for token in tokens)

@@ -1,0 +1,111 @@
+"""One owner per home, and its lock goes with its process (GW-1)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.gateway.owner import NotOwner, OwnerLock
+from ozzie_server_ext.protocol.handshake import owner_alive, owner_lock_path
+
+HOLDER = """
+import sys
+from pathlib import Path
+from ozzie_server_ext.gateway.owner import OwnerLock
+lock = OwnerLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+def test_the_second_is_told_which_process_owns_the_home(home: Path) -> None:
+    first, second = OwnerLock(home), OwnerLock(home)
+    first.acquire()
+
+    with pytest.raises(NotOwner, match=f"process {os.getpid()}") as refused:
+        second.acquire()
+
+    assert (refused.value.pid, "OZZIE_PATH" in refused.value.hint) == (str(os.getpid()), True)
+    assert owner_alive(home)
+    first.release()
+
+
+def test_who_gives_it_back_makes_room(home: Path) -> None:
+    first, second = OwnerLock(home), OwnerLock(home)
+    first.acquire()
+
+    first.release()
+    assert not owner_alive(home)
+    second.acquire()
+
+    second.release()
+    second.release()  # once more is no harm
+    assert owner_lock_path(home).read_text() == ""
+
+
+def test_a_refused_one_can_try_again_later(home: Path) -> None:
+    first, second = OwnerLock(home), OwnerLock(home)
+    first.acquire()
+    with pytest.raises(NotOwner):
+        second.acquire()
+    first.release()
+
+    second.acquire()
+    assert owner_alive(home)
+    second.release()
+
+
+def test_the_lock_file_is_the_users_alone_and_no_link_is_followed(home: Path) -> None:
+    lock = OwnerLock(home)
+    lock.acquire()
+    assert owner_lock_path(home).stat().st_mode & 0o777 == 0o600
+    lock.release()
+    owner_lock_path(home).unlink()
+    owner_lock_path(home).symlink_to(home / "elsewhere")
+
+    with pytest.raises(OSError, match="symbolic"):
+        OwnerLock(home).acquire()
+    assert not (home / "elsewhere").exists()
+
+
+def test_other_homes_have_owners_of_their_own(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "run").mkdir()
+    first, second = OwnerLock(home), OwnerLock(other)
+
+    first.acquire()
+    second.acquire()
+
+    assert owner_alive(home)
+    assert owner_alive(other)
+    first.release()
+    second.release()
+
+
+def test_death_gives_it_back_however_it_comes(home: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    with pytest.raises(NotOwner) as refused:
+        OwnerLock(home).acquire()
+    assert refused.value.pid == str(child.pid)
+    assert owner_alive(home)
+
+    child.kill()
+    child.communicate(timeout=20)
+
+    assert not owner_alive(home)
+    lock = OwnerLock(home)
+    lock.acquire()
+    lock.release()
