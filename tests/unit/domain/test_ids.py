@@ -42,18 +42,18 @@ def test_streams_are_named_after_what_they_hold() -> None:
 @pytest.mark.parametrize(
     ("named", "expected"),
     [
-        (None, "/home/ann/.ozzie"),
-        ("", "/home/ann/.ozzie"),
+        (None, "/home/somebody/.ozzie"),
+        ("", "/home/somebody/.ozzie"),
         ("/srv/ozzie", "/srv/ozzie"),
-        ("~", "/home/ann"),
-        ("~/work/ozzie", "/home/ann/work/ozzie"),
+        ("~", "/home/somebody"),
+        ("~/notes/ozzie", "/home/somebody/notes/ozzie"),
     ],
 )
 def test_the_home_is_where_ozzie_path_says_else_in_the_users_folder(named: str | None, expected: str) -> None:
     env = {} if named is None else {"OZZIE_PATH": named}
 
-    assert home_folder(env, Path("/home/ann")) == Path(expected)
+    assert home_folder(env, Path("/home/somebody")) == Path(expected)
 
 
 def test_a_relative_home_is_made_absolute_so_that_all_parts_mean_the_same_folder() -> None:
-    assert home_folder({"OZZIE_PATH": "here"}, Path("/home/ann")) == Path.cwd() / "here"
+    assert home_folder({"OZZIE_PATH": "here"}, Path("/home/somebody")) == Path.cwd() / "here"
