@@ -16,9 +16,10 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 
 from ozzie_server_ext.protocol.handshake import Handshake
-from tests.rig import JUPYTER_TOKEN, START_S, GatewayHome, new_home
+from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+LAB_START_S = 90.0
 KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
 
 
@@ -120,7 +121,7 @@ def _environment(home: GatewayHome, folder: Path) -> dict[str, str]:
 
 
 def _wait_until_ready(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
-    end = time.monotonic() + START_S
+    end = time.monotonic() + LAB_START_S
     while time.monotonic() < end:
         found = home.handshake()
         if found is not None and found.pid == process.pid:

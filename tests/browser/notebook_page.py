@@ -6,7 +6,6 @@ from tests.browser.lab_server import Lab
 from tests.rig import JUPYTER_TOKEN
 
 READY_MS = 40_000
-SHOWN_MS = 20_000
 
 # A page says "idle" before its connection to the kernel carries messages: wait for Lab's own word.
 _READY = """async () => {

@@ -9,7 +9,7 @@ from playwright.async_api import BrowserContext, expect
 
 from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, start_lab
-from tests.browser.notebook_page import SHOWN_MS, NotebookPage
+from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
 
@@ -72,7 +72,7 @@ async def _draw(
     provider.queue(*CONVERSATION)
     await it.begin(0)
     await page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
-    await expect(it.live(0)).to_contain_text("30,680", timeout=SHOWN_MS)
+    await expect(it.live(0)).to_contain_text("30,680")
     await _picture(it, folder / f"cell-streaming{suffix}.png")
     await it.ended(0)
     await it.final(0).locator("summary").click()

@@ -10,8 +10,9 @@ from playwright.async_api import BrowserContext, Page, expect
 
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.canary import Canary
+from tests.browser.chromium import SHOWN_MS
 from tests.browser.lab_server import Lab
-from tests.browser.notebook_page import SHOWN_MS, NotebookPage
+from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
 from tests.hostile.samples import BROWSER_TWELVE, NAMES, render_sample

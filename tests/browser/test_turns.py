@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
-from tests.browser.notebook_page import SHOWN_MS, NotebookPage
+from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
 
@@ -25,11 +25,11 @@ async def test_a_cell_streams_and_ends_as_static_markdown(notebook: NewNotebook)
     await it.run(0)
 
     await it.begin(1)
-    await expect(it.live(1).locator(".oz-status b")).to_have_text("Working", timeout=SHOWN_MS)
+    await expect(it.live(1).locator(".oz-status b")).to_have_text("Working")
     text = it.live(1).locator(".oz-md")
     seen: list[str] = []
     for word in ("w1 ", "w10 ", "w20 "):
-        await expect(text).to_contain_text(word, timeout=SHOWN_MS)
+        await expect(text).to_contain_text(word)
         seen.append(await text.inner_text())
     await it.ended(1)
 
@@ -46,8 +46,8 @@ async def test_the_state_line_is_there_before_the_model_has_said_anything(notebo
     await it.run(0)
 
     await it.begin(1)
-    await expect(it.live(1).locator(".oz-status b")).to_have_text("Working", timeout=SHOWN_MS)
-    await expect(it.live(1).locator(".oz-model")).to_have_text("silence", timeout=SHOWN_MS)
+    await expect(it.live(1).locator(".oz-status b")).to_have_text("Working")
+    await expect(it.live(1).locator(".oz-model")).to_have_text("silence")
 
     await expect(it.live(1).locator(".oz-md")).to_have_count(0)
     await it.command("notebook:interrupt-kernel")
@@ -67,7 +67,7 @@ async def test_a_tool_row_is_shown_while_the_turn_works_and_a_table_at_its_end(
 
     await it.begin(1)
     row = it.live(1).locator(".oz-row")
-    await expect(row).to_contain_text("calculator", timeout=SHOWN_MS)
+    await expect(row).to_contain_text("calculator")
     await expect(row).to_contain_text("17.5/100*2480")
     await expect(it.live(1).locator(".oz-status b")).to_have_text("Working")
     await it.ended(1)
@@ -97,7 +97,7 @@ async def test_a_stop_keeps_the_text_and_the_next_cell_works(
     await it.open()
     await it.run(0)
     await it.begin(1)
-    await expect(it.live(1).locator(".oz-md")).to_contain_text("1 2 3 4 5 ", timeout=SHOWN_MS)
+    await expect(it.live(1).locator(".oz-md")).to_contain_text("1 2 3 4 5 ")
 
     if way == "button":
         await it.page.locator(".jp-NotebookPanel-toolbar [data-jp-item-name='interrupt']").click()
