@@ -321,13 +321,11 @@ def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | N
 
 def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
+    view = replace(view, open_calls=view.open_calls - {call_id})
+    if payload.get("partial_blob") is None:
+        return replace(view, counted_calls=view.counted_calls | {call_id})
     # What a provider began to answer it also bills, and says how much only at the end.
-    return replace(
-        view,
-        open_calls=view.open_calls - {call_id},
-        counted_calls=view.counted_calls | {call_id},
-        cost_known=view.cost_known and payload.get("partial_blob") is None,
-    )
+    return replace(view, cost_known=False)
 
 
 # --- tool call ----------------------------------------------------------------------------------------

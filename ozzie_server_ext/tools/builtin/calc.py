@@ -124,7 +124,9 @@ def _value(node: ast.expr) -> Decimal:
 
 
 def _plain(value: Decimal) -> str:
-    rounded = decimal.Context(prec=28).plus(value)
+    # What is exact stays exact. Of a value that had to be cut off (1/3), nobody wants to read more than a float shows.
+    exact = len(value.normalize(_CONTEXT).as_tuple().digits) <= 28
+    rounded = decimal.Context(prec=28 if exact else 15).plus(value)
     if rounded == 0:
         return "0"
     if not -30 < rounded.adjusted() < 30:
