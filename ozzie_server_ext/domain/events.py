@@ -43,6 +43,8 @@ class SessionCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRenamed(Fact):
+    """The session has another title."""
+
     type: ClassVar[str] = "session.renamed"
     title: str
 
@@ -72,6 +74,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(Fact):
+    """Somebody wrote something: what a turn is made from."""
+
     type: ClassVar[str] = "message.received"
     message_id: MessageId
     text: str
@@ -103,6 +107,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
+    """A unit of durable work began to exist, with what it may use up and who asked for it."""
+
     type: ClassVar[str] = "task.created"
     title: str
     mode: Literal["FREE", "GRAPH"]
@@ -136,18 +142,24 @@ class TaskStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingApproval(Fact):
+    """The task goes on once a person has decided."""
+
     type: ClassVar[str] = "task.waiting_approval"
     approval_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingInput(Fact):
+    """The task goes on once its question is answered."""
+
     type: ClassVar[str] = "task.waiting_input"
     question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPaused(Fact):
+    """A person or a rule holds the task."""
+
     type: ClassVar[str] = "task.paused"
     by: str
     reason: str
@@ -155,12 +167,16 @@ class TaskPaused(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResumed(Fact):
+    """The task is not held any more."""
+
     type: ClassVar[str] = "task.resumed"
     by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(Fact):
+    """A task that had failed or was cancelled goes back to the queue."""
+
     type: ClassVar[str] = "task.retried"
     by: str
     attempt: int
@@ -168,6 +184,8 @@ class TaskRetried(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSucceeded(Fact):
+    """The task did what it was for."""
+
     type: ClassVar[str] = "task.succeeded"
     rounds: int
 
@@ -185,6 +203,8 @@ class TaskFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(Fact):
+    """A person or a rule ended the task."""
+
     type: ClassVar[str] = "task.cancelled"
     by: str
     reason: str
@@ -225,7 +245,7 @@ class ModelCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallCompleted(Fact):
-    """`cost` in 1e-9 USD, None where the price is unknown; `ttft_ms` None where no token came."""
+    """The whole response came. `cost` in 1e-9 USD, None for an unknown price; `ttft_ms` None where no token came."""
 
     type: ClassVar[str] = "model.call.completed"
     call_id: CallId
@@ -255,7 +275,7 @@ class ModelCallFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequested(Fact):
-    """`use_id` is the model's own id for the call, unique within its round only; `call_id` is ours."""
+    """The model asked for a call. `use_id` is its own id for that, unique within the round only; `call_id` is ours."""
 
     type: ClassVar[str] = "tool.call.requested"
     call_id: CallId
@@ -270,6 +290,8 @@ class ToolCallRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDecided(Fact):
+    """What the rules say to a call: the decision, the rule that made it, and its reason in words."""
+
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
     decision: Literal["ALLOW", "ASK", "DENY"]
@@ -300,6 +322,8 @@ class ToolCallCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFailed(Fact):
+    """The call gave no result. `message` is what the model and the user read."""
+
     type: ClassVar[str] = "tool.call.failed"
     call_id: CallId
     code: str
@@ -309,6 +333,8 @@ class ToolCallFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCancelled(Fact):
+    """The call was stopped before it gave a result."""
+
     type: ClassVar[str] = "tool.call.cancelled"
     call_id: CallId
     reason: str
@@ -345,6 +371,8 @@ class ConfigChanged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(Fact):
+    """A child process of a plane is up."""
+
     type: ClassVar[str] = "worker.started"
     plane: str
     pid: int
@@ -352,6 +380,8 @@ class WorkerStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLost(Fact):
+    """A child process of a plane is gone, and its calls with it."""
+
     type: ClassVar[str] = "worker.lost"
     plane: str
     pid: int

@@ -73,6 +73,19 @@ def test_a_revoked_kernel_has_no_token_any_more(access: AccessTokens) -> None:
     assert access.holder(f"token {token}") is None
 
 
+def test_a_kernels_end_ends_the_token_it_came_with_and_not_a_newer_one(access: AccessTokens) -> None:
+    old = access.holder(f"token {access.issue_kernel_token('kernel-1', SESSION)}")
+    new = access.issue_kernel_token("kernel-1", SESSION)
+    assert old is not None
+
+    access.revoke(old)
+    newer = access.holder(f"token {new}")
+    assert newer is not None
+    access.revoke(newer)
+
+    assert access.holder(f"token {new}") is None
+
+
 def test_tokens_are_bounded_and_the_oldest_goes_first(access: AccessTokens) -> None:
     tokens = [access.issue_kernel_token(f"kernel-{i}", SESSION) for i in range(MAX_KERNEL_TOKENS + 1)]
 

@@ -1,0 +1,72 @@
+"""Every magic, every verb of the command line, and every method and route is written down."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ozzie_kernel.magics import MAGICS
+from ozzie_server_ext.cli.main import _parser
+from ozzie_server_ext.config.settings import ProviderSettings
+from ozzie_server_ext.gateway.methods import METHODS
+from ozzie_server_ext.gateway.routes import ROUTES
+from ozzie_server_ext.tools.builtin import builtin_tools
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+SPEC = (ROOT / "SPEC.md").read_text()
+AGENTS = (ROOT / "AGENTS.md").read_text()
+
+
+def verbs(parser: argparse.ArgumentParser, before: str = "ozzie") -> Iterator[str]:
+    """Every command that can be typed, such as `ozzie tasks list`."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for group in groups:
+        for name, below in group.choices.items():
+            yield from verbs(below, f"{before} {name}")
+    if not groups:
+        yield before
+
+
+@pytest.mark.parametrize("name", [*MAGICS, "%python"])
+def test_every_magic_is_in_the_readme(name: str) -> None:
+    assert re.search(rf"^\| `%{name}[`, ]", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", [*verbs(_parser())])
+def test_every_verb_is_in_the_readme(verb: str) -> None:
+    assert re.search(rf"^{verb}\b", README, re.MULTILINE)
+
+
+def test_the_readme_names_no_verb_that_there_is_not() -> None:
+    written = re.findall(r"^(ozzie [a-z]+(?: [a-z]+)?)\b", README, re.MULTILINE)
+
+    assert set(written) == set(verbs(_parser()))
+
+
+@pytest.mark.parametrize("method", [*METHODS, "feed.subscribe"])
+def test_every_method_of_the_websocket_is_in_the_spec(method: str) -> None:
+    assert f"| `{method}` |" in SPEC
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in ROUTES])
+def test_every_route_is_in_the_spec(pattern: str) -> None:
+    path = re.sub(r"\(\?P<(kernel_id)>[^)]*\)", r"{\1}", re.sub(r"\(\?P<task_id>[^)]*\)", "{id}", pattern))
+
+    assert re.search(rf"(GET|POST) (/ozzie/api)?{re.escape(path)}[`? ]", SPEC)
+
+
+@pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.meta.tool_id)
+def test_every_tool_is_named_for_its_users(tool: object) -> None:
+    meta = tool.meta  # pyright: ignore[reportAttributeAccessIssue]
+
+    assert f"`{meta.name}`" in README
+    assert all(f"`{name}`" in AGENTS for name in (meta.tool_id, meta.name, *meta.further_names))
+
+
+def test_every_driver_is_named() -> None:
+    drivers = ProviderSettings.model_json_schema()["properties"]["driver"]["enum"]
+
+    assert all(f"`{driver}`" in AGENTS for driver in drivers)
