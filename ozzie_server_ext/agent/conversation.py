@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.events import (
     MessageReceived,
     ModelCallCompleted,
     ModelCallStarted,
-    ToolCallCancelled,
+    TaskQueued,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
@@ -31,10 +31,14 @@ EVENT_TYPES = frozenset(
         ToolCallRequested.type,
         ToolCallCompleted.type,
         ToolCallFailed.type,
-        ToolCallCancelled.type,
+        TaskQueued.type,
     }
 )
-"""The events that the fold looks at; all others may be left out."""
+"""The events that the fold looks at; all others may be left out.
+
+`tool.call.cancelled` is none of them: the call has no outcome. A turn that a gateway's end cut off makes it again;
+where a person stopped the turn, the model is told so in the place of a result.
+"""
 
 
 @dataclass(slots=True)
@@ -92,8 +96,9 @@ class Conversation:
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
             case ToolCallFailed(call_id=call_id, message=message):
                 self._outcome(call_id, dumps({"error": message}))
-            case ToolCallCancelled(call_id=call_id, reason=reason):
-                self._outcome(call_id, dumps({"error": reason}))
+            case TaskQueued(reason="recovered"):
+                # What was half said when the gateway went is said anew; with its task, what a person stopped stays.
+                self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
             case _:
                 pass
 
@@ -145,3 +150,8 @@ class Conversation:
         if call_id in self._calls:
             asking, use_id = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
+
+
+def _is_half(entry: str | Round, task_id: TaskId | None) -> bool:
+    """Whether the entry is an answer in this task that did not come whole."""
+    return isinstance(entry, Round) and entry.task_id == task_id and not entry.whole

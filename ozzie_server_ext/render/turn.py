@@ -28,13 +28,14 @@ HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
     """What one reply says. `end` is the character offset that the stream has reached; `holes` tells that some of
-    what lies before it was missed, until the final text or a whole replay fills it."""
+    what lies before it was missed, until the final text or a whole replay fills it. `cut`: it was stopped."""
 
     reply_id: str
     text: str = ""
     done: bool = False
     end: int = 0
     holes: bool = False
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,8 @@ def _reset(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
 
 def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reply_id, text = str(payload.get("reply_id", "")), str(payload.get("text", ""))
-    part = TextPart(reply_id=reply_id, text=text, done=True, end=len(text))
+    cut = payload.get("finish") == "cancelled"
+    part = TextPart(reply_id=reply_id, text=text, done=True, end=len(text), cut=cut)
     at = _reply(view, reply_id)
     if at is not None:
         return _with_part(view, at, part)
@@ -212,15 +214,15 @@ def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     if payload.get("reason") != "recovered":
         return replace(view, status="Queued", open_calls=frozenset())
-    # What the gateway was in the middle of when it died comes anew; what had been finished stays.
+    # What the gateway was in the middle of when it died or stopped comes anew; what had been finished stays.
     parts = tuple(kept for part in view.parts if (kept := _finished(part)) is not None)
     return replace(view, status="Queued", recovered=True, open_calls=frozenset(), parts=parts, step="")
 
 
 def _finished(part: Part) -> Part | None:
     if isinstance(part, TextPart):
-        return part if part.done else None
-    rows = tuple(row for row in part.rows if row.is_settled)
+        return part if part.done and not part.cut else None
+    rows = tuple(row for row in part.rows if row.is_settled and row.state != "cancelled")
     return replace(part, rows=rows) if rows else None
 
 

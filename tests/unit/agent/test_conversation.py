@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallStarted,
     Origin,
+    TaskQueued,
     TaskStarted,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -142,7 +143,7 @@ def test_a_call_that_was_cut_off_gets_a_result_that_says_so() -> None:
     ("outcome", "told"),
     [
         (lambda call: ToolCallFailed(call_id=call, code="x", message="No.", duration_ms=1), '{"error":"No."}'),
-        (lambda call: ToolCallCancelled(call_id=call, reason="Stopped."), '{"error":"Stopped."}'),
+        (lambda call: ToolCallCancelled(call_id=call, reason="x"), '{"error":"The turn was stopped."}'),
         (
             lambda call: ToolCallCompleted(call_id=call, ok=False, data={"code": "x"}, summary="", duration_ms=1),
             '{"error":{"code":"x"}}',
@@ -161,6 +162,36 @@ def test_a_stopped_answer_is_read_as_far_as_it_came() -> None:
     story = Story().user("go").begins(1).answers("half", finish="cancelled", whole=False).user("more")
 
     assert story.read() == [("user", "go"), ("assistant", "half"), ("user", "more")]
+
+
+def test_what_was_half_said_when_the_gateway_went_is_said_anew() -> None:
+    story = Story().user("one")
+    story.task = TaskId("t0")
+    story.begins(1).answers("stopped by a person", finish="cancelled", whole=False)
+    story.task = TaskId("t1")
+    story.user("two").begins(1).answers("", "a").gives("a", 1).begins(2).answers("ha", finish="cancelled", whole=False)
+
+    story.add(TaskQueued(reason="created"))
+    assert story.read()[-1] == ("assistant", "ha")
+    story.add(TaskQueued(reason="recovered"))
+
+    assert story.read()[1:] == [
+        ("assistant", "stopped by a person"),
+        ("user", "two"),
+        ("assistant", ""),
+        ("tool", "1"),
+    ]
+
+
+def test_a_call_that_the_gateways_end_cancelled_is_still_to_be_made() -> None:
+    story = Story().user("go").begins(1).answers("", "a", "b").gives("b", 2)
+    story.add(ToolCallCancelled(call_id=story.requests("a"), reason="The turn was stopped."))
+    story.add(TaskQueued(reason="recovered"))
+
+    last = Conversation(story.events).last_round(TaskId("t1"))
+    assert last is not None
+    assert [use.call_id for _, use in last.open_uses()] == ["a"]
+    assert story.gives("a", 1).read()[-2:] == [("tool", "1"), ("tool", "2")]
 
 
 def test_an_answer_that_was_nothing_is_left_out() -> None:

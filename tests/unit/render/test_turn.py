@@ -195,6 +195,20 @@ def test_what_a_turn_waits_for_is_told_until_its_text_begins():
     assert begun.step == ""
 
 
+def test_after_a_gateway_stopped_in_order_what_it_cut_off_is_dropped_too():
+    view = fold(new_turn(), "message.completed", {"reply_id": "a", "text": "whole", "finish": "tool_calls"})
+    for call, end in (("t", "tool.call.completed"), ("u", "tool.call.cancelled")):
+        view = fold(view, "tool.call.requested", {"call_id": call, "name": call, "args": {}})
+        view = fold(view, end, {"call_id": call, "ok": True, "data": 1, "reason": "The turn was stopped."})
+    view = fold(view, "message.completed", {"reply_id": "b", "text": "ha", "finish": "cancelled"})
+
+    recovered = fold(view, "task.queued", {"reason": "recovered"})
+
+    assert texts(view) == ["whole", "ha"]
+    assert texts(recovered) == ["whole"]
+    assert [row.name for row in recovered.rows] == ["t"]
+
+
 def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
     view = fold(new_turn(), "message.completed", {"reply_id": "a", "text": "whole", "finish": "tool_calls"})
     view = fold(view, *delta("b", 0, "ha")[1:])
