@@ -13,7 +13,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 
 from tests.rig import new_home
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 NAME = "01_first_turn.ipynb"
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
