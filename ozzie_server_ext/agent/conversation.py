@@ -6,8 +6,10 @@ A turn has no other memory than this. So it goes on after a crash from exactly w
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.domain.events import (
     Event,
+    Finish,
     MessageCompleted,
     MessageReceived,
     ModelCallCompleted,
@@ -51,6 +53,7 @@ class Round:
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = field(default_factory=dict[str, str])
+    finish: Finish = "stop"
     whole: bool = False
     placed: bool = False
 
@@ -65,6 +68,9 @@ class Conversation:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.position = 0
         self._entries: list[str | Round] = []
+        self._received: dict[TaskId | None, str] = {}
+        self._turns = 0
+        self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
         self._replies: dict[CallId, ReplyId] = {}
         self._calls: dict[CallId, tuple[Round, str]] = {}
@@ -78,14 +84,22 @@ class Conversation:
         self.position = event.position
         match event.body:
             case MessageReceived(text=text):
-                self._entries.append(text)
+                self._received[event.task_id] = text
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
+                if event.task_id in self._received:
+                    # A message stands where its turn begins: one that waits is no part of the turn before it, and one
+                    # that was stopped while it waited is no part of any.
+                    self._entries.append(self._received.pop(event.task_id))
+                    self._turns += 1
                 self._replies[call_id] = reply_id
                 self._rounds[reply_id] = Round(event.task_id, reply_id, number)
-            case ModelCallCompleted(call_id=call_id, tool_uses=uses):
+            case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish):
                 finished = self._entry(self._replies[call_id])
-                finished.uses = uses
+                # The last call of an answer that was cut may be half a call.
+                finished.uses = () if finish == "length" else uses
+                finished.finish = finish
                 finished.whole = True
+                self._last[event.task_id] = finished
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id).text = text
             case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
@@ -102,26 +116,26 @@ class Conversation:
             case _:
                 pass
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether there were turns before the present one."""
-        return sum(isinstance(entry, str) for entry in self._entries) > 1
+    def goes_on(self, task_id: TaskId | None) -> bool:
+        """Whether there were turns before the one of this task."""
+        return self._turns > (task_id not in self._received)
 
     def last_round(self, task_id: TaskId | None) -> Round | None:
         """The latest answer of the model within a task that came whole."""
-        for entry in reversed(self._entries):
-            if isinstance(entry, Round) and entry.task_id == task_id and entry.whole:
-                return entry
-        return None
+        return self._last.get(task_id)
 
-    def messages(self, max_history: int) -> tuple[ChatMessage, ...]:
-        """The conversation as a model reads it: at most `max_history` messages, beginning with one of the user's."""
+    def messages(self, max_history: int, task_id: TaskId | None = None) -> tuple[ChatMessage, ...]:
+        """The conversation as the model of this task reads it: at most `max_history` messages, beginning with one of
+        the user's. Messages of other tasks that have not begun are left out."""
         found: list[ChatMessage] = []
-        for entry in self._entries:
+        own = [self._received[task_id]] if task_id in self._received else []
+        for entry in [*self._entries, *own]:
             if isinstance(entry, str):
                 found.append(ChatMessage(role="user", content=entry))
             elif entry.text or entry.uses:
-                found.append(ChatMessage(role="assistant", content=entry.text, tool_uses=entry.uses))
+                # A round that asked for more than is carried out was refused whole: nothing of it is owed.
+                uses = entry.uses if len(entry.uses) <= MAX_CALLS_A_ROUND else ()
+                found.append(ChatMessage(role="assistant", content=entry.text, tool_uses=uses))
                 # A provider refuses a call without a result, so one that was cut off gets one here.
                 found.extend(
                     ChatMessage(
@@ -130,7 +144,7 @@ class Conversation:
                         tool_call_id=use.call_id,
                         name=use.name,
                     )
-                    for use in entry.uses
+                    for use in uses
                 )
         start = max(0, len(found) - max_history)
         while start < len(found) and found[start].role != "user":

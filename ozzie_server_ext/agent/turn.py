@@ -126,8 +126,10 @@ class Turn:
         guard = LimitGuard(self._plan.limits, self._parts.clock.monotonic())
         while True:
             last = self._conversation.last_round(self._recorder.task_id)
-            if last is not None and not last.uses:
-                return last.number
+            if last is not None:
+                _check_whole(last, self._plan.choice.alias)
+                if not last.uses:
+                    return last.number
             if last is not None and last.open_uses():
                 guard.check_uses(last.uses)
                 await self._carry_out(last)
@@ -150,7 +152,7 @@ class Turn:
         """One request to the model, its answer streamed to the feed and recorded whole."""
         parts, plan = self._parts, self._plan
         prompt = self._prompt()
-        history = self._conversation.messages(plan.max_history)
+        history = self._conversation.messages(plan.max_history, self._recorder.task_id)
         call_id, reply_id = CallId(parts.ids.new()), ReplyId(parts.ids.new())
         request = ModelRequest(
             call_id=call_id,
@@ -191,7 +193,6 @@ class Turn:
             await broken("failed", error.code, str(error))
             raise
         await self._recorder.append(await self._completed(call_id, answer, began), *reply.ended(answer.finish))
-        _check_whole(answer, reply.text, plan.choice.alias)
 
     async def _read(self, request: ModelRequest, reply: "_Reply") -> Finished:
         """The answer to its end, its text shown as it comes and gathered in `reply`."""
@@ -233,7 +234,7 @@ class Turn:
             tools=self._tools,
             session=SessionContext(
                 title=self._plan.session_title,
-                goes_on=self._conversation.goes_on,
+                goes_on=self._conversation.goes_on(self._recorder.task_id),
                 recovered=self._plan.recovered,
             ),
         )
@@ -263,7 +264,7 @@ def _toolset_version(injected: ToolsetInjected) -> str:
     return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in injected.tools])).hexdigest()[:16]
 
 
-def _check_whole(answer: Finished, text: str, alias: str) -> None:
+def _check_whole(answer: Round, alias: str) -> None:
     """An answer that was recorded and yet is no whole one ends the turn, in words. Raises IncompleteAnswer."""
     if answer.finish == "length":
         raise IncompleteAnswer(
@@ -277,7 +278,7 @@ def _check_whole(answer: Finished, text: str, alias: str) -> None:
             hint="Say it differently, or choose another model with %model. Your message is kept.",
             code="provider.content_filter",
         )
-    if not text and not answer.tool_uses:
+    if not answer.text and not answer.uses:
         raise IncompleteAnswer(
             f'"{alias}" answered nothing.',
             hint="Run the cell again, or choose another model with %model. Your message is kept.",

@@ -34,7 +34,8 @@ class Story:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.task = TaskId("t1")
+        self.task = TaskId("t0")
+        self._turns = 0
 
     def add(self, body: EventBody) -> None:
         position = len(self.events) + 1
@@ -63,6 +64,9 @@ class Story:
         )
 
     def user(self, text: str) -> "Story":
+        """A message, which begins a task of its own: t1, t2, …"""
+        self._turns += 1
+        self.task = TaskId(f"t{self._turns}")
         self.add(MessageReceived(message_id=MessageId("m"), text=text, origin=Origin(channel="test")))
         return self
 
@@ -118,7 +122,7 @@ class Story:
         return self
 
     def read(self, window: int = 100) -> list[tuple[str, str]]:
-        return [(m.role, m.content or m.tool_call_id) for m in Conversation(self.events).messages(window)]
+        return [(m.role, m.content or m.tool_call_id) for m in Conversation(self.events).messages(window, self.task)]
 
 
 def test_questions_and_answers_are_read_in_order() -> None:
@@ -165,10 +169,7 @@ def test_a_stopped_answer_is_read_as_far_as_it_came() -> None:
 
 
 def test_what_was_half_said_when_the_gateway_went_is_said_anew() -> None:
-    story = Story().user("one")
-    story.task = TaskId("t0")
-    story.begins(1).answers("stopped by a person", finish="cancelled", whole=False)
-    story.task = TaskId("t1")
+    story = Story().user("one").begins(1).answers("stopped by a person", finish="cancelled", whole=False)
     story.user("two").begins(1).answers("", "a").gives("a", 1).begins(2).answers("ha", finish="cancelled", whole=False)
 
     story.add(TaskQueued(reason="created"))
@@ -230,9 +231,29 @@ def test_a_tasks_last_round_is_its_own_and_whole() -> None:
 
 
 def test_the_session_goes_on_from_its_second_message() -> None:
-    assert not Conversation().goes_on
-    assert not Conversation(Story().user("one").events).goes_on
-    assert Conversation(Story().user("one").begins(1).answers("first").user("two").events).goes_on
+    first = Story().user("one")
+    assert not Conversation(first.events).goes_on(first.task)
+    assert not Conversation(first.begins(1).answers("", "a").events).goes_on(first.task)
+    assert Conversation(first.user("two").events).goes_on(first.task)
+
+
+def test_a_message_that_waits_is_no_part_of_the_turn_before_it() -> None:
+    story = Story().user("one").user("two")
+
+    conversation = Conversation(story.events)
+    assert [m.content for m in conversation.messages(100, TaskId("t1"))] == ["one"]
+
+    story.task = TaskId("t1")
+    story.begins(1).answers("first")
+    story.task = TaskId("t2")
+    assert story.read() == [("user", "one"), ("assistant", "first"), ("user", "two")]
+
+
+def test_an_answer_that_was_cut_owes_no_calls_and_one_that_asks_for_too_many_is_not_read() -> None:
+    cut = Story().user("go").begins(1).answers("so", "a", finish="length")
+    many = Story().user("go").begins(1).answers("so", *(f"c{number}" for number in range(51)))
+
+    assert cut.read() == many.read() == [("user", "go"), ("assistant", "so")]
 
 
 def test_what_the_fold_does_not_look_at_changes_nothing() -> None:
@@ -293,7 +314,7 @@ def test_whatever_happened_a_provider_can_read_it(kinds: list[str], window: int)
             case _:
                 story.begins(number).answers("")
 
-    messages = Conversation(story.events).messages(window)
+    messages = Conversation(story.events).messages(window, story.task)
 
     assert messages[0].role == "user"
     waiting: list[str] = []

@@ -5,8 +5,8 @@ import gc
 from typing import Any
 
 from ozzie_server_ext.agent.conversations import MAX_KEPT, Conversations
-from ozzie_server_ext.domain.events import Draft, Event, MessageReceived, Origin
-from ozzie_server_ext.domain.ids import MessageId, SessionId
+from ozzie_server_ext.domain.events import Draft, Event, MessageReceived, ModelCallStarted, Origin
+from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, ReplyId, SessionId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 
@@ -31,8 +31,24 @@ class SlowLog(InMemoryEventLog):
         return found
 
     async def say(self, text: str, session: SessionId = SESSION) -> None:
-        body = MessageReceived(message_id=MessageId("m"), text=text, origin=Origin(channel="test"))
-        await self.append(f"session:{session}", [Draft(body=body, actor="user", source="test", session_id=session)])
+        """A message whose turn has begun."""
+        bodies = (
+            MessageReceived(message_id=MessageId("m"), text=text, origin=Origin(channel="test")),
+            ModelCallStarted(
+                call_id=CallId(text),
+                reply_id=ReplyId(text),
+                round=1,
+                alias="a",
+                provider="p",
+                model="m",
+                request_blob=BlobRef("b"),
+                config="",
+                prompt="",
+                tools="",
+            ),
+        )
+        drafts = [Draft(body=body, actor="user", source="test", session_id=session) for body in bodies]
+        await self.append(f"session:{session}", drafts)
 
 
 async def texts(conversations: Conversations, session: SessionId = SESSION) -> list[str]:
