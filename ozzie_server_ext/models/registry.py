@@ -1,5 +1,6 @@
 """From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ SUGGESTIONS: Mapping[str, str] = {
     "deepseek": "deepseek/deepseek-chat",
 }
 KEYLESS = frozenset({"ollama", "vllm"})
+
+_UNSENDABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode's categories that no key has: control characters, what was no UTF-8 in the environment, line breaks."""
 
 
 class UnknownModel(InputError):
@@ -85,7 +89,7 @@ class ModelRegistry:
     def access(self, choice: ModelChoice) -> ProviderAccess:
         """How the choice's provider is reached, with its key.
 
-        Raises Unavailable where the key is missing or its kind of authentication is not supported.
+        Raises Unavailable where the key is missing or can't be one, or its kind of authentication is not supported.
         """
         configured = self._settings.providers.get(choice.provider)
         if configured is None:
@@ -94,6 +98,7 @@ class ModelRegistry:
         key = self._env.get(variable, "") if variable else ""
         if variable and not key:
             raise _no_key(choice.alias, variable)
+        _check_key(choice.alias, variable, key)
         return ProviderAccess(
             driver=configured.driver,
             base_url=configured.base_url or "",
@@ -142,6 +147,7 @@ class ModelRegistry:
         variables = KEY_VARIABLES[choice.driver]
         for variable in variables:
             if key := self._env.get(variable):
+                _check_key(choice.alias, variable, key)
                 return ProviderAccess(driver=choice.driver, api_key=key, key_name=variable)
         raise _no_key(choice.alias, variables[0])
 
@@ -167,3 +173,14 @@ def _no_key(alias: str, variable: str) -> Unavailable:
         hint=f"Set {variable}, for example in the file .env of your Ozzie folder, or choose another model with %model.",
         code="provider.no_key",
     )
+
+
+def _check_key(alias: str, variable: str, key: str) -> None:
+    """Raises Unavailable, naming the variable and never what is in it."""
+    if any(unicodedata.category(character) in _UNSENDABLE for character in key):
+        raise Unavailable(
+            f'The key for "{alias}" can\'t be sent: {variable} contains a line break, a control character or a byte '
+            "that is not UTF-8.",
+            hint=f"Set {variable} again, copied anew from the provider, or choose another model with %model.",
+            code="provider.bad_key",
+        )

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
 from ozzie_server_ext.planes.environment import child_environment
 from ozzie_server_ext.planes.process import ChildProcess
 from ozzie_server_ext.planes.restarts import Pace, Restarts
+
+log = logger(__name__)
 
 
 class PlaneUnavailable(Unavailable):
@@ -65,7 +68,7 @@ class Supervisor:
             if self._restarts.circuit_open(loop.time()):
                 raise PlaneUnavailable(f"The {self.name} stopped too often.", hint=f"See {self._log_file.name}.")
             self._channel = loop.create_future()
-            self._keeper = asyncio.create_task(self._keep(), name=f"keeper of the {self.name}")
+            self._keeper = asyncio.create_task(self._keep_or_give_up(), name=f"keeper of the {self.name}")
 
     @property
     def ready(self) -> bool:
@@ -93,11 +96,19 @@ class Supervisor:
         self._stopping = True
         if self._keeper is not None:
             self._keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
+            # Not `await`: how the keeper ended is no reason for a gateway not to stop.
+            await asyncio.wait({self._keeper})
         self._give_up(f"The {self.name} was stopped.")
 
     # --- inside -------------------------------------------------------------------------------------------
+
+    async def _keep_or_give_up(self) -> None:
+        try:
+            await self._keep()
+        except Exception as error:
+            # Only the kind: what could not be sent may be a key, and this sentence is shown.
+            log.exception("the %s is not kept running any more", self.name)
+            self._give_up(f"The {self.name} can't be kept running: {type(error).__name__}; see Ozzie's log.")
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()

@@ -212,6 +212,63 @@ async def test_stopping_leaves_no_process_behind_whatever_the_child_does(
         await story.plane.channel()
 
 
+def broken_greeting() -> tuple[JsonObject]:
+    raise RuntimeError("no greeting today")
+
+
+@pytest.mark.parametrize(
+    "greeting", [lambda: ({"type": "configure", "key": "sk-\udcff"},), broken_greeting], ids=["unsayable", "raising"]
+)
+async def test_a_greeting_that_fails_is_told_to_who_waits_and_keeps_nobody_from_trying_again(
+    tell: Callable[..., Story], greeting: Callable[[], tuple[JsonObject]], caplog: pytest.LogCaptureFixture
+) -> None:
+    story = tell()
+    story.plane.greeting = greeting
+    for _ in range(2):
+        with pytest.raises(PlaneUnavailable, match="test plane"):
+            await asyncio.wait_for(story.plane.channel(), WAIT_S)
+    assert "test plane" in caplog.text
+    assert "sk-" not in caplog.text
+    assert children_of_ours() == []
+    story.plane.greeting = tuple
+    await asyncio.wait_for(story.plane.channel(), WAIT_S)
+
+
+@pytest.mark.parametrize("greeting", [lambda: ({"key": "\udcff"},), broken_greeting], ids=["unsayable", "raising"])
+async def test_stopping_succeeds_after_the_keeper_has_failed(
+    tell: Callable[..., Story], greeting: Callable[[], tuple[JsonObject]]
+) -> None:
+    story = tell()
+    story.plane.greeting = greeting
+    waiting = asyncio.create_task(story.plane.channel())
+    await asyncio.wait({waiting}, timeout=1)
+    await asyncio.wait_for(story.plane.stop(), WAIT_S)
+    with pytest.raises(PlaneUnavailable):
+        await waiting
+
+
+async def test_a_child_whose_start_can_not_be_noted_is_ended_and_stopping_still_succeeds(tmp_path: Path) -> None:
+    def refuse(pid: int) -> None:
+        raise RuntimeError("nothing can be noted")
+
+    plane = Supervisor(
+        "test plane",
+        CHILD,
+        log_file=tmp_path / "log",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        on_started=refuse,
+    )
+    lost = await asyncio.wait_for(plane.channel(), WAIT_S)
+    for _ in range(1000):
+        if plane.pid is None:
+            break
+        await asyncio.sleep(0.01)
+    with pytest.raises(ChannelLost):
+        await lost.send({"type": "status"})
+    await asyncio.wait_for(plane.stop(), WAIT_S)
+    assert not plane.ready
+
+
 async def test_stopping_fails_those_who_wait(tell: Callable[..., Story]) -> None:
     story = tell(behaviour="mute")
     waiting = asyncio.create_task(story.plane.channel())
