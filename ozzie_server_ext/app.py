@@ -99,7 +99,7 @@ class Ozzie:
         )
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
-        self.driver = TaskDriver(self.log, self.ids, self._run_turn)
+        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step)
         self.tasks = TaskService(self.log, self.ids, self.driver)
         taken = await recover(self.log, self.driver)
         log.info("started with %d unfinished tasks", taken)

@@ -13,6 +13,15 @@ class LimitExceeded(OzzieError):
     code = "limit.exceeded"
 
 
+def too_late(deadline_s: float) -> LimitExceeded:
+    """The error for a turn that used up its time."""
+    return LimitExceeded(
+        f"This turn took longer than its {deadline_s:g} s.",
+        hint="Ask for a smaller step, or raise agent.deadline_s in the configuration.",
+        code="limit.deadline",
+    )
+
+
 class LimitGuard:
     """Watches one run of a turn. `began` and `now` are monotonic seconds."""
 
@@ -31,11 +40,7 @@ class LimitGuard:
                 code="limit.rounds",
             )
         if self._limits.deadline_s is not None and now - self._began > self._limits.deadline_s:
-            raise LimitExceeded(
-                f"This turn took longer than its {self._limits.deadline_s:g} s.",
-                hint="Ask for a smaller step, or raise agent.deadline_s in the configuration.",
-                code="limit.deadline",
-            )
+            raise too_late(self._limits.deadline_s)
 
     def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
         """When the model asks for tools. Raises LimitExceeded for too many at once, and the third time in a row that
@@ -51,7 +56,7 @@ class LimitGuard:
         self._last = asked
         if self._repeats >= MAX_REPEATS:
             raise LimitExceeded(
-                f"The model asked for the same call of {asked[0][0]} {MAX_REPEATS} times in a row.",
+                f"The model asked for the same call of {asked[0][0][:64]} {MAX_REPEATS} times in a row.",
                 hint="Say it differently, or choose another model with %model.",
                 code="limit.loop",
             )

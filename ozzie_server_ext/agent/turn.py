@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from ozzie_server_ext.agent.conversation import Conversation, Round
-from ozzie_server_ext.agent.limits import LimitGuard
+from ozzie_server_ext.agent.limits import LimitGuard, too_late
 from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError
@@ -123,6 +123,18 @@ class Turn:
 
         Raises ModelError, LimitExceeded, IncompleteAnswer, or what a cancellation raises; what had come is recorded.
         """
+        deadline_s = self._plan.limits.deadline_s
+        # The guard looks between two rounds only; this ends an answer that never comes to its end.
+        limit = asyncio.timeout(deadline_s)
+        try:
+            async with limit:
+                return await self._run()
+        except TimeoutError:
+            if deadline_s is None or not limit.expired():
+                raise
+            raise too_late(deadline_s) from None
+
+    async def _run(self) -> int:
         guard = LimitGuard(self._plan.limits, self._parts.clock.monotonic())
         while True:
             last = self._conversation.last_round(self._recorder.task_id)

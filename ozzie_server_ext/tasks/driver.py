@@ -1,13 +1,16 @@
 """Carries tasks out: one at a time in a session, sessions side by side (DESIGN §2.3, SE-5)."""
 
 import asyncio
+import contextlib
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import Conflict, OzzieError
+from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import TaskCancelled, TaskFailed, TaskStarted, TaskSucceeded
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import TaskStatus
@@ -18,9 +21,17 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 
 log = logger(__name__)
+T = TypeVar("T")
 
 RunTurn = Callable[[Row, Recorder], Awaitable[int]]
 """Runs the turn of a task's row, recording through the recorder; returns its number of rounds."""
+
+
+Tell = Callable[[Recorder, str], None]
+"""Tells whoever watches a task what it waits for."""
+
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
 
 
 @dataclass(slots=True)
@@ -35,9 +46,12 @@ class _Running:
 class TaskDriver:
     """Claims queued tasks and sees each to a final state, or leaves it for recovery when the gateway stops."""
 
-    def __init__(self, log_: EventLog, ids: IdSource, run_turn: RunTurn) -> None:
+    def __init__(
+        self, log_: EventLog, ids: IdSource, run_turn: RunTurn, tell: Tell = lambda recorder, step: None
+    ) -> None:
         self._log = log_
         self._run_turn = run_turn
+        self._tell = tell
         self._epoch = ids.new()
         self._waiting: dict[SessionId, deque[TaskId]] = {}
         self._running: dict[SessionId, _Running] = {}
@@ -102,34 +116,51 @@ class TaskDriver:
             self._next(session_id)
 
     async def _claim_and_run(self, recorder: Recorder) -> None:
+        row = await self._patiently(recorder, lambda: self._claim(recorder))
+        if row is None:
+            return  # cancelled while it waited
+        end: TaskSucceeded | TaskFailed
+        try:
+            end = TaskSucceeded(rounds=await self._run_turn(row, recorder))
+        except OzzieError as error:
+            end = _failure(error)
+        except Exception as error:
+            log.exception("the turn broke", extra={"task_id": recorder.task_id})
+            end = _broken(error)
+        await self._patiently(recorder, lambda: recorder.append(end))
+
+    async def _claim(self, recorder: Recorder) -> Row | None:
+        """Make the queued task this driver's own; its row, or None where it is queued no more."""
         rows = await self._log.rows("tasks", where={"task_id": recorder.task_id}, limit=1)
         if not rows or rows[0]["status"] != TaskStatus.QUEUED:
-            return  # cancelled while it waited
+            return None
         attempt = int(str(rows[0]["attempt"])) + 1
         try:
             await recorder.append(TaskStarted(attempt=attempt, epoch=self._epoch))
         except Conflict:
-            return
-        try:
-            rounds = await self._run_turn(rows[0] | {"attempt": attempt}, recorder)
-        except OzzieError as error:
-            await recorder.append(_failure(error))
-        except Exception as error:
-            log.exception("the turn broke", extra={"task_id": recorder.task_id})
-            await recorder.append(_broken(error))
-        else:
-            await recorder.append(TaskSucceeded(rounds=rounds))
+            return None
+        return rows[0] | {"attempt": attempt}
 
     async def _cancelled(self, recorder: Recorder) -> None:
         running = self._running[recorder.session_id]
         if not running.stopped_by:
             return  # the gateway stops: recovery goes on with it
-        try:
-            await recorder.append(TaskCancelled(by=running.stopped_by, reason=running.reason), actor="user")
-        except Conflict:
-            pass  # it had ended in the same moment
-        except OzzieError:
-            log.exception("the end of a stopped task was not recorded", extra={"task_id": recorder.task_id})
+        end = TaskCancelled(by=running.stopped_by, reason=running.reason)
+        # A Conflict means that it had ended in the same moment.
+        with contextlib.suppress(Conflict, asyncio.CancelledError):
+            await self._patiently(recorder, lambda: recorder.append(end, actor="user"))
+
+    async def _patiently(self, recorder: Recorder, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, which needs the log, however long the log can't be used: a task whose end is not
+        recorded would be running for ever. Ends when the driver stops."""
+        for pause in itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1])):
+            try:
+                return await work()
+            except Unavailable as error:
+                log.error("the log can't be used: %s", error, extra={"task_id": recorder.task_id})
+                self._tell(recorder, "waiting until the log can be written again")
+                await asyncio.sleep(pause)
+        raise AssertionError("an endless loop ended")
 
 
 def _failure(error: OzzieError) -> TaskFailed:

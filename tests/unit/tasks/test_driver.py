@@ -1,13 +1,17 @@
 """Carrying tasks out: one at a time in a session, sessions side by side, every end recorded."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
-from ozzie_server_ext.domain.events import TaskFailed, TaskQueued, TaskStarted, TaskSucceeded
+from ozzie_server_ext.domain.events import Draft, Event, TaskFailed, TaskQueued, TaskStarted, TaskSucceeded
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from tests.unit.tasks.rig import Gate, TaskRig
 
@@ -194,3 +198,42 @@ async def test_a_recovered_task_counts_its_attempts(rig: TaskRig) -> None:
     assert await again.end(sent.task_id) == "SUCCEEDED"
     starts = [body for body in await again.bodies(sent.task_id) if isinstance(body, TaskStarted)]
     assert [body.attempt for body in starts] == [1, 2]
+
+
+class FullDisk(InMemoryEventLog):
+    """A log that refuses the first two tries to record each of some kinds of facts, as on a full disk."""
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__(FakeClock(), CountingIds())
+        self._left = dict.fromkeys(kinds, 2)
+
+    async def append(
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+    ) -> tuple[Event, ...]:
+        kind = drafts[0].body.type
+        if self._left.get(kind, 0) > 0:
+            self._left[kind] -= 1
+            raise Unavailable("The disk is full.")
+        return await super().append(stream, drafts, expected_version=expected_version)
+
+
+@pytest.mark.parametrize("kind", ["task.started", "task.succeeded"])
+async def test_a_task_is_neither_lost_nor_left_running_while_the_log_cannot_be_written(kind: str) -> None:
+    rig = TaskRig(FullDisk(kind))
+
+    task = (await rig.submit("one")).task_id
+
+    assert await rig.end(task) == "SUCCEEDED"
+    assert rig.began == ["one"], "the turn ran more than once"
+
+
+async def test_a_stop_is_recorded_once_the_log_can_be_written_again() -> None:
+    rig = TaskRig(FullDisk("task.cancelled"))
+    gate = Gate()
+    rig.turns["one"] = gate
+    task = (await rig.submit("one")).task_id
+    await gate.wait()
+
+    await rig.service.cancel(task, by="ann")
+
+    assert await rig.end(task) == "CANCELLED"
