@@ -1,8 +1,11 @@
 """A recorded request in the words of litellm: the one place that knows how our drivers map to its providers."""
 
+import hashlib
+import re
 from typing import Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.worker import Provider
 
 _PREFIX = {
@@ -15,6 +18,8 @@ _PREFIX = {
 """Where our driver's name is not litellm's own; anthropic, gemini, deepseek and others are passed on as they are."""
 
 _NO_KEY = "none"
+_NAME_LENGTH = 64
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 def litellm_model(driver: str, model: str) -> str:
@@ -53,22 +58,46 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
 
 
 def _message(message: JsonObject) -> dict[str, Any]:
+    """A message as every provider takes it. What a model made up (names, ids and arguments of its tool calls) is
+    recorded as it came; sent back like that, it would make a strict provider refuse the session from then on."""
     found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
     if uses := _objects(message.get("tool_uses")):
         found["tool_calls"] = [
             {
-                "id": use["call_id"],
+                "id": _sendable_id(str(use["call_id"])),
                 "type": "function",
-                "function": {"name": use["name"], "arguments": use["arguments"]},
+                "function": {
+                    "name": _sendable_name(str(use["name"])),
+                    "arguments": _sendable_arguments(str(use["arguments"])),
+                },
             }
             for use in uses
         ]
         # Several providers refuse empty text beside tool calls.
         found["content"] = message["content"] or None
-    for name in ("tool_call_id", "name"):
-        if name in message:
-            found[name] = message[name]
+    if message["role"] == "tool":
+        found["tool_call_id"] = _sendable_id(str(message.get("tool_call_id", "")))
+        found["name"] = _sendable_name(str(message.get("name", "")))
     return found
+
+
+def _sendable_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_NAME_LENGTH] or "unnamed"
+
+
+def _sendable_id(call_id: str) -> str:
+    """The same for the same id, always: a call and its result must match, in this request and in later ones."""
+    if _ID.fullmatch(call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:32]}"
+
+
+def _sendable_arguments(text: str) -> str:
+    try:
+        loads_object(text)
+    except InvalidJson:
+        return "{}"
+    return text
 
 
 def _objects(value: Json) -> list[JsonObject]:

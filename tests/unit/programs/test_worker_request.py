@@ -1,5 +1,6 @@
 """A recorded request in litellm's words."""
 
+import re
 from typing import Any
 
 import pytest
@@ -76,3 +77,66 @@ def test_tool_uses_and_results_take_the_shape_of_openai() -> None:
 
 def test_without_tools_the_provider_hears_of_none() -> None:
     assert "tools" not in arguments(Provider(driver="openai"))
+
+
+# --- what a model made up -----------------------------------------------------------------------------
+
+
+def wire_of(use: ToolUse) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tool call as the provider gets it back, and the message with its result."""
+    found = arguments(
+        Provider(driver="openai"),
+        ChatMessage(role="assistant", content="", tool_uses=(use,)),
+        ChatMessage(role="tool", content="{}", tool_call_id=use.call_id, name=use.name),
+    )
+    assistant, tool = found["messages"]
+    return assistant["tool_calls"][0], tool
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("read_file-2", "read_file-2"),
+        ("read\x00file\n", "read_file_"),
+        ("functions.read file", "functions_read_file"),
+        ("lösche", "l_sche"),
+        ("", "unnamed"),
+        ("x" * 65, "x" * 64),
+    ],
+)
+def test_a_tools_name_goes_back_as_providers_take_it(name: str, sent: str) -> None:
+    call, tool = wire_of(ToolUse(call_id=CallId("t1"), name=name, arguments="{}"))
+    assert call["function"]["name"] == sent
+    assert tool["name"] == sent
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"x"', "null", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 100_000])
+def test_arguments_that_are_no_object_go_back_as_an_empty_one(text: str) -> None:
+    call, _ = wire_of(ToolUse(call_id=CallId("t1"), name="x", arguments=text))
+    assert call["function"]["arguments"] == "{}"
+
+
+def test_arguments_that_are_an_object_go_back_letter_by_letter() -> None:
+    text = ' {"b": 1.0,  "a": "ü"}'
+    call, _ = wire_of(ToolUse(call_id=CallId("t1"), name="x", arguments=text))
+    assert call["function"]["arguments"] == text
+
+
+@pytest.mark.parametrize("call_id", ["call_7", "functions.read:0", "toolu-" + "x" * 58])
+def test_an_id_that_providers_take_goes_back_as_it_came(call_id: str) -> None:
+    call, tool = wire_of(ToolUse(call_id=CallId(call_id), name="x", arguments="{}"))
+    assert call["id"] == tool["tool_call_id"] == call_id
+
+
+@pytest.mark.parametrize("call_id", ["x" * 65, "x" * 200_000, "a b", "a\x00", "a\n", "ü"])
+def test_any_other_id_has_the_same_short_substitute_in_call_and_result(call_id: str) -> None:
+    call, tool = wire_of(ToolUse(call_id=CallId(call_id), name="x", arguments="{}"))
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call["id"])
+    assert tool["tool_call_id"] == call["id"]
+    again, _ = wire_of(ToolUse(call_id=CallId(call_id), name="x", arguments="{}"))
+    assert again["id"] == call["id"], "What a provider has cached must stay the same."
+
+
+def test_different_ids_have_different_substitutes() -> None:
+    ids = [wire_of(ToolUse(call_id=CallId("x" * n), name="x", arguments="{}"))[0]["id"] for n in range(60, 80)]
+    assert len(set(ids)) == len(ids)
