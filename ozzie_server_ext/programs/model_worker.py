@@ -210,9 +210,15 @@ def _keep_quiet() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     threading.excepthook = lambda args: _log(f"A thread failed: {args.exc_type.__name__}.")
+
+
+def _set_up_litellm() -> None:
+    """What litellm reads from the environment, once, when it is imported."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     # In its development mode litellm loads a .env file from the folders above it.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
+    # It breaks an answer off after 100 equal pieces; a line of a table has as many. The turn bounds an answer's length.
+    os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(sys.maxsize)
 
 
 def _log(line: str) -> None:
@@ -240,6 +246,7 @@ def main() -> None:
     args = parser.parse_args()
     become_child(args.parent, nice=NICE)
     _keep_quiet()
+    _set_up_litellm()
     asyncio.new_event_loop().run_until_complete(_serve(args.fd))
     # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
     os._exit(0)

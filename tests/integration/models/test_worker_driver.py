@@ -40,6 +40,11 @@ async def test_text_streams_and_usage_and_the_providers_own_names_are_told(rig: 
     assert last.cost is None, "Nobody knows the price behind somebody's own URL."
 
 
+async def test_an_answer_that_says_the_same_again_and_again_comes_whole(rig: Rig) -> None:
+    rig.server.queue(Answer(pieces=["----"] * 300))
+    assert text_of(await read(rig, request("gpt-x"))) == "----" * 300
+
+
 async def test_the_provider_gets_the_key_the_headers_and_the_exact_conversation(rig: Rig) -> None:
     use = ToolUse(call_id=CallId("call_7"), name="calculator", arguments='{"expr":"1+1"}')
     await read(
