@@ -1,8 +1,10 @@
 """The kernel's end of the WebSocket: requests, responses, and the frames of the turns that it follows."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tornado.httpclient import HTTPClientError, HTTPRequest
@@ -30,6 +32,14 @@ class Refused(OzzieError):
     """The gateway refused a request; code, message and hint are its own."""
 
 
+@dataclass(slots=True)
+class _Followed:
+    """A task whose frames are wanted; `subscription` is known once the gateway has answered."""
+
+    frames: "asyncio.Queue[EventFrame | None]" = field(default_factory=asyncio.Queue)
+    subscription: str = ""
+
+
 class GatewayClient:
     """One connection. `connect` makes it; after `GatewayLost` make another."""
 
@@ -37,7 +47,8 @@ class GatewayClient:
         self._connection = connection
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Response]] = {}
-        self._followers: dict[str, asyncio.Queue[EventFrame | None]] = {}
+        self._followed: dict[str, _Followed] = {}
+        self._unsubscribing: set[asyncio.Task[None]] = set()
         self._closed = False
         self._reader = asyncio.create_task(self._read(), name="ozzie gateway reader")
 
@@ -84,14 +95,30 @@ class GatewayClient:
         return response.payload
 
     async def follow(self, task_id: str, from_position: int) -> "asyncio.Queue[EventFrame | None]":
-        """The frames of one task from a position on; None in the queue means that the connection ended."""
-        queue: asyncio.Queue[EventFrame | None] = asyncio.Queue()
-        self._followers[task_id] = queue
-        await self.request("feed.subscribe", {"from_position": from_position, "task_id": task_id})
-        return queue
+        """The frames of one task from a position on; None in the queue means that the connection ended.
 
-    def unfollow(self, task_id: str) -> None:
-        self._followers.pop(task_id, None)
+        Behind the task's end the gateway sends no more; `unfollow` it all the same. Raises what `request` raises.
+        """
+        followed = self._followed[task_id] = _Followed()
+        try:
+            answer = await self.request("feed.subscribe", {"from_position": from_position, "task_id": task_id})
+        except BaseException:
+            del self._followed[task_id]
+            raise
+        followed.subscription = str(answer["subscription"])
+        return followed.frames
+
+    def unfollow(self, task_id: str, *, ended: bool) -> None:
+        """Forget the task; unless it has `ended`, the gateway is told as well, and its answer not awaited."""
+        followed = self._followed.pop(task_id, None)
+        if followed is not None and not ended:
+            telling = asyncio.ensure_future(self._unsubscribe(followed.subscription))
+            self._unsubscribing.add(telling)
+            telling.add_done_callback(self._unsubscribing.discard)
+
+    async def _unsubscribe(self, subscription: str) -> None:
+        with contextlib.suppress(OzzieError):
+            await self.request("feed.unsubscribe", {"subscription": subscription})
 
     async def close(self) -> None:
         self._connection.close()
@@ -117,11 +144,11 @@ class GatewayClient:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(GatewayLost())
-            for queue in self._followers.values():
-                queue.put_nowait(None)
+            for followed in self._followed.values():
+                followed.frames.put_nowait(None)
 
     def _deliver(self, frame: object) -> None:
         if isinstance(frame, Response) and (answer := self._waiting.get(frame.id)) and not answer.done():
             answer.set_result(frame)
-        elif isinstance(frame, EventFrame) and (queue := self._followers.get(frame.task_id or "")):
-            queue.put_nowait(frame)
+        elif isinstance(frame, EventFrame) and (followed := self._followed.get(frame.task_id or "")):
+            followed.frames.put_nowait(frame)

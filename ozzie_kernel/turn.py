@@ -72,7 +72,7 @@ class CellTurn:
                     self._take(frame)
                 self._display.show(self.view, datetime.now(UTC))
         finally:
-            self._link.client.unfollow(task_id)
+            self._link.client.unfollow(task_id, ended=self.view.is_final)
 
     def _take(self, frame: EventFrame) -> None:
         if frame.position is not None:

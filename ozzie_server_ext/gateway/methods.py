@@ -111,7 +111,7 @@ METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "models.list": models_list,
     "model.choose": model_choose,
 }
-"""All methods but `feed.subscribe`, which is the connection's own."""
+"""All methods but those of the feed, which are the connection's own."""
 
 
 def from_s0_event(event: str, payload: JsonObject) -> tuple[str, dict[str, Any]] | None:

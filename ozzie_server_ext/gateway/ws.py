@@ -1,6 +1,8 @@
 """The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out (GW-2)."""
 
 import asyncio
+import itertools
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +11,9 @@ from tornado.web import HTTPError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
+from ozzie_server_ext.domain.events import Event, TaskCancelled, TaskFailed, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
 from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
 from ozzie_server_ext.gateway.outbox import Outbox
@@ -22,6 +24,7 @@ from ozzie_server_ext.protocol.frames import (
     MAX_FRAME_BYTES,
     ErrorInfo,
     EventFrame,
+    Request,
     Response,
     decode_request,
     encode_frame,
@@ -33,11 +36,14 @@ log = logger(__name__)
 MAX_SUBSCRIPTIONS = 32
 MAX_REQUESTS = 32
 PING_S = 30.0
+FEED_METHODS = ("feed.subscribe", "feed.unsubscribe")
+"""The methods that are the connection's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedSubscribe:
-    """`from_position`: events after it; None means only what is new."""
+    """`from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind
+    the task's end; who follows a retry subscribes again."""
 
     from_position: int | None = None
     types: list[str] | None = None
@@ -45,10 +51,23 @@ class FeedSubscribe:
     task_id: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedUnsubscribe:
+    subscription: str
+
+
 class WsHandler(Caller, WebSocketHandler):
     """One client's connection."""
 
     auth_resource = RESOURCE
+
+    def initialize(self) -> None:
+        self._is_open = False
+        self._outbox = Outbox(self._write)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._requests = 0
+        self._feeds: dict[str, asyncio.Task[None]] = {}
+        self._feed_ids = itertools.count(1)
 
     async def prepare(self, **kwargs: Any) -> None:
         # A socket can't follow a redirect to a login page: it is refused.
@@ -87,18 +106,14 @@ class WsHandler(Caller, WebSocketHandler):
         return PING_S
 
     def open(self, *args: str, **kwargs: str) -> None:
-        self._principal: Principal = self.principal
-        self._outbox = Outbox(self._write)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._requests = 0
-        self._subscriptions = 0
+        self._is_open = True
         self.state.clients += 1
         self._spawn(self._outbox.run())
 
     def on_close(self) -> None:
-        if "_tasks" in self.__dict__:
+        if self._is_open:
             self.state.clients -= 1
-            self.state.access.revoke(self._principal)
+            self.state.access.revoke(self.principal)
             for task in self._tasks:
                 task.cancel()
 
@@ -108,47 +123,57 @@ class WsHandler(Caller, WebSocketHandler):
         except OzzieError as error:
             await self._outbox.put(encode_frame(_failed("", error)))
             return
-        if isinstance(frame, EventFrame):
-            translated = from_s0_event(frame.event, frame.payload)
-            if translated is not None:
-                self._spawn(self._answer("", *translated))
+        asked = _asked(frame)
+        if asked is None:
             return
         if self._requests >= MAX_REQUESTS:
-            error = InputError("Too many requests at once.", hint="Wait for answers before sending more.")
-            await self._outbox.put(encode_frame(_failed(frame.id, error)))
+            error = InputError(
+                f"A connection can have at most {MAX_REQUESTS} requests without an answer.",
+                hint="Wait for answers before sending more.",
+            )
+            await self._outbox.put(encode_frame(_failed(asked.id, error)))
             return
-        self._spawn(self._answer(frame.id, frame.method, frame.params))
-
-    async def _answer(self, request_id: str, method: str, params: JsonObject) -> None:
         self._requests += 1
+        self._spawn(self._answer(asked)).add_done_callback(self._answered)
+
+    async def _answer(self, asked: Request) -> None:
         try:
-            if method == "feed.subscribe":
-                payload = await self._subscribe(params)
-            elif method in METHODS:
-                payload = await METHODS[method](Call(self._ozzie, self._principal, params))
-            else:
-                raise InputError(
-                    f"There is no method {method[:60]}.",
-                    hint=f"There are: {', '.join(sorted([*METHODS, 'feed.subscribe']))}.",
-                    code="input.method",
-                )
-            response = Response(id=request_id, ok=True, payload=payload)
+            response = Response(id=asked.id, ok=True, payload=await self._payload(asked.method, asked.params))
         except Exception as error:
-            response = _failed(request_id, error)
-        finally:
-            self._requests -= 1
-        if request_id or not response.ok:
+            response = _failed(asked.id, error)
+        if response.id or not response.ok:
             await self._outbox.put(encode_frame(response))
+
+    def _answered(self, task: "asyncio.Task[None]") -> None:
+        self._requests -= 1
+
+    async def _payload(self, method: str, params: JsonObject) -> JsonObject:
+        if method == "feed.subscribe":
+            return await self._subscribe(params)
+        if method == "feed.unsubscribe":
+            return self._unsubscribe(params)
+        if method in METHODS:
+            return await METHODS[method](Call(self._ozzie, self.principal, params))
+        raise InputError(
+            f"There is no method {method[:60]}.",
+            hint=f"There are: {', '.join(sorted([*METHODS, *FEED_METHODS]))}.",
+            code="input.method",
+        )
 
     async def _subscribe(self, params: JsonObject) -> JsonObject:
         asked = decode(FeedSubscribe, params)
-        own = self._principal.session_id
+        own = self.principal.session_id
         if own is not None and asked.session_id and asked.session_id != own:
             raise PolicyError("This kernel may follow its own session only.", code="policy.session")
-        if self._subscriptions >= MAX_SUBSCRIPTIONS:
-            raise InputError(f"A connection can follow at most {MAX_SUBSCRIPTIONS} feeds.")
         head = (await self._ozzie.log.head()).position
         start = head if asked.from_position is None else asked.from_position
+        if start > head:
+            raise InputError(f"Position {start} is not in the log, which ends at {head}.", hint="Start from 0.")
+        if len(self._feeds) >= MAX_SUBSCRIPTIONS:
+            raise InputError(
+                f"A connection can follow at most {MAX_SUBSCRIPTIONS} feeds.",
+                hint="End one with feed.unsubscribe, or open another connection.",
+            )
         session_id = own or (SessionId(asked.session_id) if asked.session_id else None)
         subscription = self._ozzie.feed.subscribe(
             start,
@@ -156,25 +181,41 @@ class WsHandler(Caller, WebSocketHandler):
             session_id=session_id,
             task_id=TaskId(asked.task_id) if asked.task_id else None,
         )
-        self._subscriptions += 1
-        self._spawn(self._follow(subscription))
-        return {"position": head}
+        feed_id = str(next(self._feed_ids))
 
-    async def _follow(self, subscription: Subscription) -> None:
+        def ended(task: "asyncio.Task[None]") -> None:
+            subscription.close()  # also where the task was cancelled before its first step
+            self._feeds.pop(feed_id, None)
+
+        following = self._spawn(self._follow(subscription, until_final=bool(asked.task_id)))
+        self._feeds[feed_id] = following
+        following.add_done_callback(ended)
+        return {"subscription": feed_id, "position": head}
+
+    def _unsubscribe(self, params: JsonObject) -> JsonObject:
+        following = self._feeds.pop(decode(FeedUnsubscribe, params).subscription, None)
+        # One that is not there has ended by itself meanwhile.
+        if following is not None:
+            following.cancel()
+        return {}
+
+    async def _follow(self, subscription: Subscription, *, until_final: bool) -> None:
         try:
-            async with subscription:
-                async for item in subscription:
-                    await self._outbox.put(item)
+            async for item in subscription:
+                await self._outbox.put(item)
+                if until_final and _is_final(item):
+                    return
         except OzzieError as error:
             log.exception("a feed ended")
-            await self._outbox.put(encode_frame(_failed("", error)))
-        finally:
-            self._subscriptions -= 1
+            await self._write(encode_frame(_failed("", error)))
+            # No request waits for this answer: the end of the connection is what a client can't miss.
+            self.close()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -185,6 +226,19 @@ class WsHandler(Caller, WebSocketHandler):
 
     async def _write(self, text: str) -> None:
         await self.write_message(text)
+
+
+def _asked(frame: Request | EventFrame) -> Request | None:
+    """The request that a client's frame stands for, without an id where it wants no answer; None for an event that
+    means nothing here."""
+    if isinstance(frame, Request):
+        return frame
+    translated = from_s0_event(frame.event, frame.payload)
+    return Request(id="", method=translated[0], params=translated[1]) if translated else None
+
+
+def _is_final(item: Event | Transient) -> bool:
+    return isinstance(item, Event) and isinstance(item.body, TaskSucceeded | TaskFailed | TaskCancelled)
 
 
 def _failed(request_id: str, error: BaseException) -> Response:

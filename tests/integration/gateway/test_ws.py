@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
+from ozzie_server_ext.gateway.ws import MAX_REQUESTS, MAX_SUBSCRIPTIONS
 from tests.integration.gateway.test_access import KERNEL_ID, ask
 from tests.rig import Gateway
 from tests.ws_client import WsClient, connected
@@ -91,6 +92,8 @@ async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gatew
         ('{"type":"req","id":"1","method":"session.open","params":{"session_id":"sess_none"}}', "input.not_found"),
         ('{"type":"req","id":"1","method":"task.cancel","params":{"task_id":"none"}}', "input.not_found"),
         ('{"type":"req","id":"1","method":"feed.subscribe","params":{"from_position":-1}}', "input.invalid"),
+        ('{"type":"req","id":"1","method":"feed.subscribe","params":{"from_position":999999999}}', "input.invalid"),
+        ('{"type":"req","id":"1","method":"feed.unsubscribe"}', "input.shape"),
         ('{"type":"req","id":"1","id":"2","method":"x"}', "input.json"),
         ('{"type":"req","id":"1","method":"\\ud800"}', "input.json"),
         ("[" * 2000, "input.json"),
@@ -140,3 +143,68 @@ async def test_a_kernel_can_neither_use_nor_hear_another_session(shared_gateway:
 
     assert [frame["error"]["code"] for frame in [*refused, cancelled]] == ["policy.session"] * 5
     assert {frame["session_id"] for frame in kernel.events} <= {granted["session_id"]}
+
+
+async def test_feeds_that_were_ended_leave_their_place_to_others(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        for _ in range(100):
+            followed = await client.request("feed.subscribe")
+            assert followed["ok"], followed
+            ended = await client.request("feed.unsubscribe", subscription=followed["payload"]["subscription"])
+            assert ended["ok"], ended
+
+
+async def test_a_feed_that_was_ended_brings_nothing_more(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client, connected(shared_gateway) as other:
+        session_id = await client.open_session("unsubscribed")
+        followed = (await client.request("feed.subscribe", session_id=session_id))["payload"]
+        await client.request("feed.unsubscribe", subscription=followed["subscription"])
+        await other.ask(session_id, "Say hello.")
+        again = await client.request("feed.unsubscribe", subscription=followed["subscription"])
+        await client.request("feed.subscribe", from_position=followed["position"], session_id=session_id)
+        await client.until("task.succeeded")
+
+    assert again["ok"], "to end what has ended is no mistake"
+    durable = [frame["position"] for frame in client.events if frame["position"] is not None]
+    assert len(durable) == len(set(durable)), "both feeds brought the turn"
+
+
+async def test_the_feed_of_a_task_ends_with_it(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await client.open_session("ended")
+        sent = (await client.request("message.send", session_id=session_id, content="hi"))["payload"]
+        for _ in range(MAX_SUBSCRIPTIONS + 8):
+            client.events.clear()
+            followed = await client.request(
+                "feed.subscribe", from_position=sent["position"] - 1, task_id=sent["task_id"]
+            )
+            assert followed["ok"], followed
+            await client.until("task.succeeded")
+
+
+async def test_one_feed_too_many_is_refused_with_what_to_do(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        for _ in range(MAX_SUBSCRIPTIONS):
+            assert (await client.request("feed.subscribe"))["ok"]
+        refused = await client.request("feed.subscribe")
+
+    assert "at most 32 feeds" in refused["error"]["message"]
+    assert "feed.unsubscribe" in refused["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type":"req","id":"r","method":"session.open","params":{"session_name":"flood"}}',
+        '{"type":"event","event":"user.message","payload":{"content":"hi","session_id":"sess_none"}}',
+    ],
+)
+async def test_a_flood_of_frames_of_either_kind_is_refused_with_what_to_do(shared_gateway: Gateway, frame: str) -> None:
+    async with connected(shared_gateway) as client:
+        await asyncio.gather(*(client.send(frame) for _ in range(20 * MAX_REQUESTS)))
+        answers = [await client.response() for _ in range(20 * MAX_REQUESTS)]
+
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    refused = [error for error in errors if "without an answer" in error["message"]]
+    assert refused
+    assert refused[0]["hint"] == "Wait for answers before sending more."

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ozzie_server_ext.gateway.ws import MAX_SUBSCRIPTIONS
 from tests.rig import GatewayHome, Kernel, new_home, start_kernel
 
 pytestmark = pytest.mark.timeout(120)
@@ -109,6 +110,12 @@ def test_cells_are_counted_and_kept_in_the_history(kernel: Kernel) -> None:
     kernel.client.history(hist_access_type="tail", n=2)
     history = kernel.client.get_shell_msg(timeout=20)["content"]["history"]
     assert [line[2] for line in history] == ["Say hello.", "%help"]
+
+
+def test_a_kernel_runs_more_cells_than_a_connection_can_follow_feeds(kernel: Kernel) -> None:
+    outputs = [kernel.run("hi") for _ in range(MAX_SUBSCRIPTIONS + 8)]
+
+    assert {output.status for output in outputs} == {"ok"}
 
 
 def test_magics_are_completed(kernel: Kernel) -> None:
