@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
@@ -26,6 +27,7 @@ SUGGESTIONS: Mapping[str, str] = {
 }
 KEYLESS = frozenset({"ollama", "vllm"})
 
+_WITH_ADDRESS = "%model openai/gpt-4o-mini http://localhost:8000/v1"
 _UNSENDABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode's categories that no key has: control characters, what was no UTF-8 in the environment, line breaks."""
 
@@ -34,6 +36,12 @@ class UnknownModel(InputError):
     """No configured model and no `driver/model` has this name."""
 
     code = "model.unknown"
+
+
+class BadAddress(InputError):
+    """The address beside a model's name is none, or the name has its own."""
+
+    code = "model.address"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +72,21 @@ class ModelRegistry:
     def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
         """The model that `name` stands for: an alias, a provider, `offline`, or `driver/model`.
 
-        Raises UnknownModel.
+        Only `driver/model` may have a `base_url`. Raises UnknownModel, BadAddress.
         """
         name = name or self.default
-        if name == "offline":
-            return OFFLINE
-        provider = self._settings.aliases.get(name, name)
+        provider = name if name == "offline" else self._settings.aliases.get(name, name)
         if provider == "offline":
+            _refuse_address(name, base_url)
             return OFFLINE
         if found := self._settings.providers.get(provider):
+            _refuse_address(name, base_url)
             return ModelChoice(
                 alias=name, provider=provider, driver=found.driver, model=found.model, max_tokens=found.max_tokens
             )
         driver, _, model = name.partition("/")
         if model and (driver in KEY_VARIABLES or driver in KEYLESS):
+            _check_address(base_url)
             label = f"{driver}@{base_url}" if base_url else driver
             return ModelChoice(alias=name, provider=label, driver=driver, model=model)
         names = ", ".join(["offline", *self._settings.aliases, *self._settings.providers])
@@ -184,3 +193,31 @@ def _check_key(alias: str, variable: str, key: str) -> None:
             hint=f"Set {variable} again, copied anew from the provider, or choose another model with %model.",
             code="provider.bad_key",
         )
+
+
+def _refuse_address(name: str, base_url: str) -> None:
+    if base_url:
+        raise BadAddress(
+            f'"{name}" is reached as it is configured, and takes no other address.',
+            hint=f"Choose it with %model {name}, or name a model directly for an address, for example {_WITH_ADDRESS}.",
+        )
+
+
+def _check_address(base_url: str) -> None:
+    if base_url and not _is_address(base_url):
+        # It is not repeated: it may be a key in the wrong place.
+        raise BadAddress(
+            "What follows the model's name is not the address of a server.",
+            hint=f"An address begins with http:// or https:// and has no spaces, for example {_WITH_ADDRESS}.",
+        )
+
+
+def _is_address(text: str) -> bool:
+    # First, because urlsplit drops line breaks and tabs without a word.
+    if " " in text or not text.isprintable():
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.models.registry import ModelRegistry
 
 SETTINGS = ModelsSettings.model_validate(
@@ -48,3 +48,66 @@ def test_a_key_of_ordinary_characters_is_taken_as_it_is() -> None:
     models = registry(MY_KEY="sk-aB0_+/=.~ ü")
     assert models.access(models.resolve("main")).api_key == "sk-aB0_+/=.~ ü"
     assert models.access(models.resolve("other")).headers == (("x-key", "sk-aB0_+/=.~ ü"),)
+
+
+# --- addresses ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://localhost:1", "https://models.example.org/v1", "HTTP://127.0.0.1:8000/v1", "http://[::1]:8000/v1"],
+)
+def test_a_model_that_is_named_directly_may_have_an_address(address: str) -> None:
+    models = registry()
+    assert models.access(models.resolve("openai/x", base_url=address)).base_url == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "notaurl",
+        "localhost:8000",
+        "ftp://localhost/v1",
+        "http://",
+        "http:///v1",
+        "http://:80",
+        "http://h:port",
+        "http://h:99999",
+        "http://[::1",
+        "http://localhost:1 extra",
+        "http://local\thost",
+        "http://localhost\n",
+        "http://localhost\udcff",
+    ],
+)
+@pytest.mark.parametrize("name", ["openai/x", "ollama/x"])
+def test_what_is_no_address_is_refused_when_it_is_given(name: str, address: str) -> None:
+    with pytest.raises(InputError, match="address") as caught:
+        registry().resolve(name, base_url=address)
+    assert caught.value.code == "model.address"
+    assert "http://" in caught.value.hint
+
+
+def test_a_key_that_was_typed_in_place_of_an_address_is_not_repeated() -> None:
+    with pytest.raises(InputError) as caught:
+        registry().resolve("openai/x", base_url="sk-secret")
+    assert "sk-secret" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("name", ["main", "fast", "offline", "script", ""])
+def test_an_address_for_a_name_that_has_its_own_is_refused_and_not_dropped(name: str) -> None:
+    with pytest.raises(InputError, match=name or "main") as caught:
+        registry().resolve(name, base_url="http://localhost:1")
+    assert caught.value.code == "model.address"
+    assert "openai/gpt-4o-mini http://localhost:8000/v1" in caught.value.hint
+
+
+def test_no_alias_takes_the_place_of_the_offline_script() -> None:
+    settings = ModelsSettings.model_validate({"providers": SETTINGS.providers, "aliases": {"offline": "main"}})
+    assert ModelRegistry(settings, {}).resolve("offline").driver == "offline"
+
+
+def test_a_name_that_is_not_known_is_said_to_be_so_with_an_address_too() -> None:
+    with pytest.raises(InputError) as caught:
+        registry().resolve("nonesuch", base_url="notaurl")
+    assert caught.value.code == "model.unknown"
