@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
@@ -55,6 +56,7 @@ class Ozzie:
         self._log_handler = log_to(home.app_logs, "gateway")
         self._worker_facts: set[asyncio.Task[None]] = set()
         self._anchoring: Anchoring | None = None
+        self._closing = AsyncExitStack()
         self.log_warning = ""
 
     @classmethod
@@ -67,15 +69,17 @@ class Ozzie:
         try:
             await ozzie._open()
         except BaseException:
-            stop_logging(ozzie._log_handler)
+            await ozzie.stop()
             raise
         return ozzie
 
     async def _open(self) -> None:
+        self._closing.callback(stop_logging, self._log_handler)
         self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
+        self.feed = Feed(self.log)
+        self._closing.push_async_callback(self._close_log)
         await self._anchor()
         self.blobs = FileBlobs(self.home.blobs)
-        self.feed = Feed(self.log)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
         self._worker = Supervisor(
@@ -86,6 +90,7 @@ class Ozzie:
             on_lost=lambda pid, reason: self._note(WorkerLost(plane="model", pid=pid, reason=reason)),
         )
         registry = ToolRegistry(builtin_tools())
+        self._closing.push_async_callback(self._stop_worker)
         self._worker_driver = WorkerDriver(self._worker, {})
         self._providers: dict[str, ProviderAccess] = {}
         self._parts = TurnParts(
@@ -100,20 +105,25 @@ class Ozzie:
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step)
+        self._closing.push_async_callback(self.driver.stop)
         self.tasks = TaskService(self.log, self.ids, self.driver)
         taken = await recover(self.log, self.driver)
         log.info("started with %d unfinished tasks", taken)
 
     async def stop(self) -> None:
         """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
-        await self.driver.stop()
+        await self._closing.aclose()
+
+    async def _stop_worker(self) -> None:
         await self._worker.stop()
         await asyncio.gather(*self._worker_facts, return_exceptions=True)
+
+    async def _close_log(self) -> None:
+        self.feed.close()
         await self.log.close()
         if self._anchoring is not None:
             await self._anchoring.close()
         log.info("stopped")
-        stop_logging(self._log_handler)
 
     @property
     def config(self) -> Config:

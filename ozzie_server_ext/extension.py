@@ -10,8 +10,8 @@ from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.extension.application import ExtensionApp
 
 from ozzie_server_ext.app import Ozzie
-from ozzie_server_ext.config.home import find_home
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.config.home import Home, find_home
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.owner import OwnerLock
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.state import GatewayState
@@ -19,6 +19,8 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake, handshake_path, write_handshake
 
 log = logger(__name__)
+
+STOP_S = 10
 
 
 class OzzieExtension(ExtensionApp):
@@ -41,41 +43,51 @@ class OzzieExtension(ExtensionApp):
         self.handlers.extend(handlers(self.serverapp.base_url))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        home = find_home()
         try:
-            home.create()
-            lock = OwnerLock(home.root)
-            lock.acquire()
-            self.lock = lock
-            self.ozzie = self.state.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
-        except OzzieError as error:
+            home = find_home()
+            await self._start(home, serverapp)
+        except Exception as error:
+            if not isinstance(error, OzzieError):
+                self.log.exception("Ozzie could not be started")
+                error = Unavailable(f"Ozzie could not be started: {error}.", code="gateway.start")
             self.state.fail(error)
-            self._release()
+            await self.stop_extension()
             self.log.warning("Ozzie does not run in this server. %s %s", error, error.hint)
             return
+        self.log.info("Ozzie is ready; its folder is %s", home.root)
+
+    async def _start(self, home: Home, serverapp: Any) -> None:
+        home.create()
+        self.lock = OwnerLock(home.root)
+        self.lock.acquire()
+        self.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
         write_handshake(
             self._handshake_path,
             Handshake(
                 v=VERSION,
-                url=_loopback_url(serverapp),
+                url=_own_url(serverapp),
                 token=self.state.access.local_token,
                 pid=os.getpid(),
                 home=str(home.root),
                 started=time.time(),
             ),
         )
-        self.log.info("Ozzie is ready; its folder is %s", home.root)
+        self.state.ozzie = self.ozzie
 
     async def stop_extension(self) -> None:
+        """Let go of everything that was started, as far as it was; called again, it does nothing."""
         self._handshake_path.unlink(missing_ok=True)
         ozzie, self.ozzie, self.state.ozzie = self.ozzie, None, None
-        if ozzie is not None:
-            try:
-                async with asyncio.timeout(10):
+        try:
+            if ozzie is not None:
+                async with asyncio.timeout(STOP_S):
                     await ozzie.stop()
-            except TimeoutError:
-                log.error("Ozzie did not stop within 10 s; what was running is recovered at the next start")
-        self._release()
+        except TimeoutError:
+            log.error("Ozzie did not stop within %s s; what was running is recovered at the next start", STOP_S)
+        except Exception:
+            log.exception("Ozzie did not stop in order; what was running is recovered at the next start")
+        finally:
+            self._release()
 
     @property
     def _handshake_path(self) -> Path:
@@ -87,8 +99,16 @@ class OzzieExtension(ExtensionApp):
             self.lock = None
 
 
-def _loopback_url(serverapp: Any) -> str:
-    """The server's address as a process of this machine reaches it."""
+def _own_url(serverapp: Any) -> str:
+    """The server's address as a process of this machine reaches it. Raises Unavailable for a Unix socket."""
+    if serverapp.sock:
+        raise Unavailable(
+            "Ozzie needs a server that listens on a port, and this one listens on a Unix socket.",
+            hint="Start Jupyter without --sock.",
+            code="gateway.socket",
+        )
     scheme = "https" if serverapp.certfile else "http"
-    host = "[::1]" if serverapp.ip == "::1" else "127.0.0.1"
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]", "localhost": "127.0.0.1"}.get(
+        serverapp.ip, f"[{serverapp.ip}]" if ":" in serverapp.ip else serverapp.ip
+    )
     return f"{scheme}://{host}:{serverapp.port}{serverapp.base_url}"

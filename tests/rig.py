@@ -98,7 +98,7 @@ def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
             stderr=output,
         )
     try:
-        handshake = _wait_for_handshake(home, process, log)
+        handshake = wait_for_handshake(home, process, log)
         yield Gateway(home, process, handshake.url, handshake.token)
     finally:
         ended_before = process.poll() is not None
@@ -107,7 +107,7 @@ def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
         assert ended_before or status == 0, log.read_text()
 
 
-def _wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
+def wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
     end = time.monotonic() + START_S
     while time.monotonic() < end:
         found = home.handshake()

@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.protocol.handshake import owner_lock_path
 
 
@@ -32,9 +32,16 @@ class OwnerLock:
     def acquire(self) -> None:
         """Become the owner.
 
-        Raises NotOwner, with the owner's process.
+        Raises NotOwner, with the owner's process; Unavailable where the lock is no file of ours.
         """
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise Unavailable(
+                f"The lock {self._path} can't be used: {error.strerror}.",
+                hint="Move it away; it is made anew.",
+                code="gateway.lock",
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

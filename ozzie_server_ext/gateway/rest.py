@@ -102,6 +102,6 @@ class TaskCancelHandler(OzzieHandler):
 
 
 def _limit(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_PAGE:
+    if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= MAX_PAGE:
         raise InputError(f"limit must be a number from 1 to {MAX_PAGE}.")
     return int(text)

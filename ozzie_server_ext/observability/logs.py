@@ -3,7 +3,12 @@
 import json
 import logging
 import logging.handlers
+import os
+from io import TextIOWrapper
 from pathlib import Path
+from typing import cast
+
+from ozzie_server_ext.domain.errors import Unavailable
 
 _ROOT = "ozzie"
 _OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
@@ -30,11 +35,29 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """Each file of the rotation is the user's alone."""
+
+    def _open(self) -> TextIOWrapper:
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def log_to(folder: Path, name: str) -> logging.Handler:
-    """Write our log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB); `stop_logging` ends that."""
+    """Write our log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB); `stop_logging` ends that.
+
+    Raises Unavailable.
+    """
     path = folder / f"{name}.jsonl"
-    path.touch(mode=0o600, exist_ok=True)
-    handler = logging.handlers.RotatingFileHandler(path, maxBytes=5_000_000, backupCount=4, encoding="utf-8")
+    try:
+        handler = _PrivateFile(path, maxBytes=5_000_000, backupCount=4, encoding="utf-8")
+    except OSError as error:
+        raise Unavailable(
+            f"The log file {path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
+        ) from error
     handler.setFormatter(_JsonLines())
     root = logging.getLogger(_ROOT)
     root.setLevel(logging.INFO)

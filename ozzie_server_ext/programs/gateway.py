@@ -1,4 +1,4 @@
-"""The headless gateway: a Jupyter Server with nothing in it but Ozzie, on loopback (GW-1).
+"""The headless gateway: a Jupyter Server that loads no extension but Ozzie, on loopback (GW-1).
 
 A kernel starts it where no gateway runs: then on a free port, ending by itself when nobody has used it for a while.
 """
@@ -23,8 +23,8 @@ CHECK_IDLE_EVERY_S = 5.0
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
-    parser.add_argument("--port", type=int, help="0 for any free port (default: gateway.port, which is 18420)")
-    parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project folder (default: here)")
+    parser.add_argument("--port", type=_port, help="0 for any free port (default: gateway.port, which is 18420)")
+    parser.add_argument("--project", type=_folder, default=Path.cwd(), help="the project folder (default: here)")
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
     )
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> None:
         gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
     except InputError as error:
         sys.exit(f"{error}\n{error.hint}")
-    server = _build(gateway.host, gateway.port, options.project.absolute())
+    server = _build(gateway.host, gateway.port, options.project)
     state: GatewayState = server.web_app.settings["ozzie"]
     failures: list[OzzieError] = []
 
@@ -53,17 +53,35 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(1 if failures else 0)
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or len(text) > 5 or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text[:20]} is no port; give a number from 0 to 65535")
+    return int(text)
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text).absolute()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return folder
+
+
 def _build(host: str, port: int, project: Path) -> ServerApp:
-    server = ServerApp.instance(
-        ip=host,
-        port=port,
-        open_browser=False,
-        root_dir=str(project),
-        allow_root=True,
-        jpserver_extensions={"ozzie_server_ext": True},
-        log_level="WARN",
-    )
-    server.initialize(argv=[], find_extensions=False, new_httpserver=True)
+    server = ServerApp.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
+    settings = {
+        "ip": host,
+        "port": port,
+        # A person who named a port gets that one or an error; 50 others would only be guessed at.
+        "port_retries": 50 if port == 0 else 0,
+        "root_dir": str(project),
+        "open_browser": False,
+        "allow_remote_access": False,
+        # Without Jupyter's "open this page": there is no page.
+        "log_level": "CRITICAL" if port == 0 else "WARN",
+    }
+    # As arguments, because these win over whatever the user's Jupyter configuration says of a server's address.
+    argv = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
+    server.initialize(argv=argv, find_extensions=False, new_httpserver=True)
     return server
 
 

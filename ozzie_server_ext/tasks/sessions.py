@@ -47,7 +47,7 @@ class Sessions:
         """Raises NotFound."""
         rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
         if not rows:
-            raise NotFound(f"There is no session {session_id}.", hint="List them with ozzie sessions list.")
+            raise NotFound(f"There is no session {session_id}.", hint="Open one by its name.")
         return _info(rows[0])
 
     async def rename(self, session_id: SessionId, title: str) -> None:

@@ -1,12 +1,15 @@
 """How a gateway begins and ends."""
 
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 
+import psutil
 import pytest
 
-from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.rig import Gateway, GatewayHome, start_gateway, wait_for_handshake
 from tests.ws_client import connected
 
 
@@ -77,3 +80,72 @@ def test_a_broken_configuration_keeps_a_persons_gateway_from_starting(home: Gate
     assert done.returncode == 1
     assert "config.jsonc, line 1" in done.stderr
     assert "gateway.port" in done.stderr
+
+
+def run_gateway(home: GatewayHome, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A gateway that is expected to end by itself."""
+    command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", *arguments]
+    return subprocess.run(command, env=dict(home.env), cwd=home.project, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("where", ["run/owner.lock", "logs/app/gateway.jsonl", "data/ozzie.db"])
+def test_a_file_of_its_own_that_is_none_keeps_it_from_starting_in_a_sentence(home: GatewayHome, where: str) -> None:
+    (home.home / where).mkdir(parents=True)
+
+    done = run_gateway(home, "--port", "0")
+
+    assert done.returncode == 1
+    assert where.split("/")[-1] in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(home.runtime.glob("ozzie-*.json")) == []
+
+
+def test_the_users_jupyter_configuration_cannot_move_it_off_loopback(home: GatewayHome) -> None:
+    settings = home.home.parent / "jupyter-config"
+    settings.mkdir()
+    (settings / "jupyter_server_config.py").write_text("c.ServerApp.ip = '0.0.0.0'\nc.ServerApp.open_browser = True\n")
+
+    with start_gateway(home) as gateway:
+        connections = psutil.Process(gateway.process.pid).net_connections("tcp")
+
+    listening = {connection.laddr[0] for connection in connections if connection.status == "LISTEN"}
+    assert listening == {"127.0.0.1"}
+
+
+def test_a_port_that_is_taken_is_not_exchanged_for_another(home: GatewayHome) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_gateway(home, "--port", str(port))
+
+    assert done.returncode != 0
+    assert str(port) in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--port", "99999"), ("--port", "x"), ("--project", "/nonexistent")])
+def test_an_argument_that_cannot_be_is_refused_in_a_sentence(home: GatewayHome, arguments: tuple[str, str]) -> None:
+    done = run_gateway(home, *arguments)
+
+    assert done.returncode == 2
+    assert arguments[1] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_kernels_reach_a_server_that_listens_on_one_address_only(home: GatewayHome) -> None:
+    home.configure({"gateway": {"host": "127.0.0.2", "port": 0}})
+    log = (home.home.parent / "gateway.log").open("wb")
+    command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway"]
+    gateway = subprocess.Popen(command, env=dict(home.env), cwd=home.project, stdout=log, stderr=log)
+    try:
+        handshake = wait_for_handshake(home, gateway, home.home.parent / "gateway.log")
+        assert handshake.url.startswith("http://127.0.0.2:")
+        with urllib.request.urlopen(
+            urllib.request.Request(
+                f"{handshake.url}ozzie/api/health", headers={"Authorization": f"token {handshake.token}"}
+            ),
+            timeout=20,
+        ) as response:
+            assert response.status == 200
+    finally:
+        gateway.terminate()
+        gateway.wait(20)
+        log.close()
