@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -56,9 +57,9 @@ def load(
     Raises ConfigError or JsoncError.
     """
     variables = {**_env_file(home.env_file), **env}
-    layers = [_parse(_content(file), file) for file in (system_file, home.config_file) if file.is_file()]
+    layers = [_parse(_content(file), file) for file in (system_file, home.config_file) if _is_there(file)]
     ignored: tuple[str, ...] = ()
-    if project is not None and (file := project / PROJECT_FILE).is_file():
+    if project is not None and _is_there(file := project / PROJECT_FILE):
         # A cloned folder can carry any file: it counts once a person has trusted this very content (DESIGN §2.14).
         content = _content(file)
         if _trusted(home).get(str(file.absolute())) == _digest(content):
@@ -103,10 +104,30 @@ def _digest(content: bytes) -> str:
 
 def _env_file(file: FilePath) -> dict[str, str]:
     """`$OZZIE_PATH/.env`; a variable of the process itself goes before it."""
-    if not file.is_file():
+    if not _is_there(file):
         return {}
     found = dotenv_values(stream=io.StringIO(_text(_content(file), file)), interpolate=False)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_there(file: FilePath) -> bool:
+    """Whether there is a file to read. What stands in its place and can't be read is no reason to go on without it.
+
+    Raises ConfigError.
+    """
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        if file.is_symlink():
+            raise ConfigError(f"{file}: leads nowhere.", hint="Mend the link or remove it.") from None
+        return False
+    except NotADirectoryError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be read: {error.strerror}.") from None
+    if not stat.S_ISREG(mode):
+        raise ConfigError(f"{file}: is not a file.", hint="Move it away.")
+    return True
 
 
 def _content(file: FilePath) -> bytes:

@@ -1,5 +1,6 @@
 """From files to settings: layers, variables, trust, and errors that name file, line, column and key (OB-2)."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -235,3 +236,17 @@ def test_where_the_list_of_what_is_trusted_is_damaged_nothing_is(
     (home.root / "trusted.json").write_text(text)
 
     assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored != ()
+
+
+def test_what_stands_in_a_files_place_and_is_none_is_named(home: Home) -> None:
+    home.config_file.mkdir()
+    with pytest.raises(ConfigError, match=r"config\.jsonc: is not a file"):
+        load(home, env={}, system_file=Path("/nonexistent"))
+    home.config_file.rmdir()
+    home.config_file.symlink_to(home.root / "nowhere")
+    with pytest.raises(ConfigError, match="leads nowhere"):
+        load(home, env={}, system_file=Path("/nonexistent"))
+    home.config_file.unlink()
+    os.mkfifo(home.env_file)
+    with pytest.raises(ConfigError, match=r"\.env: is not a file"):
+        load(home, env={}, system_file=Path("/nonexistent"))
