@@ -16,7 +16,13 @@ from ozzie_server_ext.gateway.owner import OwnerLock
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.protocol.handshake import VERSION, Handshake, handshake_path, write_handshake
+from ozzie_server_ext.protocol.handshake import (
+    VERSION,
+    Handshake,
+    handshake_path,
+    remove_dead_handshakes,
+    write_handshake,
+)
 
 log = logger(__name__)
 
@@ -61,6 +67,7 @@ class OzzieExtension(ExtensionApp):
         self.lock = OwnerLock(home.root)
         self.lock.acquire()
         self.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
+        remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(
             self._handshake_path,
             Handshake(

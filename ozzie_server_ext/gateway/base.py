@@ -107,15 +107,13 @@ class Caller(JupyterHandler):
 
 
 class OzzieHandler(Caller, APIHandler):
-    """Base of the REST handlers."""
+    """Base of the REST handlers, which are the user's alone: a kernel has the WebSocket."""
 
     auth_resource = RESOURCE
-    kernels_may_call = False
-    """Whether a kernel's own token is enough; nearly everything is the user's alone."""
 
     async def prepare(self, **kwargs: Any) -> None:
         await super().prepare(**kwargs)
-        if self.granted is not None and self.granted.kind == "kernel" and not self.kernels_may_call:
+        if self.granted is not None and self.granted.kind == "kernel":
             raise HTTPError(403, reason="A kernel's token is not enough for this")
         if self.request.method == "POST" and self.request.headers.get("Content-Type", "").split(";")[0].strip() != (
             "application/json"

@@ -62,6 +62,14 @@ def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
     yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
 
 
+def remove_dead_handshakes(runtime_dir: Path) -> None:
+    """Drop the files of gateways that were killed: another process could come to have such a number, or such a port."""
+    for path in runtime_dir.glob("ozzie-*.json"):
+        number = path.stem.removeprefix("ozzie-")
+        if number.isdecimal() and not _alive(int(number)):
+            path.unlink(missing_ok=True)
+
+
 def owner_lock_path(home: Path) -> Path:
     """The lock that elects the owner of `home`; while it is held, the file says by which process."""
     return home / "run" / "owner.lock"

@@ -34,9 +34,12 @@ async def test_it_ends_by_itself_when_nobody_has_used_it_for_a_while(home: Gatew
 def test_after_a_kill_the_next_one_takes_over(home: GatewayHome) -> None:
     with start_gateway(home) as first:
         first.kill()
+    left = home.runtime / f"ozzie-{first.process.pid}.json"
+    assert left.exists()
     with start_gateway(home) as second:
         found = home.handshake()
 
+    assert not left.exists()
     assert found is not None
     assert found.pid == second.process.pid
 
