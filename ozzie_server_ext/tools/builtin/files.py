@@ -23,10 +23,9 @@ async def list_folder(
     path: Annotated[str, Field(description="Relative to the project folder.", max_length=1024)] = ".",
 ) -> ToolResult:
     """List a folder of the project: names, kinds and sizes in bytes. Hidden files are left out."""
-    entries = await asyncio.to_thread(_list, context, path)
-    shown = entries[:MAX_ENTRIES]
-    data: dict[str, Any] = {"path": path, "entries": shown, "truncated": len(entries) > len(shown)}
-    return ToolResult(ok=True, data=data, summary=_count(len(entries), "entry", "entries"))
+    total, shown = await asyncio.to_thread(_list, context, path)
+    data: dict[str, Any] = {"path": path, "entries": shown, "truncated": total > MAX_ENTRIES}
+    return ToolResult(ok=True, data=data, summary=_count(total, "entry", "entries"))
 
 
 async def read_text(
@@ -55,18 +54,21 @@ async def read_text(
     )
 
 
-def _list(context: ToolContext, path: str) -> list[dict[str, Any]]:
+def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:
+    """How many entries there are, and what the first of them are."""
     folder = open_below(context.project, path, folder=True)
     try:
         found: list[dict[str, Any]] = []
-        for name in sorted(os.listdir(folder)):
-            if name.startswith("."):
-                continue
-            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        for name in names[:MAX_ENTRIES]:
+            try:
+                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # removed in this moment
             kind = "folder" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else "other"
             # A name may hold bytes that are no UTF-8; the log and the model take text only.
             found.append({"name": os.fsencode(name).decode("utf-8", "replace"), "kind": kind, "size": info.st_size})
-        return found
+        return len(names), found
     finally:
         os.close(folder)
 
