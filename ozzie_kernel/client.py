@@ -28,6 +28,15 @@ class GatewayLost(Unavailable):
         super().__init__("The connection to Ozzie's gateway ended.", hint="The task goes on there.")
 
 
+class GatewaySilent(Unavailable):
+    """The connection stands, and no answer comes."""
+
+    code = "gateway.silent"
+
+    def __init__(self, *, hint: str = "Try again in a moment. If that does not help, restart Jupyter.") -> None:
+        super().__init__("The gateway does not answer.", hint=hint)
+
+
 class Refused(OzzieError):
     """The gateway refused a request; code, message and hint are its own."""
 
@@ -75,19 +84,21 @@ class GatewayClient:
     def closed(self) -> bool:
         return self._closed
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> JsonObject:
-        """The payload of the answer.
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = REQUEST_TIMEOUT_S
+    ) -> JsonObject:
+        """The payload of the answer; with a `timeout_s` of None it may come as long as the connection stands.
 
-        Raises Refused with the gateway's own words, or GatewayLost.
+        Raises Refused with the gateway's own words, GatewayLost, or GatewaySilent.
         """
         request_id = str(next(self._ids))
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
             await self._send(encode_frame(Request(id=request_id, method=method, params=dict(params))))
-            response = await asyncio.wait_for(answer, REQUEST_TIMEOUT_S)
+            response = await asyncio.wait_for(answer, timeout_s)
         except TimeoutError:
-            raise Unavailable(f"The gateway did not answer within {REQUEST_TIMEOUT_S:g} s.") from None
+            raise GatewaySilent from None
         finally:
             self._waiting.pop(request_id, None)
         if response.error is not None:

@@ -2,21 +2,24 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ozzie_kernel.client import GatewayLost
+from ozzie_kernel.client import REQUEST_TIMEOUT_S, GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link
 from ozzie_kernel.display import TurnDisplay
 from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.render.turn import TurnView, fold, new_turn
 
 TICK_S = 1.0
 """How often the elapsed time is drawn anew while nothing else happens (UX §2.1)."""
 STOP_WAIT_S = 5.0
-"""How long the gateway has to record the end of a stopped turn before the cell gives up waiting for it."""
+"""How long the gateway has, in all, to stop a turn and record its end before the cell gives up waiting for it."""
+
+_background: set[asyncio.Task[None]] = set()
 
 T = TypeVar("T")
 Reconnect = Callable[[], Awaitable[Link]]
@@ -33,35 +36,41 @@ class CellTurn:
         self.view: TurnView = new_turn()
 
     async def run(self, text: str, cell_id: str) -> TurnView:
-        """The finished turn, whatever its end. Cancelling stops the turn in the gateway as well.
+        """The finished turn, whatever its end. Cancelling stops the turn in the gateway as well, also one that the
+        gateway takes in only after this has given up waiting for it.
 
         Raises OzzieError where the gateway did not take the message, or can't be reached any more.
         """
+        # Without a time limit: what is taken in late has to be known, to be stopped.
         sending = asyncio.ensure_future(
-            self._link.client.request("message.send", {"content": text, "cell_id": cell_id})
+            self._link.client.request("message.send", {"content": text, "cell_id": cell_id}, timeout_s=None)
         )
-        # An interrupt that comes while the message is on its way stops a turn that exists by then.
-        interrupted = await _interrupted(sending)
-        sent = await sending
+        turn = asyncio.ensure_future(self._to_its_end(sending))
+        try:
+            if await _interrupted(turn):
+                await self._stop(sending, turn)
+            return await turn
+        finally:
+            # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
+            turn.cancel()
+            if self.view.task_id:
+                self._display.finish(self.view)
+
+    async def _to_its_end(self, sending: "asyncio.Future[JsonObject]") -> TurnView:
+        try:
+            sent = await asyncio.wait_for(asyncio.shield(sending), REQUEST_TIMEOUT_S)
+        except TimeoutError:
+            _in_background(self._cancel(sending))
+            raise GatewaySilent from None
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id)
         self._position = int(str(sent["position"])) - 1
-        following = asyncio.ensure_future(self._follow(task_id))
-        try:
-            if interrupted or await _interrupted(following):
-                await self._stop(task_id, following)
-        finally:
-            # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
-            following.cancel()
-            self._display.finish(self.view)
-        return self.view
-
-    async def _follow(self, task_id: str) -> None:
         while not self.view.is_final:
             try:
                 await self._fold_until_end(task_id)
             except GatewayLost:
                 self._link = await self._reconnect()
+        return self.view
 
     async def _fold_until_end(self, task_id: str) -> None:
         queue = await self._link.client.follow(task_id, self._position)
@@ -79,14 +88,25 @@ class CellTurn:
             self._position = max(self._position, frame.position)
         self.view = fold_frame(self.view, frame)
 
-    async def _stop(self, task_id: str, following: "asyncio.Future[None]") -> None:
-        # A refusal means that it has ended already; a lost connection, that nobody is there to be told.
+    async def _stop(self, sending: "asyncio.Future[JsonObject]", turn: "asyncio.Future[TurnView]") -> None:
+        """Have the turn stopped, and wait for its end. Raises GatewaySilent."""
+        _in_background(self._cancel(sending))
+        ended, _ = await asyncio.wait({turn}, timeout=STOP_WAIT_S)
+        if not ended:
+            raise GatewaySilent(hint="The turn is stopped as soon as it does. If it never does, restart Jupyter.")
+
+    async def _cancel(self, sending: "asyncio.Future[JsonObject]") -> None:
+        # A refusal means that there is nothing to stop any more; a lost connection, that nobody is there to be told.
         with contextlib.suppress(OzzieError):
-            await self._link.client.request("task.cancel", {"task_id": task_id})
-        try:
-            await asyncio.wait_for(following, STOP_WAIT_S)
-        except TimeoutError:
-            raise GatewayLost from None
+            task_id = (await asyncio.shield(sending))["task_id"]
+            await self._link.client.request("task.cancel", {"task_id": task_id}, timeout_s=None)
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    """Let `work` go on when the cell has ended."""
+    task = asyncio.ensure_future(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
 
 
 async def _interrupted(work: "asyncio.Future[T]") -> bool:

@@ -1,11 +1,13 @@
 """Cells of a real kernel, answered by a real provider's wire format through the real worker."""
 
+import os
+import signal
 import time
 
 import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Kernel
+from tests.rig import GatewayHome, Kernel
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -60,6 +62,32 @@ def test_an_interrupt_stops_the_stream_and_the_next_cell_works(served: Kernel, f
     assert "Stopped here by you." in output.markdown
     assert "error" not in output.messages, "a traceback reached the cell"
     assert took < 5, "the cell waited for something that does not end by itself"
+    fake_openai.wait_for(lambda fake: "endless" in fake.disconnects)
+    served.run("%model echo")
+    assert "still there" in served.run("still there").markdown
+
+
+def test_an_interrupt_while_the_gateway_is_silent_ends_the_cell_and_later_the_turn(
+    served: Kernel, served_home: GatewayHome, fake_openai: FakeOpenAI
+) -> None:
+    served.run("%model endless")
+    gateway = served_home.handshake()
+    assert gateway is not None
+    request = served.send("go on for ever")
+    served.output(request, until_live="jp-RenderedHTMLCommon")
+
+    os.kill(gateway.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        served.interrupt()
+        output = served.output(request)
+        took = time.monotonic() - began
+    finally:
+        os.kill(gateway.pid, signal.SIGCONT)
+
+    assert output.status == "error"
+    assert output.evalue == "The gateway does not answer."
+    assert took < 15, "the cell waited as long as for any other request"
     fake_openai.wait_for(lambda fake: "endless" in fake.disconnects)
     served.run("%model echo")
     assert "still there" in served.run("still there").markdown

@@ -1,0 +1,59 @@
+"""A gateway that is there and does not answer, and goes on later."""
+
+import asyncio
+import signal
+from datetime import datetime
+
+import pytest
+
+from ozzie_kernel.client import GatewaySilent
+from ozzie_kernel.connect import Link, connect
+from ozzie_kernel.turn import STOP_WAIT_S, CellTurn
+from ozzie_server_ext.render.turn import TurnView
+from tests.rig import Gateway
+from tests.ws_client import connected
+
+KERNEL_ID = "5f0c2f4e-0000-4000-8000-000000000001"
+
+
+class Screen:
+    """Keeps the turns that it was told to end with."""
+
+    def __init__(self) -> None:
+        self.finished: list[TurnView] = []
+
+    def show(self, view: TurnView, now: datetime) -> None: ...
+
+    def finish(self, view: TurnView) -> None:
+        self.finished.append(view)
+
+    def problem(self, data: dict[str, str]) -> None: ...
+
+
+async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(gateway.home.runtime))
+    link = await connect(KERNEL_ID, "silent.ipynb", gateway.home.env)
+
+    async def reconnect() -> Link:
+        raise AssertionError("the connection stands")
+
+    screen = Screen()
+    async with connected(gateway) as watcher:
+        await watcher.request("feed.subscribe", session_id=link.session_id)
+        gateway.process.send_signal(signal.SIGSTOP)
+        try:
+            turn = asyncio.ensure_future(CellTurn(link, reconnect, screen).run("Tell me what you are.", ""))
+            await asyncio.sleep(0)  # it begins
+            turn.cancel()
+            async with asyncio.timeout(STOP_WAIT_S + 10):
+                with pytest.raises(GatewaySilent, match="The gateway does not answer"):
+                    await turn
+        finally:
+            gateway.process.send_signal(signal.SIGCONT)
+        ended = await watcher.until("task.succeeded", "task.cancelled")
+    await link.client.close()
+
+    assert ended["canonical"] == "task.cancelled"
+    assert screen.finished == []
