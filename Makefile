@@ -34,6 +34,7 @@ build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 
 bench: $(VENV)/.dev ## Measure the speed beside plain litellm; writes bench/results.json
 	$(BIN)/python -m bench.first_token
+	$(BIN)/python -m bench.interrupt
 
 lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \

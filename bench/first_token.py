@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     options = parser.parse_args()
     with FakeOpenAI() as provider, tempfile.TemporaryDirectory() as folder:
-        env = _environment(Path(folder), f"{provider.url}/v1")
+        env = environment(Path(folder), f"{provider.url}/v1", MODEL)
         with kernel("ozzie", env) as ours, kernel("python3", env) as plain:
             plain.run(PLAIN_SETUP)
             cold = _ours(ours)
@@ -64,10 +64,11 @@ def _plain(plain: Kernel, url: str) -> float:
     return plain.run(PLAIN_TURN.format(model=MODEL, url=url), cell_id="").first("w0")
 
 
-def _environment(folder: Path, url: str) -> dict[str, str]:
+def environment(folder: Path, url: str, model: str) -> dict[str, str]:
+    """An Ozzie home below `folder` in which `model` of the provider at `url` answers."""
     home = folder / "home"
     home.mkdir(mode=0o700)
-    provider = {"driver": "openai", "model": MODEL, "base_url": url, "auth": {"type": "none"}}
+    provider = {"driver": "openai", "model": model, "base_url": url, "auth": {"type": "none"}}
     (home / "config.jsonc").write_text(json.dumps({"models": {"default": "fake", "providers": {"fake": provider}}}))
     return {**os.environ, "OZZIE_PATH": str(home), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
 

@@ -43,25 +43,40 @@ class Kernel:
         self.client = client
         self.manager = manager
 
-    def run(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> Run:
-        """Run a cell to its end. Raises queue.Empty when the kernel stays silent."""
+    @property
+    def pid(self) -> int:
+        provisioner: Any = self.manager.provisioner
+        return int(provisioner.pid)
+
+    def send(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> str:
+        """Ask for a cell to be run; its id."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
         message = self.client.session.msg(
             "execute_request",
             content | {"allow_stdin": allow_stdin, "stop_on_error": True},
             metadata={"cellId": cell_id} if cell_id else {},
         )
-        run, began = Run(), time.perf_counter()
         self.client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def outputs(self, request: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Type and content of each message of that cell, to its end. Raises queue.Empty when the kernel is silent."""
         while True:
             got = self.client.get_iopub_msg(timeout=TIMEOUT_S)
-            if got["parent_header"].get("msg_id") != message["header"]["msg_id"]:
+            if got["parent_header"].get("msg_id") != request:
                 continue
             kind, said = got["header"]["msg_type"], got["content"]
-            run.messages.append((time.perf_counter() - began, kind, said))
+            yield kind, said
             if kind == "status" and said["execution_state"] == "idle":
-                run.total_s = time.perf_counter() - began
-                return run
+                return
+
+    def run(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> Run:
+        """Run a cell to its end."""
+        run, began = Run(), time.perf_counter()
+        for kind, said in self.outputs(self.send(code, cell_id=cell_id, allow_stdin=allow_stdin)):
+            run.messages.append((time.perf_counter() - began, kind, said))
+        run.total_s = time.perf_counter() - began
+        return run
 
 
 @contextmanager

@@ -1,0 +1,62 @@
+"""How soon an interrupt stops a stream: from the kernel's signal to the cell that says so, and to the provider that
+sees the connection end (issue 2: within 100 ms)."""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench.first_token import environment
+from bench.kernels import Kernel, kernel, shown
+from tests.fakes.openai_server import FakeOpenAI
+
+RUNS = 20
+TARGET_MS = 100
+TEXT = 'class="oz-md'  # the live form draws the reply's text in this
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    options = parser.parse_args()
+    with FakeOpenAI() as provider, tempfile.TemporaryDirectory() as folder:
+        env = environment(Path(folder), f"{provider.url}/v1", "endless")
+        with kernel("ozzie", env) as ours:
+            _stop_one(ours, provider)  # the first starts the worker
+            times = [_stop_one(ours, provider) for _ in range(options.runs)]
+    cell = [pair[0] for pair in times]
+    upstream = [pair[1] for pair in times]
+    row = {
+        "name": "interrupt: signal to the cell's Stopped",
+        "ours": round(statistics.median(cell), 1),
+        "worst": round(max(cell), 1),
+        "provider_ms": round(statistics.median(upstream), 1),
+        "target": f"<= {TARGET_MS} ms",
+        "met": max(cell) <= TARGET_MS,
+    }
+    print(json.dumps(row))
+
+
+def _stop_one(ours: Kernel, provider: FakeOpenAI) -> tuple[float, float]:
+    """Milliseconds from the signal to the final output, and to the provider's end of the connection."""
+    provider.forget()
+    request = ours.send("go on for ever")
+    seen, signalled, in_cell = 0, 0.0, 0.0
+    for kind, content in ours.outputs(request):
+        if not signalled and TEXT in shown(kind, content):
+            seen += 1
+            if seen == 3:
+                signalled = time.perf_counter()
+                os.kill(ours.pid, signal.SIGINT)
+        if kind == "update_display_data":
+            in_cell = time.perf_counter() - signalled
+    provider.wait_for(lambda fake: "endless" in fake.disconnects)
+    return in_cell * 1000, (time.perf_counter() - signalled) * 1000
+
+
+if __name__ == "__main__":
+    main()
