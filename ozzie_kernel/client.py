@@ -24,8 +24,9 @@ class GatewayLost(Unavailable):
 
     code = "gateway.lost"
 
-    def __init__(self) -> None:
-        super().__init__("The connection to Ozzie's gateway ended.", hint="The task goes on there.")
+    def __init__(self, task_id: str = "") -> None:
+        task = f"The task {task_id}" if task_id else "The task"
+        super().__init__("The connection to Ozzie's gateway ended.", hint=f"{task} goes on as soon as a gateway runs.")
 
 
 class GatewaySilent(Unavailable):

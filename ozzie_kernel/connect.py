@@ -54,7 +54,7 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
 
     `use` raises Unavailable for a gateway that does not answer. Raises Unavailable, with what to do.
     """
-    home = home_folder(env, Path.home())
+    home = home_folder(env, Path.home)
     # An owner that has not written its handshake yet is just starting: to wait for it is quicker than to compete.
     wait = OWNER_WAIT_S if owner_alive(home) else 0.0
     try:

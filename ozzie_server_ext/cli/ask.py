@@ -1,13 +1,15 @@
 """`ozzie ask`: one turn from a terminal."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
 
-from ozzie_kernel.client import GatewayClient
+from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import fold_frame
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -16,6 +18,9 @@ from ozzie_server_ext.render.turn import TextPart, TurnView, new_turn
 
 def ask(text: str, *, session: str, model: str, as_json: bool) -> int:
     """Ask, print, and return 0 if the turn was done. Raises OzzieError."""
+    for name, given in (("message", text), ("session", session), ("model", model)):
+        if not _is_utf8(given):
+            raise InputError(f"The {name} is not UTF-8 text.")
     view = asyncio.run(_ask(text, session, model, as_json))
     if as_json:
         print(json.dumps(_summary(view)))
@@ -32,9 +37,7 @@ async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
         params = {"content": text, "session_id": opened["session_id"], "model": model}
         sent = await client.request("message.send", params)
         task_id = str(sent["task_id"])
-        stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-        stopper = asyncio.ensure_future(_cancel_when(stop, client, task_id))
+        stopper = asyncio.ensure_future(_cancel_when_interrupted(client, task_id))
         try:
             return await _follow(client, task_id, int(str(sent["position"])) - 1, as_json)
         finally:
@@ -43,20 +46,40 @@ async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
         await client.close()
 
 
-async def _cancel_when(stop: asyncio.Event, client: GatewayClient, task_id: str) -> None:
-    await stop.wait()
-    await client.request("task.cancel", {"task_id": task_id})
+async def _cancel_when_interrupted(client: GatewayClient, task_id: str) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    try:
+        await stop.wait()
+    finally:
+        # A second interrupt ends the program, whatever the gateway does.
+        loop.remove_signal_handler(signal.SIGINT)
+    # Refused, it has ended already; without a connection, who follows says so.
+    with contextlib.suppress(OzzieError):
+        await client.request("task.cancel", {"task_id": task_id})
 
 
 async def _follow(client: GatewayClient, task_id: str, position: int, as_json: bool) -> TurnView:
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
     queue = await client.follow(task_id, position)
-    while not view.is_final and (frame := await queue.get()) is not None:
+    while not view.is_final:
+        frame = await queue.get()
+        if frame is None:
+            raise GatewayLost(task_id)
         view = fold_frame(view, frame)
         if not as_json:
             sys.stdout.write(writer.update(view))
             sys.stdout.flush()
     return view
+
+
+def _is_utf8(text: str) -> bool:
+    """False for an argument in which Python keeps bytes that it could not decode, as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _summary(view: TurnView) -> JsonObject:

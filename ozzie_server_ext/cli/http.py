@@ -38,18 +38,29 @@ def get(path: str) -> JsonObject:
 
     Raises NotRunning, or Answered.
     """
-    home = home_folder(os.environ, Path.home())
+    return _ask(path, None)
+
+
+def post(path: str, body: JsonObject) -> JsonObject:
+    """`POST /ozzie/api/<path>`, as `get`."""
+    return _ask(path, json.dumps(body).encode())
+
+
+def _ask(path: str, body: bytes | None) -> JsonObject:
+    home = home_folder(os.environ, Path.home)
     for handshake in find_handshakes(Path(jupyter_runtime_dir()), home):
         try:
-            return _get(handshake, path)
+            return _ask_one(handshake, path, body)
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             continue
     raise NotRunning(home)
 
 
-def _get(handshake: Handshake, path: str) -> JsonObject:
+def _ask_one(handshake: Handshake, path: str, body: bytes | None) -> JsonObject:
     request = urllib.request.Request(
-        f"{handshake.url}ozzie/api/{path}", headers={"Authorization": f"token {handshake.token}"}
+        f"{handshake.url}ozzie/api/{path}",
+        data=body,
+        headers={"Authorization": f"token {handshake.token}", "Content-Type": "application/json"},
     )
     # No proxy of the environment may come between this machine and itself.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -17,19 +17,37 @@ def main(argv: Sequence[str] | None = None) -> None:
     if words[:1] == ["gateway"]:
         # Its own program: in the foreground it takes this one's place, terminal and signals included.
         os.execv(sys.executable, [sys.executable, "-m", "ozzie_server_ext.programs.gateway", *words[1:]])
+    if sys.stdout is None:  # as the shell's >&- leaves it
+        sys.exit(_failed("There is nowhere to print to: standard output is closed."))
     options = _parser().parse_args(words)
     try:
         status = options.verb(options)
+        sys.stdout.flush()
     except OzzieError as error:
-        print(f"ozzie: {error}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
-        status = 1
+        status = _failed(str(error), error.hint)
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
         # The reader has gone, as with `| head`: not an error, but nothing more can be written either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         status = 0
+    except OSError as error:
+        _print_no_more()
+        where = f": {error.filename}" if error.filename else ""
+        status = _failed(f"{error.strerror or error}{where}.")
     sys.exit(status)
+
+
+def _failed(sentence: str, hint: str = "") -> int:
+    """Say what went wrong, where there is somewhere to say it; the exit status."""
+    if sys.stderr is not None:
+        print(f"ozzie: {sentence}", *([hint] if hint else []), sep="\n", file=sys.stderr)
+    return 1
+
+
+def _print_no_more() -> None:
+    """Drop what is left to print: Python would try again on its way out, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     listing = _verb(tasks, "list", "the newest tasks first", _tasks_list)
     listing.add_argument("--limit", type=int, default=20, help="how many (default 20, at most 500)")
+
+    cancel = _verb(tasks, "cancel", "stop a task, running or waiting", _tasks_cancel)
+    cancel.add_argument("task_id", metavar="ID", help="as ozzie tasks list shows it")
 
     events = verbs.add_parser("events", help="the event log").add_subparsers(required=True, metavar="COMMAND")
     _verb(events, "verify", "check that no event was changed or removed after it was written", _events_verify)
@@ -76,8 +97,17 @@ def _verb(
 def _ask(options: argparse.Namespace) -> int:
     from ozzie_server_ext.cli.ask import ask
 
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = _standard_input() if options.text == "-" else options.text
     return ask(text, session=options.session, model=options.model, as_json=options.json)
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise InputError("Standard input is closed.")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InputError("The message is not UTF-8 text.") from None
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -87,9 +117,15 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _tasks_list(options: argparse.Namespace) -> int:
-    from ozzie_server_ext.cli.status import tasks_list
+    from ozzie_server_ext.cli.tasks import tasks_list
 
     return tasks_list(limit=options.limit, as_json=options.json)
+
+
+def _tasks_cancel(options: argparse.Namespace) -> int:
+    from ozzie_server_ext.cli.tasks import tasks_cancel
+
+    return tasks_cancel(options.task_id, as_json=options.json)
 
 
 def _events_verify(options: argparse.Namespace) -> int:

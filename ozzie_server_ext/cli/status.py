@@ -1,11 +1,8 @@
-"""`ozzie status` and `ozzie tasks list`."""
+"""`ozzie status`."""
 
 import json
-import urllib.parse
 
 from ozzie_server_ext.cli.http import get
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.render.text import visible_label
 
 
 def status(*, as_json: bool) -> int:
@@ -27,21 +24,3 @@ def status(*, as_json: bool) -> int:
     for file in health["ignored_config"] if isinstance(health["ignored_config"], list) else []:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     return 0
-
-
-def tasks_list(*, limit: int, as_json: bool) -> int:
-    """Print the newest tasks. Raises NotRunning, or Answered for a limit out of range."""
-    items = get(f"tasks?{urllib.parse.urlencode({'limit': limit})}")["items"]
-    tasks = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    if as_json:
-        print(json.dumps(tasks))
-        return 0
-    if not tasks:
-        print("No tasks yet. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
-    for task in tasks:
-        print(f"{task['task_id']}  {_cell(task['status'], 16)}  {_cell(task['title'], 60)}")
-    return 0
-
-
-def _cell(value: Json, width: int) -> str:
-    return visible_label(str(value))[:width].ljust(width)

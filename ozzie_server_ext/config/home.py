@@ -64,7 +64,7 @@ class Home:
 
 def find_home(env: Mapping[str, str] = os.environ) -> Home:
     """The home that the environment names: `OZZIE_PATH`, else `~/.ozzie`."""
-    return Home(home_folder(env, Path.home()))
+    return Home(home_folder(env, Path.home))
 
 
 def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:

@@ -1,7 +1,9 @@
 """The command line as a user meets it: words, JSON, exit statuses."""
 
+import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.test_record import ozzie
+from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import Gateway, GatewayHome, start_gateway
 
 
@@ -153,6 +156,101 @@ def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
     assert asking.returncode == 1
     assert "[stopped]" in rest
     assert errors == ""
+
+
+def asking(home: GatewayHome, text: str) -> "subprocess.Popen[str]":
+    """`ozzie ask`, as soon as its turn runs."""
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "ask", text]
+    process = subprocess.Popen(
+        command, env=dict(home.env), cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(9) == "[working]"
+    return process
+
+
+def test_ask_says_that_the_gateway_died_and_which_task_goes_on(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    with start_gateway(home) as gateway:
+        process = asking(home, "go on for ever")
+        (task,) = json.loads(ozzie(home, "tasks", "list", "--json").stdout)
+        gateway.kill()
+        _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert "The connection to Ozzie's gateway ended." in errors
+    assert task["task_id"] in errors
+    assert "Traceback" not in errors
+
+
+def test_a_second_interrupt_ends_ask_though_the_gateway_does_not_answer(
+    home: GatewayHome, fake_openai: FakeOpenAI
+) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    with start_gateway(home) as gateway:
+        process = asking(home, "go on for ever")
+        gateway.process.send_signal(signal.SIGSTOP)
+        try:
+            # Two that come at the same moment are one; so they are sent until the program has ended.
+            for _ in range(40):
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.25)
+                    break
+            _, errors = process.communicate(timeout=1)
+        finally:
+            gateway.process.send_signal(signal.SIGCONT)
+
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_a_turn_can_be_stopped_by_its_tasks_id(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    with start_gateway(home):
+        process = asking(home, "go on for ever")
+        (task,) = json.loads(ozzie(home, "tasks", "list", "--json").stdout)
+        stopped = ozzie(home, "tasks", "cancel", task["task_id"])
+        said, _ = process.communicate(timeout=30)
+        again = ozzie(home, "tasks", "cancel", task["task_id"], "--json")
+
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert task["task_id"] in stopped.stdout
+    assert "[stopped]" in said
+    assert again.returncode == 1
+    assert "has ended already" in again.stderr
+
+
+@pytest.mark.parametrize("task_id", ["none", "../health", "\udcff", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+def test_a_task_that_there_is_not_can_not_be_stopped(shared_gateway: Gateway, task_id: str) -> None:
+    done = ozzie(shared_gateway.home, "tasks", "cancel", task_id)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("ozzie: There is no task")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("ask hi >&-", "There is nowhere to print to: standard output is closed."),
+        ("status >&-", "There is nowhere to print to: standard output is closed."),
+        ("ask hi >/dev/full", "No space left on device."),
+        ("status >/dev/full", "No space left on device."),
+        ("ask $'\\xff'", "The message is not UTF-8 text."),
+        ("ask - <<< $'\\xff'", "The message is not UTF-8 text."),
+        ("ask - <&-", "Standard input is closed."),
+        ("ask hi --session $'\\xff'", "The session is not UTF-8 text."),
+    ],
+)
+def test_what_the_shell_can_do_to_it_is_told_in_one_sentence(shared_gateway: Gateway, line: str, sentence: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m ozzie_server_ext.cli.main {line}"
+    env = dict(shared_gateway.home.env)
+
+    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f"ozzie: {sentence}"]
 
 
 def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:

@@ -52,8 +52,12 @@ def test_streams_are_named_after_what_they_hold() -> None:
 def test_the_home_is_where_ozzie_path_says_else_in_the_users_folder(named: str | None, expected: str) -> None:
     env = {} if named is None else {"OZZIE_PATH": named}
 
-    assert home_folder(env, Path("/home/somebody")) == Path(expected)
+    assert home_folder(env, lambda: Path("/home/somebody")) == Path(expected)
 
 
 def test_a_relative_home_is_made_absolute_so_that_all_parts_mean_the_same_folder() -> None:
-    assert home_folder({"OZZIE_PATH": "here"}, Path("/home/somebody")) == Path.cwd() / "here"
+    assert home_folder({"OZZIE_PATH": "here"}, _none) == Path.cwd() / "here"
+
+
+def _none() -> Path:
+    raise RuntimeError("this account has no home folder")
