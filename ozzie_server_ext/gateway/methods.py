@@ -81,7 +81,9 @@ async def task_cancel(call: Call) -> JsonObject:
     """Stop a task; a kernel may stop those of its own session."""
     asked = decode(TaskCancel, call.params)
     row = await call.ozzie.tasks.get(TaskId(asked.task_id))
-    call.session(str(row["session_id"] or ""))
+    own = call.principal.session_id
+    if own is not None and row["session_id"] != own:
+        raise PolicyError("This kernel may stop tasks of its own session only.", code="policy.session")
     await call.ozzie.tasks.cancel(TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
     return {}
 

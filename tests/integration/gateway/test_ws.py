@@ -1,13 +1,15 @@
 """The WebSocket protocol, spoken by a client of its own (GW-2)."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.gateway.ws import MAX_REQUESTS, MAX_SUBSCRIPTIONS
 from tests.integration.gateway.test_access import KERNEL_ID, ask
-from tests.rig import Gateway
+from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import WsClient, connected
 
 
@@ -208,3 +210,20 @@ async def test_a_flood_of_frames_of_either_kind_is_refused_with_what_to_do(share
     refused = [error for error in errors if "without an answer" in error["message"]]
     assert refused
     assert refused[0]["hint"] == "Wait for answers before sending more."
+
+
+async def test_a_feed_that_breaks_is_told_and_ends_the_connection(home: GatewayHome) -> None:
+    with start_gateway(home) as gateway:
+        async with connected(gateway) as client:
+            await client.ask(await client.open_session("broken"), "hi")
+    with start_gateway(home) as gateway:  # what was recorded before is read from the log
+        with closing(sqlite3.connect(home.home / "data" / "ozzie.db", isolation_level=None)) as database:
+            database.execute("UPDATE events SET type = 'session.dreamt' WHERE position = 2")
+        async with connected(gateway) as client:
+            assert (await client.request("feed.subscribe", from_position=0))["ok"]
+            told = await client.response()
+            with pytest.raises(AssertionError, match="closed the connection"):
+                await client.until("nothing")
+
+    assert told["id"] == ""
+    assert "session.dreamt" in told["error"]["message"]
