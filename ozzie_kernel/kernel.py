@@ -21,6 +21,7 @@ from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.render.markdown import inert_html
 from ozzie_server_ext.render.problem import problem_bundle
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import TurnView, new_turn
 
 T = TypeVar("T")
@@ -85,7 +86,8 @@ class OzzieKernel(IPythonKernel):
         failure = await self._run_cell(cell, cell_id or "", allow_stdin)
         if failure is None:
             return {"status": "ok", "execution_count": count, "payload": [], "user_expressions": {}}
-        name, sentence = failure
+        # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
+        name, sentence = map(visible_label, failure)
         return {"status": "error", "execution_count": count, "ename": name, "evalue": sentence, "traceback": []}
 
     async def _run_cell(

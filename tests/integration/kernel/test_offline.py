@@ -70,6 +70,13 @@ def test_an_unknown_magic_is_named_with_those_that_there_are(kernel: Kernel) -> 
     assert "%model" in output.markdown
 
 
+def test_what_an_error_quotes_can_not_draw_on_a_terminal(kernel: Kernel) -> None:
+    output = kernel.run("%model no\x1b[31m\u202ene")
+
+    assert output.status == "error"
+    assert "no\\u001b[31m\\u202ene" in output.evalue
+
+
 def test_magics_and_a_message_in_one_cell_are_kept_apart(kernel: Kernel) -> None:
     output = kernel.run("%help\nand tell me a joke")
 
