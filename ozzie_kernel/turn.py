@@ -18,6 +18,9 @@ TICK_S = 1.0
 """How often the elapsed time is drawn anew while nothing else happens (UX §2.1)."""
 STOP_WAIT_S = 5.0
 """How long the gateway has, in all, to stop a turn and record its end before the cell gives up waiting for it."""
+MAX_LOST_IN_VAIN = 5
+"""How often the connection may end without an event of the turn in between: a feed that breaks at the same place each
+time would be asked for without end."""
 
 _background: set[asyncio.Task[None]] = set()
 
@@ -65,10 +68,15 @@ class CellTurn:
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id)
         self._position = int(str(sent["position"])) - 1
+        in_vain = 0
         while not self.view.is_final:
+            before = self._position
             try:
                 await self._fold_until_end(task_id)
             except GatewayLost:
+                in_vain = 0 if self._position > before else in_vain + 1
+                if in_vain > MAX_LOST_IN_VAIN:
+                    raise GatewayLost(task_id) from None
                 self._link = await self._reconnect()
         return self.view
 

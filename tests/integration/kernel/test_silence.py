@@ -1,4 +1,4 @@
-"""A gateway that is there and does not answer, and goes on later."""
+"""A gateway that does not answer, or never for long."""
 
 import asyncio
 import signal
@@ -6,11 +6,12 @@ from datetime import datetime
 
 import pytest
 
-from ozzie_kernel.client import GatewaySilent
+from ozzie_kernel.client import GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link, connect
-from ozzie_kernel.turn import STOP_WAIT_S, CellTurn
+from ozzie_kernel.turn import MAX_LOST_IN_VAIN, STOP_WAIT_S, CellTurn
 from ozzie_server_ext.render.turn import TurnView
-from tests.rig import Gateway
+from tests.fakes.openai_server import FakeOpenAI
+from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import connected
 
 KERNEL_ID = "5f0c2f4e-0000-4000-8000-000000000001"
@@ -57,3 +58,29 @@ async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
 
     assert ended["canonical"] == "task.cancelled"
     assert screen.finished == []
+
+
+async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
+    home: GatewayHome, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(home.runtime))
+    with start_gateway(home):
+        link = await connect(KERNEL_ID, "lost.ipynb", home.env)
+        lost: list[Link] = []
+
+        async def reconnect() -> Link:
+            lost.append(link)
+            return link
+
+        class Cutting(Screen):
+            def show(self, view: TurnView, now: datetime) -> None:
+                if view.parts and not closing:
+                    closing.append(asyncio.ensure_future(link.client.close()))
+
+        closing: list[asyncio.Future[None]] = []
+        async with asyncio.timeout(30):
+            with pytest.raises(GatewayLost, match="ended"):
+                await CellTurn(link, reconnect, Cutting()).run("go on for ever", "")
+
+    assert 1 <= len(lost) <= MAX_LOST_IN_VAIN + 1
