@@ -1,5 +1,6 @@
 """Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -9,6 +10,10 @@ from ozzie_server_ext.render.turn import TurnView
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+CHARACTERS_PER_S = 1_000_000
+"""Each update carries the whole turn, so a long one is drawn less often: a page that falls behind catches up late."""
 
 
 class Publisher(Protocol):
@@ -42,9 +47,13 @@ class WidgetDisplay:
         self._live = LiveTurn()
         self._widget: ipywidgets.HTML | None = None
         self._html = ipywidgets.HTML
+        self._not_before = 0.0
 
     def show(self, view: TurnView, now: "datetime") -> None:
+        if time.monotonic() < self._not_before:
+            return  # a later call, at the latest the final form, shows what this one would have
         html = self._live.html(view, now)
+        self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
             self._widget = self._html(value=html)
             where = f" (task {view.task_id})" if view.task_id else ""
