@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.owner import NotOwner, OwnerLock
 from ozzie_server_ext.protocol.handshake import owner_alive, owner_lock_path
 
@@ -72,7 +73,7 @@ def test_the_lock_file_is_the_users_alone_and_no_link_is_followed(home: Path) ->
     owner_lock_path(home).unlink()
     owner_lock_path(home).symlink_to(home / "elsewhere")
 
-    with pytest.raises(OSError, match="symbolic"):
+    with pytest.raises(Unavailable, match="symbolic"):
         OwnerLock(home).acquire()
     assert not (home / "elsewhere").exists()
 
