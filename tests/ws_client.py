@@ -20,6 +20,7 @@ class WsClient:
         self.events: list[dict[str, Any]] = []
         self._responses: list[dict[str, Any]] = []
         self._number = 0
+        self.ended = False
 
     async def send(self, text: str) -> None:
         await self._connection.write_message(text)
@@ -58,8 +59,14 @@ class WsClient:
         await self.request("feed.subscribe", from_position=position - 1, task_id=task_id)
         return await self.until("task.succeeded", "task.failed", "task.cancelled", task_id=task_id)
 
-    async def _take(self) -> None:
+    async def receive(self) -> str | bytes | None:
+        """The next message as it came; None, once, at the connection's end."""
         message = await asyncio.wait_for(self._connection.read_message(), 20)
+        self.ended = message is None
+        return message
+
+    async def _take(self) -> None:
+        message = await self.receive()
         assert message is not None, "the gateway closed the connection"
         frames = json.loads(message)
         for frame in frames if isinstance(frames, list) else [frames]:
@@ -71,5 +78,12 @@ async def connected(gateway: Gateway, token: str | None = None) -> AsyncIterator
     url = f"ws{gateway.url.removeprefix('http')}ozzie/api/ws"
     request = HTTPRequest(url, headers={"Authorization": f"token {token or gateway.token}"})
     connection = await websocket_connect(request)
-    yield WsClient(connection)
-    connection.close()
+    client = WsClient(connection)
+    try:
+        yield client
+    finally:
+        connection.close()
+        # To the end of the closing handshake: a loop that ends before leaves the socket to the garbage collector.
+        async with asyncio.timeout(10):
+            while not client.ended:
+                await client.receive()

@@ -82,5 +82,6 @@ async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
         async with asyncio.timeout(30):
             with pytest.raises(GatewayLost, match="ended"):
                 await CellTurn(link, reconnect, Cutting()).run("go on for ever", "")
+            await asyncio.gather(*closing)
 
     assert 1 <= len(lost) <= MAX_LOST_IN_VAIN + 1
