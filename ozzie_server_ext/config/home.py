@@ -69,9 +69,20 @@ def find_home(env: Mapping[str, str] = os.environ) -> Home:
 
 def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
     """The key that signs the log's anchor: in the user's configuration folder and not in `OZZIE_PATH`, so that who
-    copies or rewrites the store does not hold it."""
+    copies or rewrites the store does not hold it.
+
+    Raises Unavailable for an account without a home folder.
+    """
     base = env.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ozzie" / "anchor.key"
+    try:
+        folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        raise Unavailable(
+            "This account has no home folder for the anchor's key.",
+            hint="Set HOME, or XDG_CONFIG_HOME.",
+            code="home.none",
+        ) from None
+    return folder / "ozzie" / "anchor.key"
 
 
 def shipped(name: str) -> Path:

@@ -82,3 +82,14 @@ def test_what_is_shipped_is_found(name: str) -> None:
 def test_what_is_not_shipped_is_said_to_be_missing() -> None:
     with pytest.raises(Unavailable, match="missing"):
         shipped("nonesuch")
+
+
+def test_without_any_home_folder_the_key_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+
+    assert anchor_key_file({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ozzie/anchor.key")
+    with pytest.raises(Unavailable, match="no home folder"):
+        anchor_key_file({})
