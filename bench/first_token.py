@@ -37,7 +37,7 @@ def main() -> None:
     with FakeOpenAI() as provider, tempfile.TemporaryDirectory() as folder:
         env = environment(Path(folder), f"{provider.url}/v1", MODEL)
         with kernel("ozzie", env) as ours, kernel("python3", env) as plain:
-            plain.run(PLAIN_SETUP)
+            plain.timed(PLAIN_SETUP)
             cold = _ours(ours)
             _plain(plain, f"{provider.url}/v1")
             pairs = [(_ours(ours), _plain(plain, f"{provider.url}/v1")) for _ in range(options.runs)]
@@ -57,11 +57,11 @@ def main() -> None:
 
 
 def _ours(ours: Kernel) -> float:
-    return ours.run("go").first("w0")
+    return ours.timed("go").first("w0")
 
 
 def _plain(plain: Kernel, url: str) -> float:
-    return plain.run(PLAIN_TURN.format(model=MODEL, url=url), cell_id="").first("w0")
+    return plain.timed(PLAIN_TURN.format(model=MODEL, url=url), cell_id="").first("w0")
 
 
 def environment(folder: Path, url: str, model: str) -> dict[str, str]:

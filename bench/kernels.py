@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+
+from tests import rig
 
 TIMEOUT_S = 120.0
 
@@ -36,28 +37,8 @@ def shown(kind: str, content: dict[str, Any]) -> str:
     return str(content.get("data", {}).get("text/plain", ""))
 
 
-class Kernel:
-    """A started kernel. Cells are run as JupyterLab runs them: with a cell id."""
-
-    def __init__(self, client: BlockingKernelClient, manager: KernelManager) -> None:
-        self.client = client
-        self.manager = manager
-
-    @property
-    def pid(self) -> int:
-        provisioner: Any = self.manager.provisioner
-        return int(provisioner.pid)
-
-    def send(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> str:
-        """Ask for a cell to be run; its id."""
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
-        message = self.client.session.msg(
-            "execute_request",
-            content | {"allow_stdin": allow_stdin, "stop_on_error": True},
-            metadata={"cellId": cell_id} if cell_id else {},
-        )
-        self.client.shell_channel.send(message)
-        return message["header"]["msg_id"]
+class Kernel(rig.Kernel):
+    """A started kernel, and the times of what it sends."""
 
     def outputs(self, request: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Type and content of each message of that cell, to its end. Raises queue.Empty when the kernel is silent."""
@@ -70,10 +51,10 @@ class Kernel:
             if kind == "status" and said["execution_state"] == "idle":
                 return
 
-    def run(self, code: str, *, cell_id: str = "cell", allow_stdin: bool = False) -> Run:
+    def timed(self, code: str, *, cell_id: str = "cell") -> Run:
         """Run a cell to its end."""
         run, began = Run(), time.perf_counter()
-        for kind, said in self.outputs(self.send(code, cell_id=cell_id, allow_stdin=allow_stdin)):
+        for kind, said in self.outputs(self.send(code, cell_id=cell_id)):
             run.messages.append((time.perf_counter() - began, kind, said))
         run.total_s = time.perf_counter() - began
         return run
@@ -88,7 +69,7 @@ def kernel(name: str, env: dict[str, str]) -> Iterator[Kernel]:
     client.start_channels()
     try:
         client.wait_for_ready(timeout=TIMEOUT_S)
-        yield Kernel(client, manager)
+        yield Kernel(manager, client)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=False)

@@ -66,7 +66,9 @@ def test_a_notebook_with_the_bundle_is_valid_and_can_be_written():
     )
     output = nbformat.v4.new_output("display_data", data=data, metadata=metadata)
     validate(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=[output])]))
-    json.dumps([data, metadata], ensure_ascii=False).encode()
+    written = json.dumps([data, metadata], ensure_ascii=False).encode()
+    assert b"\xed\xa0" not in written, "a lone surrogate is no text"
+    assert json.loads(written)[0]["text/markdown"] == data["text/markdown"]
 
 
 @pytest.mark.parametrize("size", [60_000, 1_000_000])
