@@ -12,16 +12,12 @@ from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.offline import OfflineDriver
-from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.models.router import Models
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
@@ -31,9 +27,10 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
-from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -92,7 +89,6 @@ class Ozzie:
         registry = ToolRegistry(builtin_tools())
         self._closing.push_async_callback(self._stop_worker)
         self._worker_driver = WorkerDriver(self._worker, {})
-        self._providers: dict[str, ProviderAccess] = {}
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=self._worker_driver),
             registry=registry,
@@ -104,6 +100,9 @@ class Ozzie:
         )
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
+        self.models = ModelService(
+            self.configuration, self.sessions, self._worker_driver, config_file=self.home.config_file
+        )
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step)
         self._closing.push_async_callback(self.driver.stop)
         self.tasks = TaskService(self.log, self.ids, self.driver)
@@ -137,60 +136,18 @@ class Ozzie:
     def busy(self) -> bool:
         return self.driver.busy
 
-    @property
-    def models(self) -> ModelRegistry:
-        return ModelRegistry(self.config.settings.models, self.config.env)
-
-    @property
-    def default_model(self) -> str:
-        return self.models.default
-
-    async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start the model worker if the session's model needs it: its imports take seconds (DESIGN §2.15)."""
-        try:
-            choice = self.models.resolve(session.model, base_url=session.base_url)
-            if choice.driver != "offline":
-                await self._introduce(choice)
-                self._worker_driver.warm()
-        except OzzieError as error:
-            log.warning("the model worker was not started: %s", error)
-
     async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
         config = await self.configuration.refresh()
-        await self.sessions.get(session_id)
+        await self.sessions.expect_open(session_id)
         limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
         return await self.tasks.submit(session_id, text, origin, limits=limits, model=model)
-
-    async def list_models(self) -> JsonObject:
-        await self.configuration.refresh()
-        models = self.models
-        return {
-            "default": models.default,
-            "models": [encode(model) for model in models.listed()],
-            "offers": [{"found": found, "choose": choose} for found, choose in models.offers()],
-            "config_file": str(self.home.config_file),
-            "config_error": self.config_error,
-            "ignored_config": list(self.config.ignored),
-        }
-
-    async def choose_model(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
-        await self.configuration.refresh()
-        choice = self.models.resolve(name, base_url=base_url)
-        if choice.driver != "offline":
-            await self._introduce(choice)
-            self._worker_driver.warm()
-        await self.sessions.choose_model(session_id, name, base_url)
-        return encode(choice)
 
     async def _run_turn(self, row: Row, recorder: Recorder) -> int:
         config = self.config
         session = await self.sessions.get(recorder.session_id)
-        asked = str(row["model"]) or session.model
-        choice = self.models.resolve(asked, base_url=session.base_url if asked == session.model else "")
-        if choice.driver != "offline":
-            await self._introduce(choice)
-            if not self._worker.ready:
-                self._show_step(recorder, "starting the model worker")
+        choice = await self.models.for_turn(session, str(row["model"]))
+        if choice.driver != "offline" and not self._worker.ready:
+            self._show_step(recorder, "starting the model worker")
         plan = TurnPlan(
             choice=choice,
             limits=limits_of(row),
@@ -215,13 +172,6 @@ class Ozzie:
                 payload={"step": step},
             )
         )
-
-    async def _introduce(self, choice: ModelChoice) -> None:
-        """Let the worker know how the choice's provider is reached, where it does not. Raises Unavailable."""
-        access = self.models.access(choice)
-        if self._providers.get(choice.provider) != access:
-            self._providers[choice.provider] = access
-            await self._worker_driver.configure(self._providers)
 
     async def _anchor(self) -> None:
         """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""

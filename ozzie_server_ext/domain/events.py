@@ -33,7 +33,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCreated(Fact):
-    """A context of its own began. `key` is what finds it again: a notebook's name, a thread, a terminal."""
+    """A context of its own began. `key` is what finds it again: a notebook's name, a thread, a terminal. One without
+    a title is called after its first message."""
 
     type: ClassVar[str] = "session.created"
     key: str
@@ -47,6 +48,28 @@ class SessionRenamed(Fact):
 
     type: ClassVar[str] = "session.renamed"
     title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResumed(Fact):
+    """From here on `key` opens this session, and no other; a closed or archived session is active again."""
+
+    type: ClassVar[str] = "session.resumed"
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionArchived(Fact):
+    """The session is put away: lists leave it out until somebody goes on in it."""
+
+    type: ClassVar[str] = "session.archived"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosed(Fact):
+    """The session takes no more messages until it is resumed."""
+
+    type: ClassVar[str] = "session.closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,6 +428,9 @@ TaskFact: TypeAlias = (
 EventBody: TypeAlias = (
     SessionCreated
     | SessionRenamed
+    | SessionResumed
+    | SessionArchived
+    | SessionClosed
     | SessionModelChosen
     | MessageReceived
     | MessageCompleted
@@ -427,6 +453,9 @@ EventBody: TypeAlias = (
 EVENT_CLASSES: tuple[type[Fact], ...] = (
     SessionCreated,
     SessionRenamed,
+    SessionResumed,
+    SessionArchived,
+    SessionClosed,
     SessionModelChosen,
     MessageReceived,
     MessageCompleted,

@@ -90,7 +90,7 @@ async def task_cancel(call: Call) -> JsonObject:
 
 async def models_list(call: Call) -> JsonObject:
     """Every model that can be chosen, the default, and what was found on this machine and is not used yet."""
-    return await call.ozzie.list_models()
+    return await call.ozzie.models.listing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class ModelChoose:
 async def model_choose(call: Call) -> JsonObject:
     """From the next turn on, this model answers in the session. Says what it stands for."""
     asked = decode(ModelChoose, call.params)
-    return await call.ozzie.choose_model(call.session(asked.session_id), asked.model, asked.base_url)
+    return await call.ozzie.models.choose(call.session(asked.session_id), asked.model, asked.base_url)
 
 
 METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {

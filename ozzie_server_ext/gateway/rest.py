@@ -34,7 +34,7 @@ class HealthHandler(OzzieHandler):
                 "position": head.position,
                 "clients": self.state.clients,
                 "tasks_running": len(await ozzie.log.rows("tasks", where={"status": "RUNNING"})),
-                "model": ozzie.default_model,
+                "model": ozzie.models.default,
                 "config_error": ozzie.config_error,
                 "log_warning": ozzie.log_warning,
                 "ignored_config": list(ozzie.config.ignored),
@@ -45,9 +45,12 @@ class HealthHandler(OzzieHandler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """`session_name`: what finds the kernel's session again, usually the notebook's path."""
+    """`session_name`: what finds the kernel's session again, usually the notebook's path. `session_id` puts another
+    session in its place, `new` a fresh one."""
 
     session_name: str = ""
+    session_id: str = ""
+    new: bool = False
 
 
 class KernelTokenHandler(OzzieHandler):
@@ -60,8 +63,13 @@ class KernelTokenHandler(OzzieHandler):
         asked = decode(TokenRequest, self.body_object())
         name = asked.session_name or f"kernel {kernel_id}"
         key = f"notebook:{asked.session_name}" if asked.session_name else f"kernel:{kernel_id}"
-        info = await ozzie.sessions.open(key, title=os.path.basename(name), channel="notebook")
-        await ozzie.warm_up(info)
+        if asked.session_id:
+            info = await ozzie.sessions.resume(SessionId(asked.session_id), key)
+        elif asked.new:
+            info = await ozzie.sessions.begin(key, channel="notebook")
+        else:
+            info = await ozzie.sessions.open(key, title=os.path.basename(name), channel="notebook")
+        await ozzie.models.warm_up(info)
         token = self.state.access.issue_kernel_token(kernel_id, info.session_id)
         self.finish({"token": token, "session_id": info.session_id})
 

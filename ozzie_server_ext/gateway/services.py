@@ -7,11 +7,11 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.service import Submitted, TaskService
-from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+from ozzie_server_ext.tasks.sessions import Sessions
 
 
 class Services(Protocol):
@@ -32,6 +32,8 @@ class Services(Protocol):
     @property
     def tasks(self) -> TaskService: ...
     @property
+    def models(self) -> ModelService: ...
+    @property
     def config(self) -> Config: ...
     @property
     def config_error(self) -> str: ...
@@ -41,24 +43,13 @@ class Services(Protocol):
         ...
 
     @property
-    def default_model(self) -> str: ...
-    @property
     def busy(self) -> bool:
         """Whether a task runs or waits here."""
         ...
 
     async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
-        """A message becomes a turn under the settings of this moment. Raises NotFound, InputError."""
-        ...
+        """A message becomes a turn under the settings of this moment.
 
-    async def list_models(self) -> JsonObject:
-        """What `%model` shows."""
-        ...
-
-    async def choose_model(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
-        """Fix what answers in a session from now on. Raises UnknownModel, or Unavailable where its key is missing."""
-        ...
-
-    async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start what the session's model needs."""
+        Raises NotFound, InputError, or Conflict in a closed session.
+        """
         ...

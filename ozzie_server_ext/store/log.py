@@ -159,14 +159,16 @@ class EventLog(Protocol):
         where: Mapping[str, Json] | None = None,
         order_by: str | None = None,
         descending: bool = False,
+        after: Json = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Row]:
         """Rows of a projection's table (`store.projector.TABLES`).
 
         `where` compares columns for equality; a list means any of its values, None means no value. Without
-        `order_by`, and among equals, the table's key orders. Raises InputError for a table or column that is not
-        declared.
+        `order_by`, and among equals, the table's key orders. `after`, the last value of that column on one page,
+        begins the next: a page stays right while rows are added, where `offset` would not. Raises InputError for a
+        table or column that is not declared.
         """
         ...
 

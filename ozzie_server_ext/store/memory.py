@@ -103,14 +103,15 @@ class InMemoryEventLog:
         where: Mapping[str, Json] | None = None,
         order_by: str | None = None,
         descending: bool = False,
+        after: Json = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Row]:
         declared = table_named(TABLES, table)
-        return self._rows.select(
-            declared,
-            query(declared, where=where, order_by=order_by, descending=descending, limit=limit, offset=offset),
+        asked = query(
+            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
         )
+        return self._rows.select(declared, asked)
 
     async def dump(self) -> str:
         lines: list[str] = []

@@ -8,7 +8,7 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.projections import messages, sessions, tasks, usage
 from ozzie_server_ext.store.tables import Rows, Table
 
-_FOLDS_VERSION = 1
+_FOLDS_VERSION = 2
 """Raise it when a fold changes what it makes of the same events: stored projections are then rebuilt."""
 
 _PROJECTIONS = (tasks, sessions, messages, usage)  # tasks first: it refuses the most

@@ -102,11 +102,14 @@ class SqliteEventLog:
         where: Mapping[str, Json] | None = None,
         order_by: str | None = None,
         descending: bool = False,
+        after: Json = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Row]:
         declared = table_named(TABLES, table)
-        asked = query(declared, where=where, order_by=order_by, descending=descending, limit=limit, offset=offset)
+        asked = query(
+            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
+        )
         return await self._read(lambda connection: sqlite_rows.select(connection, declared, asked))
 
     async def dump(self) -> str:

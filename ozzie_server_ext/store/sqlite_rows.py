@@ -128,6 +128,9 @@ def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[R
         found = f"{column} IN (SELECT value FROM json_each(?))"
         conditions.append(f"({found} OR {column} IS NULL)" if None in wanted else found)
         values.append(dumps([value for value in wanted if value is not None]))
+    if query.after is not None:
+        conditions.append(f"{query.order[0]} {'<' if query.descending else '>'} ?")
+        values.append(query.after)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     direction = " DESC" if query.descending else ""
     order = ", ".join(name + direction for name in query.order)

@@ -104,7 +104,7 @@ class MemoryRows:
         found = [
             dict(row)
             for row in self._kept.get(table.name, {}).values()
-            if all(row[column] in values for column, values in query.where.items())
+            if query.follows(row) and all(row[column] in values for column, values in query.where.items())
         ]
         found.sort(key=lambda row: [_sortable(row[name]) for name in query.order], reverse=query.descending)
         return found[query.offset : None if query.limit is None else query.offset + query.limit]
@@ -112,13 +112,23 @@ class MemoryRows:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked question for rows: values by column, any of which will do; the columns that order the answer."""
+    """A checked question for rows: values by column, any of which will do; the columns that order the answer; and
+    the value of the first of these behind which the answer begins (None: at its start)."""
 
     where: dict[str, list[Value]]
     order: tuple[str, ...]
     descending: bool
+    after: Value
     limit: int | None
     offset: int
+
+    def follows(self, row: Row) -> bool:
+        """Whether `row` comes behind `after`."""
+        value = row[self.order[0]]
+        if self.after is None or value is None:
+            return self.after is None
+        before, behind = _sortable(self.after), _sortable(value)
+        return behind < before if self.descending else behind > before
 
 
 def query(
@@ -127,6 +137,7 @@ def query(
     where: Mapping[str, Json] | None,
     order_by: str | None,
     descending: bool,
+    after: Json,
     limit: int | None,
     offset: int,
 ) -> Query:
@@ -140,7 +151,8 @@ def query(
         raise InputError("limit and offset can't be negative.")
     key = table.key
     order = key if order_by is None else (table.column(order_by).name, *(name for name in key if name != order_by))
-    return Query(wanted, order, descending, limit, offset)
+    start = _checked(table.column(order[0]), after)
+    return Query(wanted, order, descending, start, limit, offset)
 
 
 def _checked(column: Column, value: Json) -> Value:

@@ -4,22 +4,36 @@ import asyncio
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.domain.events import Draft, EventBody, SessionCreated, SessionModelChosen, SessionRenamed
-from ozzie_server_ext.domain.ids import SessionId, session_stream
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.events import (
+    Draft,
+    EventBody,
+    SessionArchived,
+    SessionClosed,
+    SessionCreated,
+    SessionModelChosen,
+    SessionRenamed,
+    SessionResumed,
+)
+from ozzie_server_ext.domain.ids import SessionId, is_session_id, session_stream
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH
 from ozzie_server_ext.store.tables import Row
 
-TITLE_LENGTH = 60
+MOST_SEARCHED = 1000
+"""Sessions in which `find` looks for a title."""
+SHORTEST_END = 4
+"""Characters of an id's end that are worth looking for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """What a client is told of a session. `model` is what was chosen in it, empty for the default."""
+    """What a client is told of its session. `model` is what was chosen in it, empty for the default."""
 
     session_id: SessionId
     title: str
     channel: str
+    status: str
     model: str
     base_url: str
     message_count: int
@@ -35,33 +49,120 @@ class Sessions:
         self._opening = asyncio.Lock()
 
     async def open(self, key: str, *, title: str, channel: str) -> SessionInfo:
-        """The session with this key; a new one where there is none yet."""
+        """The session that this key opens; a new one where there is none yet."""
         async with self._opening:
-            if rows := await self._log.rows("sessions", where={"key": key}, limit=1):
-                return _info(rows[0])
-            session_id = SessionId(f"sess_{self._ids.new()}")
+            if held := await self._holder(key):
+                return await self.get(held)
+            session_id = self._new_id()
             await self._append(session_id, SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel))
+        return await self.get(session_id)
+
+    async def begin(self, key: str, *, channel: str) -> SessionInfo:
+        """A new session, which the key opens from now on. It is called after its first message."""
+        async with self._opening:
+            session_id = self._new_id()
+            created = SessionCreated(key=str(session_id), title="", channel=channel)
+            await self._append(session_id, created, SessionResumed(key=key))
+        return await self.get(session_id)
+
+    async def resume(self, session_id: SessionId, key: str) -> SessionInfo:
+        """Go on in this session: the key opens it from now on, and it takes messages again. Raises NotFound."""
+        async with self._opening:
+            row = await self.row(session_id)
+            if row["status"] != "active" or row["key"] != key:
+                await self._append(session_id, SessionResumed(key=key))
         return await self.get(session_id)
 
     async def get(self, session_id: SessionId) -> SessionInfo:
         """Raises NotFound."""
-        rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
+        return _info(await self.row(session_id))
+
+    async def row(self, session_id: SessionId) -> Row:
+        """All that is known of a session (`store.projections.sessions`). Raises NotFound."""
+        rows = (
+            await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
+            if is_session_id(session_id)
+            else []
+        )
         if not rows:
-            raise NotFound(f"There is no session {session_id}.", hint="Open one by its name.")
-        return _info(rows[0])
+            raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
+        return rows[0]
+
+    async def list(
+        self, *, limit: int = 50, after: int | None = None, status: str | None = None, channel: str | None = None
+    ) -> list[Row]:
+        """Those in which something happened last come first. `after`: the `last_position` that a page ended with;
+        without a `status`, archived ones are left out."""
+        where = {"status": [status] if status else ["active", "closed"], **({"channel": channel} if channel else {})}
+        return await self._log.rows(
+            "sessions", where=where, order_by="last_position", descending=True, after=after, limit=limit
+        )
+
+    async def find(self, text: str) -> SessionId:
+        """The session that a person means: by its id, the end of its id, or its title.
+
+        Raises NotFound, or InputError where several fit.
+        """
+        if is_session_id(text):
+            return (await self.get(SessionId(text))).session_id
+        rows = await self.list(limit=MOST_SEARCHED) + await self.list(limit=MOST_SEARCHED, status="archived")
+        wanted = text.strip().casefold()
+        fitting = [row for row in rows if str(row["title"]).casefold() == wanted] if wanted else []
+        if not fitting and len(wanted) >= SHORTEST_END:
+            fitting = [row for row in rows if str(row["session_id"]).casefold().endswith(wanted)]
+        if len(fitting) > 1:
+            ids = ", ".join(str(row["session_id"]) for row in fitting[:5])
+            raise InputError(
+                f'{len(fitting)} sessions are called "{text[:40]}".',
+                hint=f"Name one by its id: {ids}.",
+                code="input.session",
+            )
+        if not fitting:
+            raise NotFound(f'There is no session "{text[:40]}".', hint="List them with ozzie sessions list.")
+        return SessionId(str(fitting[0]["session_id"]))
 
     async def rename(self, session_id: SessionId, title: str) -> None:
+        """Raises NotFound, or InputError for a title that says nothing."""
         await self.get(session_id)
-        await self._append(session_id, SessionRenamed(title=title.strip()[:TITLE_LENGTH]))
+        said = " ".join(title.split())
+        if not said:
+            raise InputError("A session needs a title.", hint="Write it behind the command.", code="input.title")
+        await self._append(session_id, SessionRenamed(title=said[:TITLE_LENGTH]))
+
+    async def archive(self, session_id: SessionId) -> None:
+        """Put a session away; a message in it brings it back. Raises NotFound."""
+        if (await self.get(session_id)).status != "archived":
+            await self._append(session_id, SessionArchived())
+
+    async def close(self, session_id: SessionId) -> None:
+        """Take no more messages until it is resumed; what runs in it goes on. Raises NotFound."""
+        if (await self.get(session_id)).status != "closed":
+            await self._append(session_id, SessionClosed())
+
+    async def expect_open(self, session_id: SessionId) -> None:
+        """Raises NotFound, or Conflict where the session takes no messages."""
+        if (await self.get(session_id)).status == "closed":
+            raise Conflict(
+                "This session is closed.",
+                hint=f"Go on in it with %session resume {session_id}, or begin another with %session new.",
+                code="session.closed",
+            )
 
     async def choose_model(self, session_id: SessionId, model: str, base_url: str = "") -> None:
         """From the next turn on, `model` answers in this session; empty for the default."""
         await self.get(session_id)
         await self._append(session_id, SessionModelChosen(model=model, base_url=base_url))
 
-    async def _append(self, session_id: SessionId, body: EventBody) -> None:
-        draft = Draft(body=body, actor="user", source="hub", session_id=session_id)
-        await self._log.append(session_stream(session_id), [draft])
+    async def _holder(self, key: str) -> SessionId | None:
+        rows = await self._log.rows("session_keys", where={"key": key}, limit=1)
+        return SessionId(str(rows[0]["session_id"])) if rows else None
+
+    def _new_id(self) -> SessionId:
+        return SessionId(f"sess_{self._ids.new()}")
+
+    async def _append(self, session_id: SessionId, *bodies: EventBody) -> None:
+        drafts = [Draft(body=body, actor="user", source="hub", session_id=session_id) for body in bodies]
+        await self._log.append(session_stream(session_id), drafts)
 
 
 def _info(row: Row) -> SessionInfo:
@@ -69,6 +170,7 @@ def _info(row: Row) -> SessionInfo:
         session_id=SessionId(str(row["session_id"])),
         title=str(row["title"]),
         channel=str(row["channel"]),
+        status=str(row["status"]),
         model=str(row["chosen_model"]),
         base_url=str(row["chosen_base_url"]),
         message_count=int(str(row["message_count"])),

@@ -173,3 +173,20 @@ async def test_a_message_keeps_text_finish_and_labels(log: EventLog) -> None:
 async def test_of_two_completions_of_one_reply_the_later_stands(log: EventLog) -> None:
     await log.append(STREAM, [draft(completed("r", "half")), draft(completed("r", "whole"))])
     assert [row["text"] for row in await log.rows("messages")] == ["whole"]
+
+
+async def test_a_page_of_rows_begins_behind_the_last_one_of_the_page_before(log: EventLog) -> None:
+    ids = [SessionId(f"sess_{n}") for n in range(5)]
+    for session_id in ids:
+        await log.append(f"session:{session_id}", [draft(session_created(session_id), session_id=session_id)])
+
+    async def page(after: str | None, *, descending: bool) -> list[Any]:
+        rows = await log.rows("sessions", order_by="key", descending=descending, after=after, limit=2)
+        return [row["key"] for row in rows]
+
+    assert await page(None, descending=False) == ids[:2]
+    assert await page(ids[1], descending=False) == ids[2:4]
+    assert await page(ids[4], descending=False) == []
+    assert await page(ids[2], descending=True) == [ids[1], ids[0]]
+    with pytest.raises(InputError, match="it can't be compared"):
+        await log.rows("sessions", order_by="last_position", after="x")

@@ -8,10 +8,14 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    SessionArchived,
+    SessionClosed,
     SessionCreated,
     SessionModelChosen,
     SessionRenamed,
+    SessionResumed,
 )
+from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.sums import plus, spent
 from ozzie_server_ext.store.tables import Column, Row, Rows, Table
@@ -37,10 +41,14 @@ SESSIONS = Table(
         Column("last_position", "INTEGER"),
     ),
     key=("session_id",),
-    indexes=(("key",),),
+    indexes=(("last_position",),),
 )
-"""`model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in
+"""`status` is active, archived or closed (S3 F1 names the first). `key` is empty once another session has taken it.
+`model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in
 1e-9 USD; `cost_known` is 0 once a call had no known price."""
+
+TITLE_LENGTH = 60
+"""In characters, of a title taken from a message."""
 
 SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
 
@@ -49,6 +57,9 @@ TABLES = (SESSIONS, SESSION_KEYS)
 HANDLES = (
     SessionCreated,
     SessionRenamed,
+    SessionResumed,
+    SessionArchived,
+    SessionClosed,
     SessionModelChosen,
     MessageReceived,
     MessageCompleted,
@@ -72,8 +83,20 @@ def apply(event: Event, rows: Rows) -> None:
         rows.put(SESSION_KEYS, {"key": event.body.key, "session_id": event.session_id})
         rows.put(SESSIONS, _begin(event, event.body))
     elif row is not None:
+        if isinstance(event.body, SessionResumed):
+            _hand_over(event.body.key, event.session_id, rows)
         at = time_text(event.ts)
         rows.put(SESSIONS, {**row, **_changes(row, event), "updated_at": at, "last_position": event.position})
+
+
+def _hand_over(key: str, session_id: SessionId, rows: Rows) -> None:
+    """The session gets the key; the one that had it loses it."""
+    held = rows.get(SESSION_KEYS, (key,))
+    if held is not None and held["session_id"] != session_id:
+        holder = rows.get(SESSIONS, (held["session_id"],))
+        if holder is not None:
+            rows.put(SESSIONS, {**holder, "key": ""})
+    rows.put(SESSION_KEYS, {"key": key, "session_id": session_id})
 
 
 def _begin(event: Event, fact: SessionCreated) -> Row:
@@ -83,7 +106,7 @@ def _begin(event: Event, fact: SessionCreated) -> Row:
         "key": fact.key,
         "title": fact.title,
         "channel": fact.channel,
-        "status": "open",
+        "status": "active",
         "created_at": at,
         "updated_at": at,
         "model": "",
@@ -102,9 +125,19 @@ def _changes(row: Row, event: Event) -> Row:
     match event.body:
         case SessionRenamed(title=title):
             return {"title": title}
+        case SessionResumed(key=key):
+            return {"key": key, "status": "active"}
+        case SessionArchived():
+            return {"status": "archived"}
+        case SessionClosed():
+            return {"status": "closed"}
         case SessionModelChosen(model=model, base_url=base_url):
             return {"chosen_model": model, "chosen_base_url": base_url}
-        case MessageReceived() | MessageCompleted():
+        case MessageReceived(text=text):
+            status = "active" if row["status"] == "archived" else row["status"]
+            title = row["title"] or _title_from(text)
+            return {"message_count": plus(row["message_count"], 1), "status": status, "title": title}
+        case MessageCompleted():
             return {"message_count": plus(row["message_count"], 1)}
         case ModelCallStarted(model=model):
             return {"model": model}
@@ -115,3 +148,12 @@ def _changes(row: Row, event: Event) -> Row:
             return {} if partial is None else {"cost_known": 0}
         case _:
             return {}
+
+
+def _title_from(text: str) -> str:
+    """The first line that says anything, cut at a word where one ends in time."""
+    line = " ".join(next(iter(text.strip().splitlines()), "").split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    cut = line[: TITLE_LENGTH - 1]
+    return f"{cut.rsplit(' ', 1)[0] if ' ' in cut[TITLE_LENGTH // 2 :] else cut}…"
