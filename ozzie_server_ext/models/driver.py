@@ -105,6 +105,7 @@ ModelEvent: TypeAlias = TextDelta | Finished
 ModelErrorCode: TypeAlias = Literal[
     "provider.auth",
     "provider.forbidden",
+    "provider.quota",
     "provider.not_found",
     "provider.rate_limited",
     "provider.server",
@@ -112,6 +113,9 @@ ModelErrorCode: TypeAlias = Literal[
     "provider.context_length",
     "provider.content_filter",
     "provider.unreachable",
+    "provider.unknown_host",
+    "provider.no_tls",
+    "provider.certificate",
     "provider.timeout",
     "provider.broken_stream",
     "provider.garbage",

@@ -1,6 +1,10 @@
 """What a failed model call says to a person: one sentence, and what to do next (UX §10)."""
 
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
+from ozzie_server_ext.render.text import visible_label
 
 RETRYABLE: frozenset[ModelErrorCode] = frozenset(
     {
@@ -14,35 +18,55 @@ RETRYABLE: frozenset[ModelErrorCode] = frozenset(
         "worker.unavailable",
     }
 )
+MAX_QUOTED_CHARS = 300
 
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call goes, as far as a sentence needs it. `key_name`: the environment variable the key came from.
+    `address` is empty for a provider's own."""
+
+    key_name: str = ""
+    address: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address without what a path or a user's name in it might give away."""
+        parts = urlsplit(self.address)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else self.address
+
+    @property
+    def has_no_path(self) -> bool:
+        return bool(self.address) and urlsplit(self.address).path in ("", "/")
+
+
+_OR_ANOTHER = "or choose another model with %model. Your message is kept."
 _MIDDLE = (
     '"{alias}" stopped in the middle of its answer. What came is kept.',
     "Run the cell again to continue.",
 )
 _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
-    "provider.auth": (
-        'The model provider refused the key for "{alias}".',
-        "Check {key}, or choose another model with %model. Your message is kept.",
-    ),
+    "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{key}}, {_OR_ANOTHER}"),
     "provider.forbidden": (
         'The model provider does not let this key use "{alias}" ({model}).',
-        "Check what {key} is allowed to use, or choose another model with %model. Your message is kept.",
+        f"Check what {{key}} is allowed to use, {_OR_ANOTHER}",
+    ),
+    "provider.quota": (
+        'The account behind the key for "{alias}" has nothing left to spend.',
+        f"Add credit at the provider, {_OR_ANOTHER}",
     ),
     "provider.not_found": (
         'The model provider knows no model "{model}", which "{alias}" names.',
-        "Check the model's name and base_url in the configuration, or choose another model with %model.",
+        f"Check the model's name and base_url in the configuration, {_OR_ANOTHER}",
     ),
-    "provider.rate_limited": (
-        '"{alias}" is busy.',
-        "Run the cell again{after}, or choose another model with %model. Your message is kept.",
-    ),
+    "provider.rate_limited": ('"{alias}" is busy.', f"Run the cell again{{after}}, {_OR_ANOTHER}"),
     "provider.server": (
         'The model provider of "{alias}" failed while answering.',
-        "Run the cell again, or choose another model with %model. Your message is kept.",
+        f"Run the cell again, {_OR_ANOTHER}",
     ),
     "provider.bad_request": (
-        'The model provider of "{alias}" did not take the request.',
-        "Its own message is in the details; another model may take it: %model. Your message is kept.",
+        'The model provider of "{alias}" did not take the request{because}',
+        "Choose another model with %model: it may take it. Your message is kept.",
     ),
     "provider.context_length": (
         'This conversation is longer than "{alias}" ({model}) can read.',
@@ -50,24 +74,33 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     ),
     "provider.content_filter": (
         'The model provider of "{alias}" refused the content of this conversation.',
-        "Change the message, or choose another model with %model.",
+        f"Change the message, {_OR_ANOTHER}",
     ),
     "provider.unreachable": (
-        'The model provider of "{alias}" can\'t be reached.',
-        "Check the network and base_url in the configuration, or choose another model with %model. "
+        'The model provider of "{alias}" can\'t be reached{at}.',
+        f"Check that it runs, the network, and base_url in the configuration, {_OR_ANOTHER}",
+    ),
+    "provider.unknown_host": (
+        'The model provider of "{alias}" can\'t be reached{at}: no computer has that name.',
+        f"Check base_url in the configuration, and the network, {_OR_ANOTHER}",
+    ),
+    "provider.no_tls": (
+        'The model provider of "{alias}" does not speak https{at}.',
+        f"Write http:// into its address if that is meant, {_OR_ANOTHER}",
+    ),
+    "provider.certificate": (
+        'The certificate of the model provider of "{alias}"{at} is none that this machine trusts.',
+        "Check the address; for an authority of your own, name its file in SSL_CERT_FILE and start the server again. "
         "Your message is kept.",
     ),
-    "provider.timeout": (
-        '"{alias}" did not answer in time.',
-        "Run the cell again, or choose another model with %model. Your message is kept.",
-    ),
+    "provider.timeout": ('"{alias}" did not answer in time.', f"Run the cell again, {_OR_ANOTHER}"),
     "provider.broken_stream": (
         'The connection to "{alias}" broke before it answered.',
-        "Run the cell again. Your message is kept.",
+        f"Run the cell again, {_OR_ANOTHER}",
     ),
     "provider.garbage": (
         'What came from "{alias}" is not an answer in the format of its driver.',
-        "Check base_url and driver in the configuration, or choose another model with %model. Your message is kept.",
+        f"Check base_url and driver in the configuration, {_OR_ANOTHER}",
     ),
     "worker.lost": (
         "The model worker stopped before it answered.",
@@ -78,6 +111,16 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         "Look at its log in the folder logs of Ozzie's home, then run the cell again. Your message is kept.",
     ),
 }
+_OLLAMA_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
+    "provider.not_found": (
+        'Ollama has no model "{model}", which "{alias}" names.',
+        f"Fetch it with: ollama pull {{model}}, {_OR_ANOTHER}",
+    ),
+    "provider.unreachable": ("Ollama does not answer{at}.", f"Start it with: ollama serve, {_OR_ANOTHER}"),
+}
+_OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
+_SPEAK_OPENAI = frozenset({"openai", "vllm"})
+_NOWHERE = Place()
 
 
 def model_error(
@@ -87,15 +130,20 @@ def model_error(
     detail: str = "",
     after_s: float | None = None,
     streamed: bool = False,
-    key_name: str = "",
+    place: Place = _NOWHERE,
 ) -> ModelError:
-    """The error of `code` for a call of `choice`, in words. `key_name`: the environment variable the key came from."""
-    message, hint = _MIDDLE if streamed and code in RETRYABLE else _WORDS[code]
+    """The error of `code` for a call of `choice`, in words."""
+    message, hint = _words(code, choice, place, streamed=streamed)
+    quoted = visible_label(detail)[:MAX_QUOTED_CHARS]
     values = {
         "alias": choice.alias,
         "model": choice.model,
-        "key": f"the environment variable {key_name}" if key_name else "its auth entry in the configuration",
+        "key": f"the environment variable {place.key_name}"
+        if place.key_name
+        else "its auth entry in the configuration",
         "after": "" if after_s is None else f" in {max(1, round(after_s))} s",
+        "at": f" at {place.shown}" if place.address else "",
+        "because": f': "{quoted}".' if quoted else ".",
     }
     return ModelError(
         message.format(**values),
@@ -106,3 +154,14 @@ def model_error(
         after_s=after_s,
         detail=detail,
     )
+
+
+def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed: bool) -> tuple[str, str]:
+    if streamed and code in RETRYABLE:
+        return _MIDDLE
+    if choice.driver == "ollama" and code in _OLLAMA_WORDS:
+        return _OLLAMA_WORDS[code]
+    message, hint = _WORDS[code]
+    if code in ("provider.not_found", "provider.garbage") and choice.driver in _SPEAK_OPENAI and place.has_no_path:
+        return message, _OPENAI_PATH
+    return message, hint

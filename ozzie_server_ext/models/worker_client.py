@@ -18,8 +18,9 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
     response_json,
 )
-from ozzie_server_ext.models.failures import model_error
+from ozzie_server_ext.models.failures import Place, model_error
 from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
 from ozzie_server_ext.protocol.codec import InvalidShape
@@ -35,6 +36,9 @@ from ozzie_server_ext.protocol.worker import (
     command_json,
     parse_event,
 )
+from ozzie_server_ext.render.text import visible_label
+
+log = logger(__name__)
 
 WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_worker")
 """`-P`: a `json.py` in the user's folder must not take the place of the library's."""
@@ -163,13 +167,16 @@ class WorkerDriver:
     def _failure(self, error: Error, request: ModelRequest, *, streamed: bool) -> Unavailable:
         code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
         access = self._providers.get(request.choice.provider)
+        detail = error.detail or error.message
+        # Bounded and without keys (worker_failures): what a person needs whom the sentence alone does not help.
+        log.warning("a call of %s failed: %s, %s", request.choice.alias, code, visible_label(detail))
         return model_error(
             code,
             request.choice,
-            detail=error.detail or error.message,
+            detail=error.detail,
             after_s=error.after_s,
             streamed=streamed,
-            key_name=access.key_name if access else "",
+            place=Place(key_name=access.key_name, address=access.base_url) if access else Place(),
         )
 
 

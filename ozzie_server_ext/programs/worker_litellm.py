@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import litellm
+from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
 
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
@@ -30,6 +31,8 @@ _FINISH: dict[str, Finish] = {
     "length": "length",
     "content_filter": "content_filter",
 }
+_OWN_IDS = frozenset({"anthropic", "ollama"})
+"""Drivers whose answers litellm gives an id of its own making, which nobody at the provider could look up."""
 
 
 def prepare() -> None:
@@ -38,6 +41,18 @@ def prepare() -> None:
     litellm.turn_off_message_logging = True
     # httpx closes the connection of an aborted call at once and honours the proxy settings of the environment.
     litellm.disable_aiohttp_transport = True
+    _see_how_gemini_ends()
+
+
+def _see_how_gemini_ends() -> None:
+    """litellm gives every piece of Gemini's answer the reason "stop", so an answer that was cut off would pass for a
+    whole one. Here only the reason that Gemini gave counts; `_stop` does the rest."""
+    reason_of = VertexGeminiConfig._check_finish_reason
+
+    def given(message: Any, reason: str | None) -> Any:
+        return reason_of(message, reason) if reason else None
+
+    VertexGeminiConfig._check_finish_reason = staticmethod(given)
 
 
 async def warm_up() -> None:
@@ -142,17 +157,21 @@ class Answer:
 
     def _stop(self, started: float) -> Stop:
         # litellm makes up a "stop" where a stream ends without one; these two hold what really came.
+        told_usage = any(getattr(chunk, "usage", None) for chunk in self._raw.chunks)
         if self._raw.received_finish_reason is None and self._raw.intermittent_finish_reason is None:
-            if self._raw.chunks:
+            # Anthropic begins with usage, before any text.
+            if self.begun or told_usage:
                 raise Broken("The stream ended before the answer did.")
             raise Garbage("There is no answer in what came.")
         finish = _FINISH.get(self._finish or "", "stop")
         usage = _usage(self._usage)
-        provider: JsonObject = {"model": repair_text(self._model), "id": repair_text(self._id)}
+        provider: JsonObject = {"model": repair_text(self._model)}
+        if self._provider.driver not in _OWN_IDS:
+            provider["id"] = repair_text(self._id)
         if self._first_at is not None:
             provider["ttft_ms"] = round((self._first_at - started) * 1000, 3)
-        if not any(getattr(chunk, "usage", None) for chunk in self._raw.chunks):
-            # The provider told no usage, and litellm counted by itself.
+        if not told_usage:
+            # litellm counted by itself.
             provider["usage_estimated"] = True
         return Stop(
             # Some providers say "stop" beside tool calls. A "length" stays: the last call's arguments may be cut.

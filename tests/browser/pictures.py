@@ -10,8 +10,8 @@ from playwright.async_api import BrowserContext, expect
 from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, start_lab
 from tests.browser.notebook_page import NotebookPage
-from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer, ToolCall, pieces_of
 
 WIDTH = 1100
 THEMES = {"JupyterLab Light": "", "JupyterLab Dark": "-dark"}

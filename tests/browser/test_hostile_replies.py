@@ -13,8 +13,8 @@ from tests.browser.canary import Canary
 from tests.browser.chromium import SHOWN_MS
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
-from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer, ToolCall, pieces_of
 from tests.hostile.samples import BROWSER_TWELVE, NAMES, render_sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]

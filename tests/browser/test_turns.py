@@ -10,8 +10,8 @@ from playwright.async_api import expect
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
-from tests.fakes.openai_replies import Answer, ToolCall, pieces_of
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer, ToolCall, pieces_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 

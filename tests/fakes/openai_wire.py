@@ -1,67 +1,119 @@
-"""OpenAI's chat completions as bytes: server-sent events, whole answers, errors."""
+"""OpenAI's chat completions on the wire: what it takes, server-sent events, whole answers, errors."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.fakes.openai_replies import Answer, Refusal
+from tests.fakes.provider_server import Elsewhere, Misread, Recorded, sse
+from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
 
 CREATED = 1_760_000_000
+MODELS = ("echo", "tools", "parallel", "endless", "broken", "cut", "garbage", "silence", "paced-300-20-200")
 
 
-def sse(event: Mapping[str, Any] | str) -> bytes:
-    text = event if isinstance(event, str) else json.dumps(event)
-    return f"data: {text}\n\n".encode()
+class OpenAIWire:
+    """`POST /v1/chat/completions`, `GET /v1/models`."""
+
+    base_path = "/v1"
+    stream_type = "text/event-stream; charset=utf-8"
+    garbage = b"data: {this is no json}\n\n"
+
+    def key(self, request: Recorded) -> str:
+        return request.headers.get("authorization", "").removeprefix("Bearer ")
+
+    def listing(self, request: Recorded) -> Mapping[str, Any] | None:
+        if (request.method, request.path) != ("GET", "/v1/models"):
+            return None
+        models = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in MODELS]
+        return {"object": "list", "data": models}
+
+    def read(self, request: Recorded) -> Asked:
+        if (request.method, request.path) != ("POST", "/v1/chat/completions"):
+            raise Elsewhere
+        body = request.body
+        messages: list[Mapping[str, Any]] = body["messages"]
+        for tool in body.get("tools") or ():
+            if tool["type"] != "function" or tool["function"]["parameters"]["type"] != "object":
+                raise Misread("a tool is none")
+        _check_results(messages)
+        results = [str(message["content"]) for message in _after_last_user(messages) if message["role"] == "tool"]
+        return Asked(
+            model=str(body["model"]),
+            key=self.key(request),
+            text=last_user_text(messages),
+            results=results,
+            stream=bool(body.get("stream")),
+            wants_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+        )
+
+    def parts(self, answer: Answer, asked: Asked) -> Iterator[tuple[bytes, bool]]:
+        def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
+            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+            return sse({**_head(asked.model), "choices": [choice], **({"usage": None} if asked.wants_usage else {})})
+
+        if not answer.stops_early or answer.pieces:
+            yield chunk({"role": "assistant", "content": "", "refusal": None}), False
+        for piece in answer.pieces:
+            yield chunk({"content": piece}), True
+        count = 0
+        while answer.endless:
+            count += 1
+            yield chunk({"content": f"{count} "}), True
+        for index, call in enumerate(answer.tool_calls):
+            function = {"name": call.name, "arguments": ""}
+            head = {"index": index, "id": call.id or f"call_fake_{index}", "type": "function", "function": function}
+            yield chunk({"tool_calls": [head]}), True
+            arguments = json.dumps(call.arguments)
+            for at in range(0, len(arguments), 5):
+                piece = {"index": index, "function": {"arguments": arguments[at : at + 5]}}
+                yield chunk({"tool_calls": [piece]}), False
+        if answer.error:
+            message = "The server is currently overloaded with other requests. Sorry about that!"
+            yield sse({"error": {"message": message, "type": "server_error", "param": None, "code": None}}), False
+        if answer.stops_early:
+            return
+        yield chunk({}, finish_of(answer)), False
+        if asked.wants_usage:
+            yield sse({**_head(asked.model), "choices": [], "usage": usage_of(answer)}), False
+        yield sse("[DONE]"), False
+
+    def whole(self, answer: Answer, asked: Asked) -> Mapping[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(answer.pieces), "refusal": None}
+        if answer.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id or f"call_fake_{index}",
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                }
+                for index, call in enumerate(answer.tool_calls)
+            ]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_of(answer)}
+        return {
+            **_head(asked.model),
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": usage_of(answer),
+        }
+
+    def refusal(self, refusal: Refusal) -> tuple[int, Mapping[str, str], Mapping[str, Any]]:
+        kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+        headers = {} if refusal.retry_s is None else {"retry-after": str(refusal.retry_s)}
+        error = {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}
+        return refusal.status, headers, {"error": error}
+
+    def too_long(self) -> Behaviour:
+        message = "This model's maximum context length is 8192 tokens. However, your messages are longer."
+        return Refusal(status=400, message=message, code="context_length_exceeded")
+
+    def blocked(self) -> Behaviour:
+        message = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+        return Refusal(status=400, message=message, code="content_policy_violation")
 
 
-def stream_parts(answer: Answer, model: str, *, wants_usage: bool) -> Iterator[tuple[bytes, bool]]:
-    """The events of a streamed answer, each with whether it is one that the answer's pacing applies to."""
-
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return sse({**_head(model), "choices": [choice], **({"usage": None} if wants_usage else {})})
-
-    yield chunk({"role": "assistant", "content": "", "refusal": None}), False
-    for piece in answer.pieces:
-        yield chunk({"content": piece}), True
-    count = 0
-    while answer.endless:
-        count += 1
-        yield chunk({"content": f"{count} "}), True
-    for index, call in enumerate(answer.tool_calls):
-        function = {"name": call.name, "arguments": ""}
-        head = {"index": index, "id": call.id or f"call_fake_{index}", "type": "function", "function": function}
-        yield chunk({"tool_calls": [head]}), True
-        arguments = json.dumps(call.arguments)
-        for at in range(0, len(arguments), 5):
-            piece = {"index": index, "function": {"arguments": arguments[at : at + 5]}}
-            yield chunk({"tool_calls": [piece]}), False
-    if answer.breaks or answer.cut:
-        return
-    yield chunk({}, finish_of(answer)), False
-    if wants_usage:
-        yield sse({**_head(model), "choices": [], "usage": usage_of(answer)}), False
-    yield sse("[DONE]"), False
-
-
-def whole(answer: Answer, model: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(answer.pieces), "refusal": None}
-    if answer.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id or f"call_fake_{index}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
-            }
-            for index, call in enumerate(answer.tool_calls)
-        ]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_of(answer)}
-    return {**_head(model), "object": "chat.completion", "choices": [choice], "usage": usage_of(answer)}
-
-
-def error_body(refusal: Refusal) -> dict[str, Any]:
-    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
-    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
+def last_user_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    content = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
+    return content if isinstance(content, str) else json.dumps(content)
 
 
 def finish_of(answer: Answer) -> str:
@@ -77,6 +129,27 @@ def usage_of(answer: Answer) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0},
     }
+
+
+def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Every result follows a call with its id, and every call has one, as OpenAI insists."""
+    waiting: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                raise Misread("a result without a call")
+            waiting.discard(message["tool_call_id"])
+            continue
+        if waiting:
+            raise Misread("a call without a result")
+        for call in message.get("tool_calls") or ():
+            json.loads(call["function"]["arguments"])
+            waiting.add(call["id"])
+
+
+def _after_last_user(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    start = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    return messages[start + 1 :]
 
 
 def _head(model: str) -> dict[str, Any]:

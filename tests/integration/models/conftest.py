@@ -10,6 +10,7 @@ from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.providers import all_providers
 from tests.integration.models.rig import Rig, providers
 
 
@@ -25,13 +26,14 @@ async def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         on_lost=lambda _, reason: lost.append(reason),
         pace=Pace(pauses_s=(0.05,)),
     )
-    with FakeOpenAI() as server:
-        yield Rig(WorkerDriver(plane, providers(server)), plane, server, log_file, lost)
+    with FakeOpenAI() as server, all_providers() as fakes:
+        yield Rig(WorkerDriver(plane, providers(server, fakes)), plane, server, fakes, log_file, lost)
         await plane.stop()
 
 
 @pytest.fixture
 def rig(shared_rig: Rig) -> Rig:
-    shared_rig.server.forget()
+    for fake in (shared_rig.server, *shared_rig.fakes.values()):
+        fake.forget()
     shared_rig.lost.clear()
     return shared_rig

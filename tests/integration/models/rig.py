@@ -1,6 +1,7 @@
 """A model worker with a provider on loopback behind it, and how tests ask it."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,34 +22,56 @@ from ozzie_server_ext.models.driver import (
 from ozzie_server_ext.models.worker_client import WorkerDriver
 from ozzie_server_ext.planes.supervisor import Supervisor
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.provider_server import FakeProvider
 
 KEY = "sk-test-0123456789abcdef"
 HEADER = "header-secret-4711"
+KEYS = {"openai": "sk-proj-0123456789", "anthropic": "sk-ant-0123456789", "gemini": "AIza0123456789", "ollama": ""}
 WAIT_S = 40
 
 
 @dataclass(frozen=True)
 class Rig:
-    """The worker's driver and what is on either side of it. `lost` lists why workers ended."""
+    """The worker's driver and what is on either side of it. `fakes`: one provider for each wire format, by its driver.
+    `lost` lists why workers ended."""
 
     driver: WorkerDriver
     plane: Supervisor
     server: FakeOpenAI
+    fakes: Mapping[str, FakeProvider]
     log_file: Path
     lost: list[str]
 
 
-def providers(server: FakeOpenAI) -> dict[str, ProviderAccess]:
+def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str, ProviderAccess]:
+    """The OpenAI-compatible server with several accesses, then each wire format under its driver's name, with `-hasty`
+    for one that is not waited for."""
+    by_driver = {
+        f"{driver}{ending}": ProviderAccess(
+            driver=driver,
+            base_url=fake.base_url,
+            api_key=KEYS[driver],
+            key_name=f"{driver.upper()}_KEY",
+            first_s=wait_s,
+            next_s=wait_s,
+        )
+        for driver, fake in fakes.items()
+        for ending, wait_s in (("", 20.0), ("-hasty", 0.3))
+    }
+    dead = "http://127.0.0.1:9"
     return {
+        **by_driver,
         "fake": ProviderAccess(
             driver="openai", base_url=server.base_url, api_key=KEY, key_name="TEST_KEY", headers=(("x-team", HEADER),)
         ),
         "keyless": ProviderAccess(driver="openai", base_url=server.base_url),
         "hasty": ProviderAccess(driver="openai", base_url=server.base_url, first_s=0.3, next_s=0.3),
-        "anthropic": ProviderAccess(driver="anthropic", base_url=server.url, api_key="sk-ant-0123456789"),
-        "ollama": ProviderAccess(driver="ollama", base_url=server.url),
-        "gemini": ProviderAccess(driver="gemini", base_url=server.url, api_key="AIza0123456789"),
-        "unreachable": ProviderAccess(driver="openai", base_url="http://127.0.0.1:9/v1"),
+        "unreachable": ProviderAccess(driver="openai", base_url=f"{dead}/v1"),
+        "no-path": ProviderAccess(driver="openai", base_url=server.url),
+        "no-tls": ProviderAccess(driver="openai", base_url=server.base_url.replace("http:", "https:")),
+        # No label of a name may be that long, so it is known to be unknown without asking a name server.
+        "unknown-host": ProviderAccess(driver="openai", base_url=f"http://{'x' * 64}/v1"),
+        "ollama-not-running": ProviderAccess(driver="ollama", base_url=dead),
     }
 
 
@@ -56,12 +79,13 @@ def request(
     model: str,
     *messages: ChatMessage,
     provider: str = "fake",
+    driver: str = "openai",
     tools: tuple[ToolSpec, ...] = (),
     max_tokens: int | None = None,
 ) -> ModelRequest:
     return ModelRequest(
         call_id=CallId("01JZZZZZZZZZZZZZZZZZZZZZZZ"),
-        choice=ModelChoice(alias="main", provider=provider, driver="openai", model=model, max_tokens=max_tokens),
+        choice=ModelChoice(alias="main", provider=provider, driver=driver, model=model, max_tokens=max_tokens),
         messages=messages or (ChatMessage(role="user", content="hello big wide world"),),
         tools=tools,
     )

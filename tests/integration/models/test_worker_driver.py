@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ChatMessage
-from tests.fakes.openai_replies import Answer, Raw, ToolCall
+from tests.fakes.replies import Answer, Raw, ToolCall
 from tests.integration.models.rig import HEADER, KEY, Rig, failure, finished, read, request, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -185,7 +185,7 @@ async def test_many_calls_at_once_keep_their_own_text(rig: Rig) -> None:
         ("status-503", "provider.server"),
         ("too-long", "provider.context_length"),
         ("garbage", "provider.garbage"),
-        ("garbage-stream", "provider.garbage"),
+        ("garbage-at-once", "provider.garbage"),
     ],
 )
 async def test_a_failing_provider_is_told_by_code_and_asked_once(rig: Rig, model: str, code: str) -> None:

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelEvent, ModelRequest
 from ozzie_server_ext.models.worker_client import WORKER_ARGV
 from ozzie_server_ext.planes.supervisor import Supervisor
-from tests.fakes.openai_replies import Silence
+from tests.fakes.replies import Silence
 from tests.integration.models.rig import HEADER, KEY, WAIT_S, Rig, failure, read, request, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
