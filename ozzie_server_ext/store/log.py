@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
@@ -124,8 +125,13 @@ class EventLog(Protocol):
         types: frozenset[str] | None = None,
         session_id: SessionId | None = None,
         task_id: TaskId | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        newest_first: bool = False,
     ) -> tuple[Event, ...]:
-        """At most `limit` events with a position above `after`, in global order.
+        """At most `limit` events with a position above `after` and below `before`, in global order or the other way
+        round; none recorded earlier than `since`, all earlier than `until`.
 
         Events whose body was erased are left out. Raises NewerStore at the first event that this version does
         not know.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
@@ -10,7 +11,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
-from ozzie_server_ext.store.codec import decode
+from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.log import EventIdTaken, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
 from ozzie_server_ext.store.tables import MemoryRows, Row, dump_rows, query, table_named
@@ -67,13 +68,21 @@ class InMemoryEventLog:
         types: frozenset[str] | None = None,
         session_id: SessionId | None = None,
         task_id: TaskId | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        newest_first: bool = False,
     ) -> tuple[Event, ...]:
+        end = len(self.envelopes) if before is None else min(max(before - 1, 0), len(self.envelopes))
+        positions = range(max(after, 0), end)
         wanted = (
             envelope
-            for envelope in islice(self.envelopes, max(after, 0), None)
+            for envelope in map(self.envelopes.__getitem__, reversed(positions) if newest_first else positions)
             if (types is None or envelope.type in types)
             and (session_id is None or envelope.session_id == session_id)
             and (task_id is None or envelope.task_id == task_id)
+            and (since is None or envelope.ts >= time_text(since))
+            and (until is None or envelope.ts < time_text(until))
             and envelope.position in self.bodies
         )
         return tuple(decode(envelope, self.bodies[envelope.position]) for envelope in islice(wanted, max(limit, 0)))

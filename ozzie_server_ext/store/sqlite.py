@@ -5,6 +5,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
@@ -76,10 +77,23 @@ class SqliteEventLog:
         types: frozenset[str] | None = None,
         session_id: SessionId | None = None,
         task_id: TaskId | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        newest_first: bool = False,
     ) -> tuple[Event, ...]:
         return await self._read(
             lambda connection: sqlite_events.read(
-                connection, after=after, limit=limit, types=types, session_id=session_id, task_id=task_id
+                connection,
+                after=after,
+                limit=limit,
+                types=types,
+                session_id=session_id,
+                task_id=task_id,
+                before=before,
+                since=since,
+                until=until,
+                newest_first=newest_first,
             )
         )
 

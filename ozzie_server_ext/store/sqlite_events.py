@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
-from ozzie_server_ext.store.codec import decode
+from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import open_readable
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
@@ -63,10 +64,17 @@ def read(
     types: frozenset[str] | None,
     session_id: str | None,
     task_id: str | None,
+    before: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    newest_first: bool,
 ) -> tuple[Event, ...]:
     """As `EventLog.read`."""
-    sql, values = f"{_WITH_BODY} WHERE e.position > ?", [after]
-    bound: list[Any] = [*values]
+    sql = f"{_WITH_BODY} WHERE e.position > ?"
+    bound: list[Any] = [after]
+    if before is not None:
+        sql += " AND e.position < ?"
+        bound.append(before)
     if types is not None:
         sql += _OF_TYPES
         bound.append(dumps(sorted(types)))
@@ -76,8 +84,15 @@ def read(
     if task_id is not None:
         sql += " AND e.task_id = ?"
         bound.append(task_id)
+    if since is not None:
+        sql += " AND e.ts >= ?"
+        bound.append(time_text(since))
+    if until is not None:
+        sql += " AND e.ts < ?"
+        bound.append(time_text(until))
     bound.append(max(limit, 0))
-    return tuple(_events(connection.execute(f"{sql} ORDER BY e.position LIMIT ?", bound)))
+    order = "DESC" if newest_first else "ASC"
+    return tuple(_events(connection.execute(f"{sql} ORDER BY e.position {order} LIMIT ?", bound)))
 
 
 def read_stream(connection: sqlite3.Connection, stream: str, after_version: int) -> tuple[Event, ...]:

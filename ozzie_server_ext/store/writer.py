@@ -20,8 +20,8 @@ from ozzie_server_ext.store.committer import Committer, Result
 from ozzie_server_ext.store.database import open_writable, unusable
 from ozzie_server_ext.store.log import Head
 
-_MOST_APPENDS = 256
-"""Appends in one commit: bounds how long the first of them waits for the last."""
+_ENOUGH_APPENDS = 256
+"""In one commit: bounds how long the first of them waits for the last."""
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class _Stop:
     """Close the database and end."""
 
 
-_Job = _Waiting | _Call | _Stop
+_Job = list[_Waiting] | _Call | _Stop
 
 
 class Writer:
@@ -65,6 +65,7 @@ class Writer:
         self._loop = loop
         self._deliver = deliver
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._gathered: list[_Waiting] = []
         self._opened: Future[Head] = Future()
         self._thread = threading.Thread(target=self._run, name="ozzie-store-writer", daemon=True)
 
@@ -74,20 +75,31 @@ class Writer:
         return await asyncio.wrap_future(self._opened)
 
     def append(self, append: Append) -> asyncio.Future[tuple[Event, ...]]:
+        """Whoever appends in the same turn of the loop shares a commit: had the first gone ahead alone, the others
+        would wait for its commit and then for their own."""
         future: asyncio.Future[tuple[Event, ...]] = self._loop.create_future()
-        self._jobs.put(_Waiting(append, future))
+        if not self._gathered:
+            self._loop.call_soon(self._send_off)
+        self._gathered.append(_Waiting(append, future))
         return future
 
     async def call(self, work: Callable[[Committer], T]) -> T:
         """Do something between two commits, after all appends that were asked for before."""
         future: Future[T] = Future()
+        self._send_off()
         self._jobs.put(_Call(work, future))
         return await asyncio.wrap_future(future)
 
     async def stop(self) -> None:
         """Finish what was asked for, close the database, end the thread."""
+        self._send_off()
         self._jobs.put(_Stop())
         await asyncio.to_thread(self._thread.join)
+
+    def _send_off(self) -> None:
+        if self._gathered:
+            self._jobs.put(self._gathered)
+            self._gathered = []
 
     def _run(self) -> None:
         try:
@@ -129,12 +141,13 @@ class Writer:
                     pass
 
     def _take(self) -> tuple[list[_Waiting], _Call | _Stop | None]:
-        """All appends that wait, up to the bound, and what came after them, if that was something else."""
+        """All appends that wait, about as many as the bound says, and what came after them, if that was something
+        else."""
         job = self._jobs.get()
         batch: list[_Waiting] = []
-        while isinstance(job, _Waiting):
-            batch.append(job)
-            if len(batch) == _MOST_APPENDS:
+        while isinstance(job, list):
+            batch += job
+            if len(batch) >= _ENOUGH_APPENDS:
                 return batch, None
             try:
                 job = self._jobs.get_nowait()

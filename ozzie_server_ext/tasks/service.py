@@ -1,5 +1,6 @@
 """What may be done to tasks from outside: submit a message, cancel, look. Decides, appends, then the driver acts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
@@ -133,10 +135,19 @@ class TaskService:
             raise NotFound(f"There is no task {task_id[:40]}.", hint="List them with ozzie tasks list.")
         return rows[0]
 
-    async def list(self, *, limit: int = 50, session_id: SessionId | None = None) -> list[Row]:
-        """The newest tasks first."""
-        where = {"session_id": session_id} if session_id else None
-        return await self._log.rows("tasks", where=where, order_by="task_id", descending=True, limit=limit)
+    async def list(
+        self,
+        *,
+        limit: int = 50,
+        after: TaskId | None = None,
+        session_id: SessionId | None = None,
+        statuses: Sequence[TaskStatus] = (),
+    ) -> list[Row]:
+        """The newest tasks first. `after`: the task that a page ended with; without `statuses`, those of any."""
+        where: dict[str, Json] = {"status": [str(status) for status in statuses]} if statuses else {}
+        if session_id:
+            where["session_id"] = session_id
+        return await self._log.rows("tasks", where=where, order_by="task_id", descending=True, after=after, limit=limit)
 
 
 def limits_of(row: Row) -> Limits:

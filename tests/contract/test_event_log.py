@@ -334,6 +334,26 @@ async def test_reading_filters_by_position_type_session_and_task(log: EventLog) 
     assert await positions(after=1000) == []
 
 
+async def test_reading_goes_backwards_and_through_a_span_of_time(store: Store, log: EventLog) -> None:
+    for number in range(6):
+        await log.append(STREAM, [renamed(f"{number}")])
+        store.clock.advance(3600)
+
+    async def positions(**filters: Any) -> list[int]:
+        return [event.position for event in await log.read(**filters)]
+
+    def hour(number: int) -> datetime:
+        return datetime(2026, 1, 1, number, tzinfo=UTC)
+
+    assert await positions(newest_first=True, limit=2) == [6, 5]
+    assert await positions(newest_first=True, limit=2, before=5) == [4, 3]
+    assert await positions(newest_first=True, after=2, before=5) == [4, 3]
+    assert await positions(before=0) == await positions(after=9, newest_first=True) == []
+    assert await positions(before=99) == [1, 2, 3, 4, 5, 6]
+    assert await positions(since=hour(1), until=hour(3)) == [2, 3], "the beginning belongs to it, the end does not"
+    assert await positions(since=hour(4), newest_first=True) == [6, 5]
+
+
 async def test_a_stream_reads_from_a_version_on(log: EventLog) -> None:
     await log.append(STREAM, [renamed(f"{n}") for n in range(5)])
     assert [event.version for event in await log.read_stream(STREAM, after_version=3)] == [4, 5]
