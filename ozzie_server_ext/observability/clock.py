@@ -4,7 +4,9 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 
-from ulid import ULID
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SHIFTS = range(120, -1, -10)
 
 
 class SystemClock:
@@ -44,10 +46,12 @@ class UlidSource:
 
     def new(self) -> str:
         milliseconds = int(self._clock.now().timestamp() * 1000)
-        fresh = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
         # The ULID specification's monotonic factory: at the same millisecond, one more than the last.
-        self._last = max(fresh, self._last + 1)
-        return str(ULID.from_int(self._last))
+        if milliseconds <= self._last >> 80:
+            self._last += 1
+        else:
+            self._last = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+        return ulid_text(self._last)
 
 
 class CountingIds:
@@ -58,4 +62,9 @@ class CountingIds:
 
     def new(self) -> str:
         self._next += 1
-        return str(ULID.from_int(self._next))
+        return ulid_text(self._next)
+
+
+def ulid_text(value: int) -> str:
+    """The canonical form of a ULID's 128 bits: 26 characters of Crockford's base 32, two at a time."""
+    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])

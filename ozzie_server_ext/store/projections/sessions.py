@@ -41,7 +41,6 @@ SESSIONS = Table(
         Column("last_position", "INTEGER"),
     ),
     key=("session_id",),
-    indexes=(("last_position",),),
 )
 """`status` is active, archived or closed (S3 F1 names the first). `key` is empty once another session has taken it.
 `model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in

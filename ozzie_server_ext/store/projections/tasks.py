@@ -1,5 +1,6 @@
 """The tasks (S4 §8.1.2): where each stands, by the state machine of the domain, and what it has used."""
 
+from functools import lru_cache
 from typing import cast, get_args
 
 import msgspec
@@ -94,7 +95,7 @@ HANDLES = (
     ToolsetInjected,
 )
 
-_LIMITS = msgspec.json.Decoder(Limits)
+_limits_from = lru_cache(maxsize=64)(msgspec.json.Decoder(Limits).decode)  # nearly all tasks have the same
 _NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None, "error_hint": None}
 
 
@@ -127,7 +128,7 @@ def task_from(row: Row) -> Task:
         status=TaskStatus(cast(str, row["status"])),
         title=cast(str, row["title"]),
         mode=cast(str, row["mode"]),
-        limits=_LIMITS.decode(cast(str, row["limits"])),
+        limits=_limits_from(cast(str, row["limits"])),
         attempt=cast(int, row["attempt"]),
         epoch=cast(str, row["epoch"]),
         reason=cast(str, row["reason"]),

@@ -1,5 +1,6 @@
 """Bodies to canonical JSON and back, and from the shapes of older versions."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar, cast
@@ -126,3 +127,29 @@ def test_times_are_written_in_utc_with_microseconds(ts: datetime) -> None:
 def test_upcasts_lead_only_to_known_types() -> None:
     known: dict[str, Any] = {cls.type: cls for cls in EVENT_CLASSES}
     assert all(type_ in known and schema < known[type_].schema for type_, schema in UPCASTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Fact):
+    """A fact with any JSON in it."""
+
+    type: ClassVar[str] = "test.told"
+    value: Any
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), [{"deep": float("-inf")}], "\ud800", {"\udfff": 1}, {1, 2}]
+)
+def test_what_json_can_t_say_is_refused_and_not_changed_on_the_way(value: object) -> None:
+    with pytest.raises(InputError, match="[Cc]an't be"):
+        BodyCodec((Told,), {}).encode(Told(value=value))
+
+
+@pytest.mark.parametrize("value", [(1, (2,)), -0.0, 1e300, "é\u2028\x1f", {"b": 1, "a": [None, True]}, 2**63])
+def test_a_reader_gets_what_was_written_with_its_keys_in_order(value: object) -> None:
+    raw, read = BodyCodec((Told,), {}).encode(Told(value=value))
+
+    assert cast(Told, read).value == json.loads(json.dumps(value))
+    assert json.loads(raw) == {"value": json.loads(json.dumps(value))}
+    assert raw.startswith(b'{"value":')
+    assert b'"b":1' not in raw or raw == b'{"value":{"a":[null,true],"b":1}}'
