@@ -110,7 +110,7 @@ def _turn(session_id: SessionId, ids: IdSource) -> Iterator[Append]:
     )
     yield append(TaskStarted(attempt=1, epoch=task_id))
     tools = tuple(InjectedTool(tool_id=name, name=name, version="1") for name in _TOOLS)
-    use = ToolUse(call_id="toolu_01", name="read_file", arguments='{"path": "data/sales.csv"}')
+    use = ToolUse(call_id=CallId("toolu_01"), name="read_file", arguments='{"path": "data/sales.csv"}')
     yield from call(1, first=(ToolsetInjected(tools=tools),), uses=(use,))
     tool_call = CallId(ids.new())
     yield append(

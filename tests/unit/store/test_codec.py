@@ -137,11 +137,9 @@ class Told(Fact):
     value: Any
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), [{"deep": float("-inf")}], "\ud800", {"\udfff": 1}, {1, 2}]
-)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [{"deep": float("-inf")}], "\ud800", {"\udfff": 1}])
 def test_what_json_can_t_say_is_refused_and_not_changed_on_the_way(value: object) -> None:
-    with pytest.raises(InputError, match="[Cc]an't be"):
+    with pytest.raises(InputError, match=r"[Cc]an't be"):
         BodyCodec((Told,), {}).encode(Told(value=value))
 
 
