@@ -11,6 +11,9 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.tasks.costs import Spent, costs_of
+
+MAX_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class Call:
             raise InputError("Which session? The parameter session_id is missing.", code="input.session")
         return own or SessionId(asked)
 
+    def expect_all_sessions(self) -> None:
+        """Raises PolicyError for a caller who may know of its own session only (THREATS 6)."""
+        if self.principal.session_id is not None:
+            raise PolicyError("This kernel may use its own session only.", code="policy.session")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpen:
@@ -39,14 +47,82 @@ class SessionOpen:
 
 
 async def session_open(call: Call) -> JsonObject:
-    """A session by id, by name, or a kernel's own; its title, its model and what would answer now."""
+    """A session by id, by name, or a kernel's own; its title, its model, and what it has used."""
     asked = decode(SessionOpen, call.params)
     if asked.session_name and not asked.session_id and call.principal.session_id is None:
         title = asked.title or asked.session_name
         info = await call.ozzie.sessions.open(asked.session_name, title=title, channel="ws")
     else:
         info = await call.ozzie.sessions.get(call.session(asked.session_id))
-    return {**encode(info), "position": (await call.ozzie.log.head()).position}
+    row = await call.ozzie.sessions.row(info.session_id)
+    return {**encode(info), **encode(Spent.of_row(row)), "position": (await call.ozzie.log.head()).position}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionList:
+    """`limit` at most 500; with `archived`, those that were put away and no others."""
+
+    limit: int = 50
+    archived: bool = False
+
+
+async def session_list(call: Call) -> JsonObject:
+    """The sessions of this home, those in which something happened last first."""
+    asked = decode(SessionList, call.params)
+    call.expect_all_sessions()
+    limit = min(max(asked.limit, 1), MAX_PAGE)
+    rows = await call.ozzie.sessions.list(limit=limit, status="archived" if asked.archived else None)
+    return {"items": [dict(row) for row in rows]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFind:
+    text: str
+
+
+async def session_find(call: Call) -> JsonObject:
+    """The session that a person means: by its id, the end of its id, or its title."""
+    asked = decode(SessionFind, call.params)
+    call.expect_all_sessions()
+    return encode(await call.ozzie.sessions.get(await call.ozzie.sessions.find(asked.text)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRename:
+    title: str
+    session_id: str = ""
+
+
+async def session_rename(call: Call) -> JsonObject:
+    asked = decode(SessionRename, call.params)
+    session_id = call.session(asked.session_id)
+    await call.ozzie.sessions.rename(session_id, asked.title)
+    return encode(await call.ozzie.sessions.get(session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamed:
+    session_id: str = ""
+
+
+async def session_archive(call: Call) -> JsonObject:
+    """Put a session away; a message in it brings it back."""
+    session_id = call.session(decode(SessionNamed, call.params).session_id)
+    await call.ozzie.sessions.archive(session_id)
+    return encode(await call.ozzie.sessions.get(session_id))
+
+
+async def session_close(call: Call) -> JsonObject:
+    """The session takes no more messages until it is resumed; what runs in it goes on."""
+    session_id = call.session(decode(SessionNamed, call.params).session_id)
+    await call.ozzie.sessions.close(session_id)
+    return encode(await call.ozzie.sessions.get(session_id))
+
+
+async def session_costs(call: Call) -> JsonObject:
+    """What the session's turns have cost, and all sessions together today."""
+    session_id = call.session(decode(SessionNamed, call.params).session_id)
+    return encode(await costs_of(call.ozzie.log, call.ozzie.clock, await call.ozzie.sessions.row(session_id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +182,47 @@ async def model_choose(call: Call) -> JsonObject:
     return await call.ozzie.models.choose(call.session(asked.session_id), asked.model, asked.base_url)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """`cursor` counts characters (code points) of `text`; negative means behind its end."""
+
+    text: str
+    cursor: int = -1
+
+    @property
+    def at(self) -> int:
+        return len(self.text) if self.cursor < 0 else self.cursor
+
+
+async def complete(call: Call) -> JsonObject:
+    """What may follow at the cursor: files behind `@`, models and sessions behind their commands. A kernel is named
+    no other session than its own."""
+    asked = decode(Typed, call.params)
+    own = call.principal.session_id
+    return encode(await call.ozzie.completion.complete(asked.text, asked.at, own=own, sees_all=own is None))
+
+
+async def inspect(call: Call) -> JsonObject:
+    """What stands at the cursor: a tool, a model, a session, a file. Without `card` where it is nothing known."""
+    asked = decode(Typed, call.params)
+    card = await call.ozzie.inspection.inspect(asked.text, asked.at, sees_all=call.principal.session_id is None)
+    return {} if card is None else {"card": encode(card)}
+
+
 METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "session.open": session_open,
+    "session.list": session_list,
+    "session.find": session_find,
+    "session.rename": session_rename,
+    "session.archive": session_archive,
+    "session.close": session_close,
+    "session.costs": session_costs,
     "message.send": message_send,
     "task.cancel": task_cancel,
     "models.list": models_list,
     "model.choose": model_choose,
+    "complete": complete,
+    "inspect": inspect,
 }
 """All methods but those of the feed, which are the connection's own."""
 

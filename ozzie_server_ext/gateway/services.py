@@ -5,10 +5,13 @@ from typing import Protocol
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
+from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.completion import Completion
+from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -33,6 +36,12 @@ class Services(Protocol):
     def tasks(self) -> TaskService: ...
     @property
     def models(self) -> ModelService: ...
+    @property
+    def completion(self) -> Completion: ...
+    @property
+    def inspection(self) -> Inspection: ...
+    @property
+    def clock(self) -> Clock: ...
     @property
     def config(self) -> Config: ...
     @property

@@ -17,10 +17,11 @@ class OutsideProject(ToolFailed):
     code = "tool.outside_project"
 
 
-def parts_below(path: str) -> tuple[str, ...]:
+def parts_below(path: str, *, hidden: bool = False) -> tuple[str, ...]:
     """The components of a path relative to the project's root.
 
-    Raises OutsideProject for absolute paths, `..`, and hidden files: credentials and settings are kept in those.
+    Raises OutsideProject for absolute paths, `..`, and, unless `hidden` is set, hidden files: credentials and settings
+    are kept in those.
     """
     pure = PurePosixPath(path.strip() or ".")
     if "\0" in path:
@@ -30,17 +31,18 @@ def parts_below(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in pure.parts if part != ".")
     if ".." in parts:
         raise OutsideProject(f"{path} leads out of the project folder.")
-    if any(part.startswith(".") for part in parts):
+    if not hidden and any(part.startswith(".") for part in parts):
         raise OutsideProject(f"{path} is hidden; hidden files and folders are not offered.")
     return parts
 
 
-def open_below(root: Path, path: str, *, folder: bool) -> int:
-    """An open descriptor of the file (or folder) at `path` below `root`; the caller closes it.
+def open_below(root: Path, path: str, *, folder: bool, hidden: bool = False) -> int:
+    """An open descriptor of the file (or folder) at `path` below `root`; the caller closes it. `hidden` is for who
+    shows names to the user, and reads nothing.
 
     Raises OutsideProject, or ToolFailed where it is not there or is no plain file (folder).
     """
-    parts = parts_below(path)
+    parts = parts_below(path, hidden=hidden)
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for index, part in enumerate(parts):
         last = index == len(parts) - 1

@@ -1,0 +1,97 @@
+"""What turns, a session and a day have cost, as far as prices are known (MD-7)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+
+MOST_TURNS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Tokens and money (1e-9 USD). With `cost_known` false, `cost` is what is known of it: the rest has no price."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    cost_known: bool = True
+
+    @classmethod
+    def of_row(cls, row: Row) -> "Spent":
+        """Of a row of `tasks` or `sessions`."""
+        return cls(
+            input_tokens=cast(int, row["input_tokens"]),
+            output_tokens=cast(int, row["output_tokens"]),
+            cost=cast(int, row["cost"]),
+            cost_known=bool(row["cost_known"]),
+        )
+
+    @classmethod
+    def of_usage(cls, rows: Iterable[Row]) -> "Spent":
+        """The sum of rows of `usage`."""
+        rows = list(rows)
+        sums = {name: sum(cast(int, row[name]) for row in rows) for name in ("input_tokens", "output_tokens", "cost")}
+        return cls(**sums, cost_known=not any(row["unknown_price_calls"] for row in rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCost:
+    """One turn: `title` is the beginning of its message, `models` are the names of those that were called for it."""
+
+    task_id: str
+    title: str
+    status: str
+    created_at: str
+    models: list[str]
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The newest turns of a session, oldest first; `has_earlier` tells that there are more. `today` is the day in UTC
+    and holds every session of this home."""
+
+    turns: list[TurnCost]
+    has_earlier: bool
+    session: Spent
+    today: Spent
+    day: str
+
+
+async def costs_of(log: EventLog, clock: Clock, session: Row) -> Costs:
+    """What the session of this row has cost."""
+    session_id = SessionId(str(session["session_id"]))
+    rows = await log.rows(
+        "tasks", where={"session_id": session_id}, order_by="created_at", descending=True, limit=MOST_TURNS + 1
+    )
+    shown = list(reversed(rows[:MOST_TURNS]))
+    calls = await log.rows("model_calls", where={"task_id": [str(row["task_id"]) for row in shown]})
+    models: dict[str, list[str]] = {}
+    for call in calls:
+        names = models.setdefault(str(call["task_id"]), [])
+        if call["alias"] not in names:
+            names.append(str(call["alias"]))
+    day = time_text(clock.now())[:10]
+    return Costs(
+        turns=[
+            TurnCost(
+                task_id=str(row["task_id"]),
+                title=str(row["title"]),
+                status=str(row["status"]),
+                created_at=str(row["created_at"]),
+                models=models.get(str(row["task_id"]), []),
+                spent=Spent.of_row(row),
+            )
+            for row in shown
+        ],
+        has_earlier=len(rows) > MOST_TURNS,
+        session=Spent.of_row(session),
+        today=Spent.of_usage(await log.rows("usage", where={"day": day})),
+        day=day,
+    )

@@ -1,0 +1,100 @@
+"""Inspection: what a word, a command or a path stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.inspection import Card, Inspection
+from ozzie_server_ext.tasks.project_files import ProjectFiles
+from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+LISTING: JsonObject = {
+    "models": [
+        {"name": "main", "driver": "openai", "model": "gpt", "missing": "", "is_default": True},
+        {"name": "other", "driver": "openai", "model": "gpt", "missing": "KEY is not set", "is_default": False},
+    ],
+    "offers": [{"found": "Ollama has llama3.2", "choose": "ollama/llama3.2"}],
+}
+
+
+class Listed:
+    async def listing(self) -> JsonObject:
+        return LISTING
+
+
+@pytest.fixture
+async def sessions() -> Sessions:
+    sessions = Sessions(InMemoryEventLog(FakeClock(), CountingIds()), CountingIds())
+    await sessions.open("a", title="Plans for May", channel="notebook")
+    return sessions
+
+
+@pytest.fixture
+def it(sessions: Sessions, tmp_path: Path) -> Inspection:
+    (tmp_path / "a b.csv").write_text("x,y\n1,2\n")
+    (tmp_path / ".env").write_text("KEY=secret")
+    models: object = Listed()
+    return Inspection(sessions, models, ToolRegistry(builtin_tools()), ProjectFiles(tmp_path))  # pyright: ignore[reportArgumentType]
+
+
+async def card(it: Inspection, text: str, cursor: int | None = None, *, sees_all: bool = True) -> Card:
+    found = await it.inspect(text, len(text) if cursor is None else cursor, sees_all=sees_all)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("word", ["read_file", "fs.read", "file_read"])
+async def test_a_tool_shows_its_contract_under_each_of_its_names(it: Inspection, word: str) -> None:
+    found = await card(it, f"use {word} for it", 6)
+
+    facts = dict(found.facts)
+    assert (found.kind, found.name) == ("tool", "read_file")
+    assert found.about.startswith("Read a text file of the project")
+    assert facts["path"] == "text, needed. Relative to the project folder."
+    assert facts["first_line"].startswith("whole number, otherwise 1. ")
+    assert facts["Side effect"] == "none: it only reads"
+    assert facts["Risk"] == "low"
+    assert facts["Id"] == "fs.read, file_read"
+
+
+async def test_a_model_says_what_it_stands_for_and_how_it_is(it: Inspection) -> None:
+    assert dict((await card(it, "%model main")).facts) == {"Stands for": "openai/gpt", "State": "the default"}
+    assert dict((await card(it, "%model other")).facts)["State"] == "KEY is not set"
+    assert (
+        await card(it, "%model ollama/llama3.2", 3)
+    ).about == "Offered here: Ollama has llama3.2. It is not used yet."
+    assert await it.inspect("%model nonesuch", 9, sees_all=True) is None
+
+
+async def test_a_session_is_shown_to_who_may_see_all(it: Inspection) -> None:
+    found = await card(it, "%session resume plans for may")
+
+    assert (found.kind, found.name, dict(found.facts)["Messages"]) == ("session", "Plans for May", "0")
+    assert await it.inspect("%session resume plans for may", 5, sees_all=False) is None
+    assert await it.inspect("%session resume nothing like it", 5, sees_all=True) is None
+
+
+async def test_a_file_shows_its_size_and_its_first_lines(it: Inspection) -> None:
+    found = await card(it, 'sum up @"a b.csv" please', 10)
+
+    assert (found.kind, found.name) == ("file", "a b.csv")
+    assert dict(found.facts)["Size"] == "8 bytes"
+    assert found.sample.startswith("x,y\n1,2")
+
+
+async def test_what_no_tool_reads_is_said_in_words_and_not_shown(it: Inspection) -> None:
+    found = await card(it, "look at @.env")
+
+    assert "hidden" in found.about
+    assert found.sample == ""
+    assert "does not exist" in (await card(it, "@nothing.csv")).about
+
+
+@pytest.mark.parametrize("text", ["", "hello there", "%session", "@", "%model "])
+async def test_plain_words_stand_for_nothing(it: Inspection, text: str) -> None:
+    assert await it.inspect(text, len(text), sees_all=True) is None
