@@ -59,7 +59,7 @@ def _model_list(found: JsonObject, session: JsonObject) -> str:
         lines.append(f"| {_cell(model['name'])} | {_cell(model['driver'])}/{_cell(model['model'])} | {_cell(state)} |")
     lines.append("")
     for offer in _objects(found["offers"]):
-        lines.append(f"- {_cell(offer['found'])} is set. To use it: `%model {offer['choose']}`")
+        lines.append(f"- {_cell(offer['found'])}. To use it: `%model {offer['choose']}`")
     lines += [
         "- A local Ollama: `%model ollama/NAME`, for example `%model ollama/llama3.2`",
         "- Any OpenAI-compatible address without a key: `%model openai/NAME http://localhost:8000/v1`",

@@ -12,8 +12,10 @@ from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.offline import OfflineDriver
-from ozzie_server_ext.models.router import Models
+from ozzie_server_ext.models.router import Models, answers_in_worker
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
@@ -91,9 +93,11 @@ class Ozzie:
         )
         registry = ToolRegistry(builtin_tools())
         self._closing.push_async_callback(self._stop_worker)
-        self._worker_driver = WorkerDriver(self._worker, {})
+        foreign = ForeignWorkerDriver(self._access)
+        self._closing.push_async_callback(foreign.close)
+        worker = WorkerDriver(self._worker, self._access)
         self._parts = TurnParts(
-            models=Models(offline=OfflineDriver(), worker=self._worker_driver),
+            models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
             registry=registry,
             broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
             blobs=self.blobs,
@@ -104,7 +108,7 @@ class Ozzie:
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
         self.models = ModelService(
-            self.configuration, self.sessions, self._worker_driver, config_file=self.home.config_file
+            self.configuration, self.sessions, warm=worker.warm, config_file=self.home.config_file
         )
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
@@ -152,7 +156,7 @@ class Ozzie:
         config = self.config
         session = await self.sessions.get(recorder.session_id)
         choice = await self.models.for_turn(session, str(row["model"]))
-        if choice.driver != "offline" and not self._worker.ready:
+        if answers_in_worker(choice) and not self._worker.ready:
             self._show_step(recorder, "starting the model worker")
         plan = TurnPlan(
             choice=choice,
@@ -167,6 +171,10 @@ class Ozzie:
         conversation = await self._conversations.get(recorder.session_id)
         context = ToolContext(self.project, self.clock)
         return await Turn(self._parts, plan, conversation, recorder, context).run()
+
+    def _access(self, choice: ModelChoice) -> ProviderAccess:
+        """By the settings of the moment of a call, whatever they were when its turn began."""
+        return self.models.access(choice)
 
     def _show_step(self, recorder: Recorder, step: str) -> None:
         """Tell whoever watches what a turn waits for."""

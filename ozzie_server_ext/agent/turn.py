@@ -116,7 +116,8 @@ class Turn:
         self._conversation = conversation
         self._recorder = recorder
         self._context = context
-        self._tools = tuple(tool.spec for tool in parts.registry.all())
+        self._offered = parts.registry.all() if plan.choice.takes_tools else ()
+        self._tools = tuple(tool.spec for tool in self._offered)
 
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
@@ -252,7 +253,7 @@ class Turn:
         )
 
     def _injected(self) -> ToolsetInjected:
-        metas = [tool.meta for tool in self._parts.registry.all()]
+        metas = [tool.meta for tool in self._offered]
         return ToolsetInjected(
             tools=tuple(InjectedTool(tool_id=meta.tool_id, name=meta.name, version=meta.version) for meta in metas)
         )

@@ -3,7 +3,9 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from ozzie_server_ext.config.address import is_address
 
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
 """An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
@@ -67,15 +69,21 @@ Auth = Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discri
 
 
 class ProviderSettings(_Settings):
-    """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning."""
+    """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning.
 
-    driver: Literal["anthropic", "openai", "gemini", "ollama", "deepseek", "vllm"]
+    `socket` is where a worker of S2 §1 listens. `timeout_s`: how long the provider may stay silent, before the first
+    piece of an answer and between two.
+    """
+
+    driver: Literal["anthropic", "openai", "gemini", "ollama", "deepseek", "vllm", "worker"]
     model: str
     base_url: str | None = None
+    socket: str | None = None
     auth: Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discriminator="type")] = NoAuth(
         type="none"
     )
     max_tokens: int | None = Field(default=None, ge=1)
+    timeout_s: float = Field(default=120, gt=0, le=3600)
     tags: dict[str, str | int | float | bool] = {}
 
     @model_validator(mode="before")
@@ -85,6 +93,31 @@ class ProviderSettings(_Settings):
         if isinstance(value, dict) and isinstance(auth := value.get("auth"), dict) and "type" not in auth:
             return {**value, "auth": {"type": "api_key", **auth}}
         return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is not None and not is_address(value):
+            raise ValueError("an address begins with http:// or https:// and has no spaces")
+        return value
+
+    @field_validator("socket")
+    @classmethod
+    def _is_path(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("/", "~/")):
+            raise ValueError("the path of a socket begins with / or ~/")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ProviderSettings":
+        is_worker = self.driver == "worker"
+        if self.socket is not None and not is_worker:
+            raise ValueError(f'"socket" is for the driver "worker"; {self.driver} has a "base_url"')
+        if is_worker and self.base_url is not None:
+            raise ValueError('a worker is reached by its "socket", not by a "base_url"')
+        if is_worker and not isinstance(self.auth, NoAuth):
+            raise ValueError("a worker takes no key; whoever owns its socket may use it")
+        return self
 
 
 class ModelsSettings(_Settings):

@@ -1,6 +1,6 @@
 """The port of a model: a request goes in, deltas of text come out, then exactly one Finished."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -42,13 +42,15 @@ class ChatMessage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
     """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
-    `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name."""
+    `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
+    `takes_tools`: whether it can be offered any."""
 
     alias: str
     provider: str
     driver: str
     model: str
     max_tokens: int | None = None
+    takes_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,9 @@ ModelErrorCode: TypeAlias = Literal[
     "provider.timeout",
     "provider.broken_stream",
     "provider.garbage",
+    "worker.refused",
+    "worker.stranger",
+    "worker.denied",
     "worker.lost",
     "worker.unavailable",
 ]
@@ -165,16 +170,22 @@ class ModelDriver(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, mostly the
-    name of an environment variable; the key itself never shows in a repr. `first_s`, `next_s`: how long the provider
-    may stay silent before the first piece of its answer and between two."""
+    name of an environment variable; the key itself never shows in a repr. `socket` is the path of a worker's socket,
+    for the driver `worker` only. `first_s`, `next_s`: how long the provider may stay silent before the first piece of
+    its answer and between two."""
 
     driver: str
     base_url: str = ""
+    socket: str = ""
     api_key: str = field(default="", repr=False)
     key_name: str = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     first_s: float = 120.0
     next_s: float = 120.0
+
+
+AccessOf: TypeAlias = Callable[[ModelChoice], ProviderAccess]
+"""Finds how the provider of a choice is reached, at the moment of a call. Raises Unavailable where it can't be."""
 
 
 def tool_use_json(use: ToolUse) -> JsonObject:

@@ -14,6 +14,7 @@ RETRYABLE: frozenset[ModelErrorCode] = frozenset(
         "provider.timeout",
         "provider.broken_stream",
         "provider.garbage",
+        "worker.refused",
         "worker.lost",
         "worker.unavailable",
     }
@@ -102,6 +103,18 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         'What came from "{alias}" is not an answer in the format of its driver.',
         f"Check base_url and driver in the configuration, {_OR_ANOTHER}",
     ),
+    "worker.refused": (
+        'The worker of "{alias}" reported an error{because}',
+        f"Run the cell again, {_OR_ANOTHER}",
+    ),
+    "worker.stranger": (
+        'The worker of "{alias}"{at} belongs to another user, so it was told nothing.',
+        f"Run it as yourself or as root, {_OR_ANOTHER}",
+    ),
+    "worker.denied": (
+        'Ozzie may not open the socket of "{alias}"{at}.',
+        f"Let your account use it, {_OR_ANOTHER}",
+    ),
     "worker.lost": (
         "The model worker stopped before it answered.",
         "Run the cell again: Ozzie has started another one. Your message is kept.",
@@ -118,6 +131,17 @@ _OLLAMA_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     ),
     "provider.unreachable": ("Ollama does not answer{at}.", f"Start it with: ollama serve, {_OR_ANOTHER}"),
 }
+_WORKER_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
+    "provider.unreachable": (
+        'No worker answers for "{alias}"{at}.',
+        f"Start it, or check socket in the configuration, {_OR_ANOTHER}",
+    ),
+    "provider.garbage": (
+        'What came from the worker of "{alias}" is not in the format of a worker.',
+        f"Check what listens at its socket, {_OR_ANOTHER}",
+    ),
+}
+_BY_DRIVER = {"ollama": _OLLAMA_WORDS, "worker": _WORKER_WORDS}
 _OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
 _SPEAK_OPENAI = frozenset({"openai", "vllm"})
 _NOWHERE = Place()
@@ -159,8 +183,8 @@ def model_error(
 def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed: bool) -> tuple[str, str]:
     if streamed and code in RETRYABLE:
         return _MIDDLE
-    if choice.driver == "ollama" and code in _OLLAMA_WORDS:
-        return _OLLAMA_WORDS[code]
+    if code in (own := _BY_DRIVER.get(choice.driver, {})):
+        return own[code]
     message, hint = _WORDS[code]
     if code in ("provider.not_found", "provider.garbage") and choice.driver in _SPEAK_OPENAI and place.has_no_path:
         return message, _OPENAI_PATH

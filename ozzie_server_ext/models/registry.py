@@ -1,30 +1,28 @@
 """From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from os.path import expanduser
 
+from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
+from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
 OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
 
-KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-}
-"""Where each driver's key is looked for when a model is named directly as `driver/model`."""
-
 SUGGESTIONS: Mapping[str, str] = {
-    "anthropic": "anthropic/claude-sonnet-4-20250514",
+    "anthropic": "anthropic/claude-sonnet-4-6",
     "openai": "openai/gpt-4o-mini",
     "gemini": "gemini/gemini-2.5-flash",
     "deepseek": "deepseek/deepseek-chat",
 }
+WORKER = "worker"
+"""The driver of workers that speak S2 §1 (MD-6)."""
+
 KEYLESS = frozenset({"ollama", "vllm"})
 
 _WITH_ADDRESS = "%model openai/gpt-4o-mini http://localhost:8000/v1"
@@ -55,6 +53,14 @@ class Listed:
     is_default: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something found on this machine, in words, and the name to choose to use it."""
+
+    found: str
+    choose: str
+
+
 class ModelRegistry:
     """The models of one configuration. `env` is the process's environment and `$OZZIE_PATH/.env` together."""
 
@@ -82,7 +88,13 @@ class ModelRegistry:
         if found := self._settings.providers.get(provider):
             _refuse_address(name, base_url)
             return ModelChoice(
-                alias=name, provider=provider, driver=found.driver, model=found.model, max_tokens=found.max_tokens
+                alias=name,
+                provider=provider,
+                driver=found.driver,
+                model=found.model,
+                max_tokens=found.max_tokens,
+                # S2's generate has one text and nothing else.
+                takes_tools=found.driver != WORKER,
             )
         driver, _, model = name.partition("/")
         if model and (driver in KEY_VARIABLES or driver in KEYLESS):
@@ -98,22 +110,35 @@ class ModelRegistry:
     def access(self, choice: ModelChoice) -> ProviderAccess:
         """How the choice's provider is reached, with its key.
 
-        Raises Unavailable where the key is missing or can't be one, or its kind of authentication is not supported.
+        Raises Unavailable where the key is missing or can't be one, or its kind of authentication is not supported,
+        UnknownModel for a provider that has gone from the configuration.
         """
+        if choice.driver == OFFLINE.driver:
+            return ProviderAccess(driver=choice.driver)
         configured = self._settings.providers.get(choice.provider)
         if configured is None:
+            if choice.provider.partition("@")[0] != choice.driver:
+                # It was there when the turn began. Its name says nothing of where to go now.
+                raise UnknownModel(
+                    f'There is no model "{choice.alias}" in the configuration any more.',
+                    hint="Choose another model with %model. Your message is kept.",
+                )
             return self._direct(choice)
         variable, header = _key_variable(configured)
         key = self._env.get(variable, "") if variable else ""
         if variable and not key:
             raise _no_key(choice.alias, variable)
         _check_key(choice.alias, variable, key)
+        is_worker = configured.driver == WORKER
         return ProviderAccess(
             driver=configured.driver,
-            base_url=configured.base_url or "",
+            base_url=configured.base_url or base_url_of(configured.driver, self._env),
+            socket=expanduser(configured.socket or DEFAULT_SOCKET) if is_worker else "",
             api_key="" if header else key,
             key_name=variable,
             headers=((header, key),) if header else (),
+            first_s=configured.timeout_s,
+            next_s=configured.timeout_s,
         )
 
     def listed(self) -> tuple[Listed, ...]:
@@ -139,25 +164,35 @@ class ModelRegistry:
         offline = Listed(name="offline", driver="offline", model="script", is_default=self.default == "offline")
         return (*found, offline)
 
-    def offers(self) -> tuple[tuple[str, str], ...]:
-        """Keys that are in the environment and what to type to use them: offered, never silently used (MD-7)."""
-        return tuple(
-            (variable, SUGGESTIONS[driver])
+    def offers(self, ollama: Iterable[str] = ()) -> tuple[Offer, ...]:
+        """What was found here: offered, never silently used (MD-7). `ollama`: the models that an Ollama here has."""
+        keys = [
+            Offer(found=f"{variable} is set", choose=SUGGESTIONS[driver])
             for driver, variables in KEY_VARIABLES.items()
             for variable in variables
             if self._env.get(variable)
-        )
+        ]
+        return (*keys, *(Offer(found=f"Ollama has {name}", choose=f"ollama/{name}") for name in ollama))
+
+    @property
+    def ollama_address(self) -> str:
+        """Where an Ollama would answer; empty where the environment names no address."""
+        try:
+            return base_url_of("ollama", self._env)
+        except Unavailable:
+            return ""
 
     def _direct(self, choice: ModelChoice) -> ProviderAccess:
-        _, _, base_url = choice.provider.partition("@")
-        if base_url or choice.driver in KEYLESS:
+        _, _, typed = choice.provider.partition("@")
+        base_url = typed or base_url_of(choice.driver, self._env)
+        if typed or choice.driver in KEYLESS:
             # An address that was typed in gets no key: a key belongs to the address that it was configured with.
             return ProviderAccess(driver=choice.driver, base_url=base_url)
         variables = KEY_VARIABLES[choice.driver]
         for variable in variables:
             if key := self._env.get(variable):
                 _check_key(choice.alias, variable, key)
-                return ProviderAccess(driver=choice.driver, api_key=key, key_name=variable)
+                return ProviderAccess(driver=choice.driver, base_url=base_url, api_key=key, key_name=variable)
         raise _no_key(choice.alias, variables[0])
 
 
@@ -204,20 +239,9 @@ def _refuse_address(name: str, base_url: str) -> None:
 
 
 def _check_address(base_url: str) -> None:
-    if base_url and not _is_address(base_url):
+    if base_url and not is_address(base_url):
         # It is not repeated: it may be a key in the wrong place.
         raise BadAddress(
             "What follows the model's name is not the address of a server.",
             hint=f"An address begins with http:// or https:// and has no spaces, for example {_WITH_ADDRESS}.",
         )
-
-
-def _is_address(text: str) -> bool:
-    # First, because urlsplit drops line breaks and tabs without a word.
-    if " " in text or not text.isprintable():
-        return False
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False

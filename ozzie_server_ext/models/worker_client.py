@@ -2,13 +2,13 @@
 
 import itertools
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import cast, get_args
 
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import (
+    AccessOf,
     Finished,
     ModelError,
     ModelErrorCode,
@@ -43,6 +43,9 @@ log = logger(__name__)
 WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_worker")
 """`-P`: a `json.py` in the user's folder must not take the place of the library's."""
 
+MAX_PROVIDERS = 256
+"""How many the worker is told of at a time; a call names its own just before, so any number can be used."""
+
 _CODES = frozenset(get_args(ModelErrorCode))
 
 
@@ -50,18 +53,13 @@ class WorkerDriver:
     """Sends calls to the worker that `plane` keeps.
 
     A call that has streamed text is never sent again by itself; one that has not is sent once more when the worker
-    was lost.
+    was lost. What the worker knows of providers is told just before the call that needs it.
     """
 
-    def __init__(
-        self,
-        plane: Supervisor,
-        providers: Mapping[str, ProviderAccess],
-        *,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, plane: Supervisor, access: AccessOf, *, clock: Clock | None = None) -> None:
         self._plane = plane
-        self._providers = dict(providers)
+        self._access = access
+        self._told: dict[str, ProviderAccess] = {}
         self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
         plane.greeting = lambda: (self._configuration(),)
@@ -69,11 +67,6 @@ class WorkerDriver:
     def warm(self) -> None:
         """Begins to start the worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
         self._plane.start()
-
-    async def configure(self, providers: Mapping[str, ProviderAccess]) -> None:
-        """From the next call on, these are the providers."""
-        self._providers = dict(providers)
-        await self._plane.tell(self._configuration())
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
@@ -91,15 +84,17 @@ class WorkerDriver:
                 await attempt.aclose()
 
     async def _attempt(self, request: ModelRequest, started: float) -> AsyncGenerator[ModelEvent, None]:
+        access = self._access(request.choice)
         channel = await self._channel(request)
         # Not the call's own id: the same call may be sent twice, and both may still be known to the worker.
         wire_id = f"{request.call_id}:{next(self._numbers)}"
         text: list[str] = []
         ttft_ms: float | None = None
         try:
+            self._introduce(channel, request.choice.provider, access)
             inbox = channel.open_call(
                 wire_id,
-                start=command_json(self._command(request, wire_id)),
+                start=command_json(_command(request, wire_id, access)),
                 abort=command_json(Abort(session_id=request.call_id, id=wire_id)),
             )
         except ChannelLost as error:
@@ -118,7 +113,7 @@ class WorkerDriver:
                         yield _finished(stop, "".join(text), ttft_ms)
                         return
                     case Error() as error:
-                        raise self._failure(error, request, streamed=bool(text))
+                        raise _failure(error, request, access, streamed=bool(text))
                     case _:
                         pass
         except ChannelLost as error:
@@ -137,17 +132,17 @@ class WorkerDriver:
         except PlaneUnavailable as error:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
-    def _command(self, request: ModelRequest, wire_id: str) -> Generate:
-        access = self._providers.get(request.choice.provider) or ProviderAccess(driver=request.choice.driver)
-        return Generate(
-            session_id=request.call_id,
-            # What a worker of S2 would read; ours reads the whole request.
-            prompt=request.messages[-1].content if request.messages else "",
-            id=wire_id,
-            request=request.to_json(),
-            first_s=access.first_s,
-            next_s=access.next_s,
-        )
+    def _introduce(self, channel: Channel, name: str, access: ProviderAccess) -> None:
+        """Tell the worker how a provider is reached, where it does not know. On one connection what is sent first
+        comes first, so nothing may be awaited between this and the call. Raises ChannelLost."""
+        known = self._told.pop(name, None)
+        self._told[name] = access
+        if known == access:
+            return
+        while len(self._told) > MAX_PROVIDERS:
+            # The one that was asked longest ago: addresses typed into cells would add up for ever.
+            del self._told[next(iter(self._told))]
+        channel.post(self._configuration())
 
     def _configuration(self) -> JsonObject:
         return command_json(
@@ -159,25 +154,36 @@ class WorkerDriver:
                         api_key=access.api_key,
                         headers=dict(access.headers),
                     )
-                    for name, access in self._providers.items()
+                    for name, access in self._told.items()
                 }
             )
         )
 
-    def _failure(self, error: Error, request: ModelRequest, *, streamed: bool) -> Unavailable:
-        code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
-        access = self._providers.get(request.choice.provider)
-        detail = error.detail or error.message
-        # Bounded and without keys (worker_failures): what a person needs whom the sentence alone does not help.
-        log.warning("a call of %s failed: %s, %s", request.choice.alias, code, visible_label(detail))
-        return model_error(
-            code,
-            request.choice,
-            detail=error.detail,
-            after_s=error.after_s,
-            streamed=streamed,
-            place=Place(key_name=access.key_name, address=access.base_url) if access else Place(),
-        )
+
+def _command(request: ModelRequest, wire_id: str, access: ProviderAccess) -> Generate:
+    return Generate(
+        session_id=request.call_id,
+        # What a worker of S2 would read; ours reads the whole request.
+        prompt=request.messages[-1].content if request.messages else "",
+        id=wire_id,
+        request=request.to_json(),
+        first_s=access.first_s,
+        next_s=access.next_s,
+    )
+
+
+def _failure(error: Error, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
+    code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
+    # Bounded and without keys (worker_failures): what a person needs whom the sentence alone does not help.
+    log.warning("a call of %s failed: %s, %s", request.choice.alias, code, visible_label(error.detail or error.message))
+    return model_error(
+        code,
+        request.choice,
+        detail=error.detail,
+        after_s=error.after_s,
+        streamed=streamed,
+        place=Place(key_name=access.key_name, address=access.base_url),
+    )
 
 
 def _finished(stop: Stop, text: str, ttft_ms: float | None) -> Finished:

@@ -30,7 +30,9 @@ from ozzie_server_ext.protocol.ndjson import (
 )
 from ozzie_server_ext.protocol.worker import (
     Abort,
+    CloseSession,
     Configure,
+    CreateSession,
     Error,
     Generate,
     Provider,
@@ -121,6 +123,8 @@ class ModelWorker(asyncio.Protocol):
                 self._calls[command.id] = (command.session_id, task)
             case Abort():
                 self._abort(command)
+            case CreateSession() | CloseSession():
+                self._answer({"ok": False, "error": "Each generate brings its own conversation here."}, call_id)
             case Status():
                 state: JsonObject = {"ready": self._backend.done(), "calls": len(self._calls), "pid": os.getpid()}
                 self._answer({"ok": True, **state}, call_id)

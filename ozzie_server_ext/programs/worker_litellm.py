@@ -52,7 +52,7 @@ def _see_how_gemini_ends() -> None:
     def given(message: Any, reason: str | None) -> Any:
         return reason_of(message, reason) if reason else None
 
-    VertexGeminiConfig._check_finish_reason = staticmethod(given)
+    VertexGeminiConfig._check_finish_reason = staticmethod(given)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def warm_up() -> None:

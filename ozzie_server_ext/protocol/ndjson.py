@@ -39,15 +39,19 @@ def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObje
 
 
 class LineDecoder:
-    """Cuts a stream of bytes into lines, however the bytes were split on their way."""
+    """Cuts a stream of bytes into lines, however the bytes were split on their way.
 
-    def __init__(self, *, max_line: int = MAX_LINE_TO_GATEWAY) -> None:
+    Empty lines are passed over, unless `keep_empty`: where plain lines are text, an empty one is too.
+    """
+
+    def __init__(self, *, max_line: int = MAX_LINE_TO_GATEWAY, keep_empty: bool = False) -> None:
         self._max_line = max_line
+        self._keep_empty = keep_empty
         self._buffer = bytearray()
         self._searched = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their ends; empty lines are passed over.
+        """The lines that `data` completes, without their ends.
 
         Raises LineTooLong; the decoder is of no use after it.
         """
@@ -58,7 +62,7 @@ class LineDecoder:
             if end - start > self._max_line:
                 raise LineTooLong(self._max_line)
             line = bytes(self._buffer[start:end]).removesuffix(b"\r")
-            if line:
+            if line or self._keep_empty:
                 lines.append(line)
             start = end + 1
         del self._buffer[:start]
@@ -67,3 +71,7 @@ class LineDecoder:
         if self._searched > self._max_line:
             raise LineTooLong(self._max_line)
         return lines
+
+    def rest(self) -> bytes:
+        """What has come of a line that has no end."""
+        return bytes(self._buffer)

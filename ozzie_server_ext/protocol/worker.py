@@ -2,8 +2,8 @@
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
 error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, the
-events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name. A call of ours brings its
-whole conversation, so create_session and close_session are not among the commands here.
+events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a worker of ours
+brings its whole conversation; only workers that speak plain S2 have sessions.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +15,9 @@ from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 
 T = TypeVar("T")
+
+DEFAULT_SOCKET = "/run/fazai/gemma.sock"
+"""Where a worker listens that was told nothing else (S2 §1)."""
 
 # --- to the worker ------------------------------------------------------------------------------------
 
@@ -34,6 +37,20 @@ class Configure:
     """Replaces all that the worker knows of providers; their names are those of the configuration."""
 
     providers: dict[str, Provider]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSession:
+    """Begins a conversation that the worker keeps; answered with `{ok: true, session_id}`."""
+
+    params: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSession:
+    """Ends a session and whatever still runs in it."""
+
+    session_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +83,12 @@ class Status:
     id: str = ""
 
 
-Command: TypeAlias = Configure | Generate | Abort | Status
+Command: TypeAlias = Configure | CreateSession | Generate | Abort | CloseSession | Status
 
 _COMMANDS: dict[str, type[Command]] = {
     "configure": Configure,
+    "create_session": CreateSession,
+    "close_session": CloseSession,
     "generate": Generate,
     "abort": Abort,
     "status": Status,
@@ -112,8 +131,16 @@ _EVENTS: dict[str, type[StreamEvent]] = {"token": Token, "stop": Stop, "error": 
 _EVENT_NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 
-def command_json(command: Command) -> JsonObject:
-    return {"type": _COMMAND_NAMES[type(command)], **encode(command)}
+_PLAIN = frozenset({"params", "session_id", "prompt", "stream"})
+"""The fields that S2 knows."""
+
+
+def command_json(command: Command, *, plain: bool = False) -> JsonObject:
+    """`command` as a message; `plain` for a worker that knows S2 alone."""
+    fields = encode(command)
+    if plain:
+        fields = {name: value for name, value in fields.items() if name in _PLAIN}
+    return {"type": _COMMAND_NAMES[type(command)], **fields}
 
 
 def parse_command(message: JsonObject) -> Command:

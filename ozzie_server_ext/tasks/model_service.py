@@ -1,13 +1,16 @@
 """Models as clients see them: which one answers in a session, and the worker made ready for it."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.ollama import installed_models
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.tasks.configuration import Configuration
@@ -17,16 +20,15 @@ log = logger(__name__)
 
 
 class ModelService:
-    """Resolves names under the settings of the moment, and lets the worker know what it has to know for them."""
+    """Resolves names under the settings of the moment. `warm` begins to start the model worker."""
 
     def __init__(
-        self, configuration: Configuration, sessions: Sessions, worker: WorkerDriver, *, config_file: Path
+        self, configuration: Configuration, sessions: Sessions, *, warm: Callable[[], None], config_file: Path
     ) -> None:
         self._configuration = configuration
         self._sessions = sessions
-        self._worker = worker
+        self._warm = warm
         self._config_file = config_file
-        self._providers: dict[str, ProviderAccess] = {}
 
     @property
     def registry(self) -> ModelRegistry:
@@ -42,10 +44,13 @@ class ModelService:
         """What `%model` shows: every model, the default, what was found here, and what is wrong with the settings."""
         config = await self._configuration.refresh()
         registry = self.registry
+        address = registry.ollama_address
+        # In a thread: it waits for whatever is or is not at that address.
+        ollama = await asyncio.to_thread(installed_models, address) if address else ()
         return {
             "default": registry.default,
             "models": [encode(model) for model in registry.listed()],
-            "offers": [{"found": found, "choose": choose} for found, choose in registry.offers()],
+            "offers": [encode(offer) for offer in registry.offers(ollama)],
             "config_file": str(self._config_file),
             "config_error": self._configuration.error,
             "ignored_config": list(config.ignored),
@@ -58,14 +63,14 @@ class ModelService:
         """
         await self._configuration.refresh()
         choice = self.registry.resolve(name, base_url=base_url)
-        await self._make_ready(choice)
+        self._make_ready(choice)
         await self._sessions.choose_model(session_id, name, base_url)
         return encode(choice)
 
     async def warm_up(self, session: SessionInfo) -> None:
         """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
         try:
-            await self._make_ready(self.registry.resolve(session.model, base_url=session.base_url))
+            self._make_ready(self.registry.resolve(session.model, base_url=session.base_url))
         except OzzieError as error:
             log.warning("the model worker was not started: %s", error)
 
@@ -73,19 +78,14 @@ class ModelService:
         """What answers a turn of the session; `asked` is the turn's own wish. Raises as `choose` does."""
         name = asked or session.model
         choice = self.registry.resolve(name, base_url=session.base_url if name == session.model else "")
-        await self._introduce(choice)
+        self.access(choice)
         return choice
 
-    async def _make_ready(self, choice: ModelChoice) -> None:
-        await self._introduce(choice)
-        if choice.driver != "offline":
-            self._worker.warm()
+    def access(self, choice: ModelChoice) -> ProviderAccess:
+        """How the choice's provider is reached under the settings of the moment. Raises Unavailable."""
+        return self.registry.access(choice)
 
-    async def _introduce(self, choice: ModelChoice) -> None:
-        """Let the worker know how the choice's provider is reached, where it does not. Raises Unavailable."""
-        if choice.driver == "offline":
-            return
-        access = self.registry.access(choice)
-        if self._providers.get(choice.provider) != access:
-            self._providers[choice.provider] = access
-            await self._worker.configure(self._providers)
+    def _make_ready(self, choice: ModelChoice) -> None:
+        self.access(choice)
+        if answers_in_worker(choice):
+            self._warm()

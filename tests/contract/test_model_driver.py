@@ -1,7 +1,7 @@
 """What every model driver promises, run over each of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from ozzie_server_ext.models.driver import (
     ProviderAccess,
     TextDelta,
 )
+from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Wait
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.planes.supervisor import Supervisor
+from tests.fakes.foreign_worker import FakeForeignWorker
 from tests.fakes.openai_server import FakeOpenAI
 
 # One loop for the module, because the worker takes seconds to start and serves all of it.
@@ -49,19 +51,30 @@ def choice(driver: str, model: str = "m") -> ModelChoice:
     return ModelChoice(alias="main", provider=driver, driver=driver, model=model)
 
 
-def offline(_: WorkerDriver) -> Subject:
+def offline(*_: object) -> Subject:
     return Subject(OfflineDriver(pause_s=0.001), choice("offline"))
 
 
-def scripted(_: WorkerDriver) -> Subject:
+def scripted(*_: object) -> Subject:
     endless = [Say("a"), Wait(asyncio.Event()), Say("b")]
     short = [Say("a"), Say("b")]
     driver = ScriptedDriver([lambda request: endless if request.messages[-1].content == "go on" else short] * 10)
     return Subject(driver, choice("scripted"), long="go on")
 
 
-def through_the_worker(worker: WorkerDriver) -> Subject:
+def through_the_worker(worker: WorkerDriver, _: FakeForeignWorker) -> Subject:
     return Subject(worker, choice("openai", "paced-0-40-3"), long="go on", long_model="endless")
+
+
+def foreign(_: WorkerDriver, worker: FakeForeignWorker) -> Subject:
+    driver = ForeignWorkerDriver(lambda choice: ProviderAccess(driver=choice.driver, socket=worker.path))
+    return Subject(driver, choice("worker", "lines"), long="go on", long_model="endless")
+
+
+@pytest.fixture(scope="module")
+def foreign_worker() -> Iterator[FakeForeignWorker]:
+    with FakeForeignWorker() as running:
+        yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,14 +83,19 @@ async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Work
     log_file: Path = tmp_path_factory.mktemp("logs") / "model-worker.log"
     plane = Supervisor("model worker", WORKER_ARGV, log_file=log_file)
     with FakeOpenAI() as server:
-        yield WorkerDriver(plane, {"openai": ProviderAccess(driver="openai", base_url=server.base_url)})
+        yield WorkerDriver(plane, lambda _: ProviderAccess(driver="openai", base_url=server.base_url))
         await plane.stop()
 
 
-@pytest_asyncio.fixture(params=[offline, scripted, through_the_worker], loop_scope="module")
-async def subject(request: pytest.FixtureRequest, worker: WorkerDriver) -> Subject:
-    make: Callable[[WorkerDriver], Subject] = request.param
-    return make(worker)
+@pytest_asyncio.fixture(params=[offline, scripted, through_the_worker, foreign], loop_scope="module")
+async def subject(
+    request: pytest.FixtureRequest, worker: WorkerDriver, foreign_worker: FakeForeignWorker
+) -> AsyncIterator[Subject]:
+    make: Callable[[WorkerDriver, FakeForeignWorker], Subject] = request.param
+    made = make(worker, foreign_worker)
+    yield made
+    if isinstance(made.driver, ForeignWorkerDriver):
+        await made.driver.close()
 
 
 async def read(driver: ModelDriver, request: ModelRequest) -> list[ModelEvent]:

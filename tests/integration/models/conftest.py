@@ -11,7 +11,7 @@ from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.providers import all_providers
-from tests.integration.models.rig import Rig, providers
+from tests.integration.models.rig import Rig, access_of, providers
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -27,7 +27,7 @@ async def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         pace=Pace(pauses_s=(0.05,)),
     )
     with FakeOpenAI() as server, all_providers() as fakes:
-        yield Rig(WorkerDriver(plane, providers(server, fakes)), plane, server, fakes, log_file, lost)
+        yield Rig(WorkerDriver(plane, access_of(providers(server, fakes))), plane, server, fakes, log_file, lost)
         await plane.stop()
 
 

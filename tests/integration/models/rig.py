@@ -10,6 +10,7 @@ import pytest
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.models.driver import (
+    AccessOf,
     ChatMessage,
     Finished,
     ModelChoice,
@@ -73,6 +74,10 @@ def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str
         "unknown-host": ProviderAccess(driver="openai", base_url=f"http://{'x' * 64}/v1"),
         "ollama-not-running": ProviderAccess(driver="ollama", base_url=dead),
     }
+
+
+def access_of(providers: Mapping[str, ProviderAccess]) -> AccessOf:
+    return lambda choice: providers[choice.provider]
 
 
 def request(

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelError, ModelEvent, ModelRequest, TextDelta
+from ozzie_server_ext.models.driver import (
+    ChatMessage,
+    ModelChoice,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ProviderAccess,
+    TextDelta,
+)
 from ozzie_server_ext.models.worker_client import WorkerDriver
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
@@ -35,7 +43,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             pace=Pace(pauses_s=(0.01,), circuit_deaths=3),
         )
         planes.append(plane)
-        return WorkerDriver(plane, {}), started
+        return WorkerDriver(plane, lambda choice: ProviderAccess(driver=choice.driver)), started
 
     yield build
     for plane in planes:

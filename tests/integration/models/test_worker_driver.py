@@ -211,11 +211,6 @@ async def test_a_provider_that_is_not_there_is_unreachable(rig: Rig) -> None:
     assert error.code == "provider.unreachable"
 
 
-async def test_a_provider_that_was_not_configured_is_not_found(rig: Rig) -> None:
-    error, _ = await failure(rig, request("m", provider="nobody"))
-    assert error.code == "provider.not_found"
-
-
 @pytest.mark.parametrize("model", ["broken", "cut"])
 async def test_a_stream_that_breaks_off_keeps_what_came(rig: Rig, model: str) -> None:
     error, text = await failure(rig, request(model))

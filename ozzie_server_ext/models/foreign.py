@@ -1,0 +1,209 @@
+"""Workers that speak S2 §1 and no more, as a driver (MD-6): one connection for each answer, and for each command.
+
+Such a worker's events carry no id, so two answers can't share a connection, and a command sent beside an answer
+could not be told from it.
+"""
+
+import asyncio
+import contextlib
+import errno
+from collections.abc import AsyncGenerator, Callable
+
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.driver import (
+    AccessOf,
+    Finished,
+    ModelError,
+    ModelErrorCode,
+    ModelEvent,
+    ModelRequest,
+    ProviderAccess,
+    TextDelta,
+    response_json,
+)
+from ozzie_server_ext.models.failures import Place, model_error
+from ozzie_server_ext.models.folded_prompt import fold_prompt
+from ozzie_server_ext.models.foreign_line import Said, read_line
+from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.planes.peer import is_trusted, peer_uid
+from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong, decode_line, encode_line
+from ozzie_server_ext.protocol.worker import Abort, CloseSession, CreateSession, Error, Generate, Stop, command_json
+
+READ_BYTES = 1 << 16
+COMMAND_S = 10.0
+GOODBYE_S = 2.0
+
+
+class _Failed(Exception):
+    """A call failed; `detail` in the worker's words, if it said any."""
+
+    def __init__(self, code: ModelErrorCode, detail: str = "") -> None:
+        super().__init__(detail)
+        self.code: ModelErrorCode = code
+        self.detail = detail
+
+
+class ForeignWorkerDriver:
+    """Asks the worker at the socket of the choice's provider. The whole conversation goes as one text, in a session of
+    its own, because S2's `generate` has one text and nothing else.
+
+    `trusts` decides by the uid of whoever listens, before a byte is sent or read. An answer must end with `stop`: one
+    whose connection ends without it counts as broken off, whether text had come or not.
+    """
+
+    def __init__(
+        self, access: AccessOf, *, clock: Clock | None = None, trusts: Callable[[int | None], bool] = is_trusted
+    ) -> None:
+        self._access = access
+        self._clock = clock or SystemClock()
+        self._trusts = trusts
+        self._goodbyes: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Waits until the workers were told of what has ended, in bounded time."""
+        await asyncio.gather(*self._goodbyes, return_exceptions=True)
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        started = self._clock.monotonic()
+        access = self._access(request.choice)
+        text: list[str] = []
+        ttft_ms: float | None = None
+        session_id, ended = "", False
+        connection: _Connection | None = None
+        try:
+            session_id = await self._create_session(request, access)
+            prompt = fold_prompt(request.messages)
+            connection = await self._connect(access)
+            await connection.send(command_json(Generate(session_id=session_id, prompt=prompt), plain=True))
+            while not ended:
+                async with asyncio.timeout(access.next_s if text else access.first_s):
+                    said = await connection.next_event(is_first=not text)
+                match said:
+                    case str() if said:
+                        if ttft_ms is None:
+                            ttft_ms = (self._clock.monotonic() - started) * 1000
+                        text.append(said)
+                        yield TextDelta(said)
+                    case Stop():
+                        ended = True
+                        yield _finished(said, "".join(text), ttft_ms)
+                    case Error():
+                        ended = True
+                        raise _Failed("worker.refused", said.message)
+                    case _:
+                        pass
+        except (_Failed, OSError, LineTooLong) as error:
+            # TimeoutError is an OSError.
+            raise _told(error, request, access, streamed=bool(text)) from error
+        finally:
+            if connection is not None:
+                connection.close()
+            if session_id:
+                self._say_goodbye(session_id, access, abort=not ended)
+
+    async def _create_session(self, request: ModelRequest, access: ProviderAccess) -> str:
+        params: JsonObject = {"model": request.choice.model}
+        if request.choice.max_tokens is not None:
+            params["max_tokens"] = request.choice.max_tokens
+        answer = await self._command(command_json(CreateSession(params=params), plain=True), access)
+        # S2 does not say who names the session. Where the worker does not, we do.
+        named = answer.get("session_id")
+        return named if isinstance(named, str) and named else request.call_id
+
+    async def _command(self, message: JsonObject, access: ProviderAccess) -> JsonObject:
+        """The worker's answer to a command. Raises _Failed, OSError, LineTooLong."""
+        async with asyncio.timeout(min(COMMAND_S, access.first_s)):
+            connection = await self._connect(access)
+            try:
+                await connection.send(message)
+                answer = decode_line(await connection.next_line())
+            finally:
+                connection.close()
+        if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
+            raise _Failed("provider.garbage", str(answer))
+        if answer["ok"] is False:
+            raise _Failed("worker.refused", str(answer.get("error", "")))
+        return answer
+
+    async def _connect(self, access: ProviderAccess) -> "_Connection":
+        reader, writer = await asyncio.open_unix_connection(access.socket)
+        connection = _Connection(reader, writer)
+        if not self._trusts(peer_uid(writer.get_extra_info("socket"))):
+            connection.close()
+            raise _Failed("worker.stranger")
+        return connection
+
+    def _say_goodbye(self, session_id: str, access: ProviderAccess, *, abort: bool) -> None:
+        """Tell the worker, and wait for nothing: whoever stopped the answer wants to go on."""
+        task = asyncio.create_task(self._goodbye(session_id, access, abort))
+        self._goodbyes.add(task)
+        task.add_done_callback(self._goodbyes.discard)
+
+    async def _goodbye(self, session_id: str, access: ProviderAccess, abort: bool) -> None:
+        commands = [Abort(session_id=session_id)] if abort else []
+        for command in (*commands, CloseSession(session_id=session_id)):
+            with contextlib.suppress(_Failed, OSError, LineTooLong):
+                async with asyncio.timeout(GOODBYE_S):
+                    await self._command(command_json(command, plain=True), access)
+
+
+class _Connection:
+    """A connection to a worker, read line by line."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = LineDecoder(keep_empty=True)
+        self._lines: list[bytes] = []
+
+    async def send(self, message: JsonObject) -> None:
+        self._writer.write(encode_line(message))
+        await self._writer.drain()
+
+    async def next_line(self) -> bytes:
+        """Raises _Failed where the connection ended before one."""
+        while not self._lines:
+            data = await self._reader.read(READ_BYTES)
+            if not data:
+                raise _Failed("provider.broken_stream", "The worker closed the connection.")
+            self._lines = self._decoder.feed(data)
+        return self._lines.pop(0)
+
+    async def next_event(self, *, is_first: bool) -> Said:
+        """The next line of an answer; text that no line end follows comes before the complaint about the end."""
+        try:
+            return read_line(await self.next_line(), is_first=is_first)
+        except _Failed:
+            rest = self._decoder.rest()
+            self._decoder = LineDecoder(keep_empty=True)
+            if not rest:
+                raise
+            return read_line(rest, is_first=is_first, has_end=False)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
+    code: ModelErrorCode
+    match error:
+        case _Failed():
+            code = error.code
+        case TimeoutError():
+            code = "provider.timeout"
+        case LineTooLong():
+            code = "provider.garbage"
+        case PermissionError():
+            code = "worker.denied"
+        case OSError() if error.errno in (errno.EPIPE, errno.ECONNRESET):
+            code = "provider.broken_stream"
+        case _:
+            code = "provider.unreachable"
+    return model_error(code, request.choice, detail=str(error), streamed=streamed, place=Place(address=access.socket))
+
+
+def _finished(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
+    # What was paid for it only the worker knows; it can't have been told of tools, so none count.
+    response = response_json(text=text, finish=stop.finish, tool_uses=(), usage=stop.usage, cost=None)
+    return Finished(finish=stop.finish, tool_uses=(), usage=stop.usage, cost=None, response=response, ttft_ms=ttft_ms)
