@@ -87,10 +87,24 @@ class Gateway:
 @contextmanager
 def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
     """A headless gateway; SIGTERM ends it, and its exit status must be 0 unless the test killed it."""
+    with _served(home, "ozzie_server_ext.programs.gateway", "--port", "0", *arguments) as gateway:
+        yield gateway
+
+
+@contextmanager
+def start_jupyter(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
+    """A Jupyter Server with Ozzie in it, as a user has it; ends as `start_gateway` does."""
+    settings = ("--no-browser", "--allow-root", "--port=0", "--ServerApp.jpserver_extensions=ozzie_server_ext=True")
+    with _served(home, "jupyter_server", *settings, *arguments) as server:
+        yield server
+
+
+@contextmanager
+def _served(home: GatewayHome, program: str, *arguments: str) -> Iterator[Gateway]:
     log = home.home.parent / "gateway.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", *arguments],
+            [sys.executable, "-m", program, *arguments],
             cwd=home.project,
             env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
             stdin=subprocess.DEVNULL,

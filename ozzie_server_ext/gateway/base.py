@@ -41,12 +41,34 @@ _STATUS: tuple[tuple[type[OzzieError], int], ...] = (
 )
 
 
+MAX_BODY_BYTES = 1 << 20
+
+_FORBIDDEN = ErrorInfo(
+    code="http.403",
+    message="It is not known who asks, or it is not allowed.",
+    hint="Send a token of this Jupyter Server in the Authorization header.",
+)
+
+
+class Refusal(OzzieError):
+    """A request that HTTP has a status of its own for."""
+
+    def __init__(self, status: int, message: str, *, hint: str, code: str, allow: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.status = status
+        self.allow = allow
+
+
 def error_info(error: BaseException) -> tuple[int, ErrorInfo]:
     """Status and body for an error. What nobody foresaw is logged and told without its insides."""
+    if isinstance(error, Refusal):
+        return error.status, ErrorInfo(code=error.code, message=str(error), hint=error.hint)
     if isinstance(error, OzzieError):
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
         return status, ErrorInfo(code=error.code, message=str(error), hint=error.hint)
     if isinstance(error, HTTPError):
+        if error.status_code == 403 and error.reason is None:
+            return 403, _FORBIDDEN
         said = error.reason or responses.get(error.status_code, "Error")
         return error.status_code, ErrorInfo(code=f"http.{error.status_code}", message=f"{said}.")
     log.error("a request broke", exc_info=error)
@@ -102,8 +124,26 @@ class Caller(JupyterHandler):
 
     async def prepare(self, **kwargs: Any) -> None:
         if "token" in self.request.query_arguments:
-            raise HTTPError(403, reason="A token in a URL is never accepted here, send it in the Authorization header")
+            raise Refusal(
+                403,
+                "A token in a URL is never accepted here.",
+                hint="Send it in the Authorization header.",
+                code="http.token_in_url",
+            )
         await super().prepare(**kwargs)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = kwargs["exc_info"][1] if "exc_info" in kwargs else HTTPError(status_code)
+        status, info = error_info(error)
+        self.set_status(status)
+        if isinstance(error, Refusal) and error.allow:
+            self.set_header("Allow", error.allow)
+        self.finish({"code": info.code, "message": info.message, "hint": info.hint})
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """`error_info` logs what deserves it; a foreseen error needs no traceback in the server's terminal."""
+        if not isinstance(value, OzzieError | HTTPError):
+            super().log_exception(typ, value, tb)
 
 
 class OzzieHandler(Caller, APIHandler):
@@ -114,23 +154,28 @@ class OzzieHandler(Caller, APIHandler):
     async def prepare(self, **kwargs: Any) -> None:
         await super().prepare(**kwargs)
         if self.granted is not None and self.granted.kind == "kernel":
-            raise HTTPError(403, reason="A kernel's token is not enough for this")
-        if self.request.method == "POST" and self.request.headers.get("Content-Type", "").split(";")[0].strip() != (
-            "application/json"
-        ):
-            raise HTTPError(415, reason="Send JSON, with the Content-Type application/json")
+            raise Refusal(
+                403, "A kernel's token is not enough for this.", hint="It opens the WebSocket.", code="policy.kernel"
+            )
+        if len(self.request.body) > MAX_BODY_BYTES:
+            raise Refusal(
+                413,
+                f"The body has {len(self.request.body):,} bytes; at most {MAX_BODY_BYTES:,} are taken.",
+                hint="Put the text into a file of the project and name the file.",
+                code="http.413",
+            )
+
+    def compute_etag(self) -> None:
+        """None: what is answered is how things are now."""
+
+    def set_default_headers(self) -> None:
+        super().set_default_headers()
+        self.set_header("Cache-Control", "no-store")
 
     def body_object(self) -> JsonObject:
-        """The request's JSON object; empty where there is no body. Raises InvalidJson."""
-        return loads_object(self.request.body) if self.request.body else {}
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        error = kwargs["exc_info"][1] if "exc_info" in kwargs else HTTPError(status_code)
-        status, info = error_info(error)
-        self.set_status(status)
-        self.finish({"code": info.code, "message": info.message, "hint": info.hint})
-
-    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """`error_info` logs what deserves it; a foreseen error needs no traceback in the server's terminal."""
-        if not isinstance(value, OzzieError | HTTPError):
-            super().log_exception(typ, value, tb)
+        """The request's JSON object; empty where there is no body. Raises Refusal for another type, InvalidJson."""
+        kind = self.request.headers.get("Content-Type", "")
+        if kind.split(";")[0].strip().lower() != "application/json":
+            # Also what guards against a form of a foreign page: no form can send this type.
+            raise Refusal(415, "Only JSON is taken here.", hint="Send it as application/json.", code="http.415")
+        return loads_object(self.request.body, max_bytes=MAX_BODY_BYTES) if self.request.body else {}

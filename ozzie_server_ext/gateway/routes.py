@@ -1,24 +1,70 @@
-"""One table of all routes."""
+"""One table of everything that the gateway answers."""
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_server.utils import url_path_join
 
-from ozzie_server_ext.gateway import rest
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway.openapi import document
+from ozzie_server_ext.gateway.rest import events, health, kernels, message, models, sessions, tasks, usage
+from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
+from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
+from ozzie_server_ext.gateway.rest.shapes import Accepted
 from ozzie_server_ext.gateway.ws import WsHandler
 
 PREFIX = "/ozzie/api"
+WS_PATH = "/ws"
 
-ROUTES: tuple[tuple[str, Any], ...] = (
-    ("/health", rest.HealthHandler),
-    (r"/kernels/(?P<kernel_id>[A-Za-z0-9-]{8,64})/token", rest.KernelTokenHandler),
-    ("/tasks", rest.TasksHandler),
-    (r"/tasks/(?P<task_id>[0-9A-Za-z]{1,64})", rest.TaskHandler),
-    (r"/tasks/(?P<task_id>[0-9A-Za-z]{1,64})/cancel", rest.TaskCancelHandler),
-    ("/ws", WsHandler),
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenapiQuery:
+    """Nothing."""
+
+
+async def get_openapi(call: Call, asked: OpenapiQuery) -> JsonObject:
+    """This document."""
+    return document(OPERATIONS, PREFIX)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/health", health.get_health),
+    Operation("GET", "/openapi.json", get_openapi),
+    Operation("POST", "/message", message.send_message, errors=(404, 409), status={Accepted: 202}),
+    Operation("GET", "/sessions", sessions.list_sessions),
+    Operation("POST", "/sessions", sessions.create_session),
+    Operation("GET", "/sessions/{session_id}", sessions.get_session),
+    Operation("POST", "/sessions/{session_id}/resume", sessions.resume_session),
+    Operation("POST", "/sessions/{session_id}/rename", sessions.rename_session),
+    Operation("POST", "/sessions/{session_id}/archive", sessions.archive_session),
+    Operation("POST", "/sessions/{session_id}/close", sessions.close_session),
+    Operation("GET", "/tasks", tasks.list_tasks),
+    Operation("GET", "/tasks/{task_id}", tasks.get_task),
+    Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
+    Operation("GET", "/events", events.list_events),
+    Operation("GET", "/models", models.list_models),
+    Operation("GET", "/usage", usage.sum_usage),
+    Operation("POST", "/kernels/{kernel_id}/token", kernels.issue_kernel_token),
 )
 
 
-def handlers(base_url: str) -> list[tuple[str, Any]]:
+def by_path() -> dict[str, dict[str, Operation]]:
+    """The operations of each path, by method."""
+    found: dict[str, dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        found.setdefault(operation.path, {})[operation.method] = operation
+    return found
+
+
+def handlers(base_url: str) -> list[tuple[Any, ...]]:
     """The table as tornado takes it, below the server's base URL."""
-    return [(url_path_join(base_url, PREFIX, pattern), handler) for pattern, handler in ROUTES]
+    below = url_path_join(base_url, PREFIX)
+    return [
+        *(
+            (re.escape(below) + pattern(path), RestHandler, {"operations": operations})
+            for path, operations in by_path().items()
+        ),
+        (re.escape(below + WS_PATH), WsHandler),
+        (re.escape(below) + r"(?P<rest>|/.*)", NothingHandler),
+    ]

@@ -16,6 +16,8 @@ class GatewayState:
     ozzie: Services | None = None
     failure: OzzieError | None = None
     clients: int = 0
+    headless: bool = False
+    """Whether this server was started for Ozzie alone, so that it may be stopped by `ozzie gateway --stop`."""
     on_failure: Callable[[OzzieError], None] = lambda error: None
     """Told when Ozzie can't start in this server; a server that hosts nothing else ends then."""
 

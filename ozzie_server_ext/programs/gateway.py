@@ -36,6 +36,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(f"{error}\n{error.hint}")
     server = _build(gateway.host, gateway.port, options.project)
     state: GatewayState = server.web_app.settings["ozzie"]
+    state.headless = True
     failures: list[OzzieError] = []
 
     def fail(error: OzzieError) -> None:

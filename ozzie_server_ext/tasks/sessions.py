@@ -1,6 +1,7 @@
 """Sessions: one isolated context per notebook, thread or terminal, found again by its key (SE-1)."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain.clock import IdSource
@@ -103,13 +104,7 @@ class Sessions:
 
         Raises NotFound, or InputError where several fit.
         """
-        if is_session_id(text):
-            return (await self.get(SessionId(text))).session_id
-        rows = await self.list(limit=MOST_SEARCHED) + await self.list(limit=MOST_SEARCHED, status="archived")
-        wanted = text.strip().casefold()
-        fitting = [row for row in rows if str(row["title"]).casefold() == wanted] if wanted else []
-        if not fitting and len(wanted) >= SHORTEST_END:
-            fitting = [row for row in rows if str(row["session_id"]).casefold().endswith(wanted)]
+        fitting = await self.fitting(text)
         if len(fitting) > 1:
             ids = ", ".join(str(row["session_id"]) for row in fitting[:5])
             raise InputError(
@@ -120,6 +115,17 @@ class Sessions:
         if not fitting:
             raise NotFound(f'There is no session "{text[:40]}".', hint="List them with ozzie sessions list.")
         return SessionId(str(fitting[0]["session_id"]))
+
+    async def fitting(self, text: str) -> Sequence[Row]:
+        """The sessions that a person could mean, archived ones too: by id, by title, or by the end of an id."""
+        if is_session_id(text):
+            return await self._log.rows("sessions", where={"session_id": text})
+        rows = await self.list(limit=MOST_SEARCHED) + await self.list(limit=MOST_SEARCHED, status="archived")
+        wanted = text.strip().casefold()
+        titled = [row for row in rows if str(row["title"]).casefold() == wanted] if wanted else []
+        if titled or len(wanted) < SHORTEST_END:
+            return titled
+        return [row for row in rows if str(row["session_id"]).casefold().endswith(wanted)]
 
     async def rename(self, session_id: SessionId, title: str) -> None:
         """Raises NotFound, or InputError for a title that says nothing."""

@@ -3,73 +3,19 @@
 import asyncio
 import http.client
 import json
-import re
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from ozzie_server_ext.gateway.routes import PREFIX, ROUTES
-from tests.rig import JUPYTER_TOKEN, Gateway
+from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
+from ozzie_server_ext.gateway.routes import PREFIX
+from tests.integration.gateway.walk import KERNEL_ID, NOWHERE, REST, WS, ask, ask_whole
+from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, start_jupyter
 from tests.ws_client import connected
 
-KERNEL_ID = "11111111-2222-3333-4444-555555555555"
-
-
-def _example(pattern: str) -> str:
-    """A path that the pattern matches."""
-    path = re.sub(r"\(\?P<kernel_id>[^)]*\)", KERNEL_ID, pattern)
-    return PREFIX + re.sub(r"\(\?P<task_id>[^)]*\)", "01M800000000000000000000ZZ", path)
-
-
-WALK = [
-    (method, _example(pattern))
-    for pattern, handler in ROUTES
-    for method in ("GET", "POST")
-    if method.lower() in vars(handler)
-]
-POSTS = [path for method, path in WALK if method == "POST"]
-WS_UPGRADE = {
-    "Upgrade": "websocket",
-    "Connection": "Upgrade",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-}
-
-
-def ask(
-    gateway: Gateway,
-    method: str,
-    path: str,
-    *,
-    token: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    body: str | None = None,
-) -> tuple[int, dict[str, Any]]:
-    """Status and JSON body of one request."""
-    address = urlsplit(gateway.url)
-    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
-    sent = {"Content-Type": "application/json"} if method == "POST" else {}
-    if path.endswith("/ws"):
-        sent |= WS_UPGRADE
-    if token:
-        sent["Authorization"] = f"token {token}"
-    connection.request(
-        method, path, body="{}" if method == "POST" and body is None else body, headers={**sent, **(headers or {})}
-    )
-    socket = connection.sock
-    response = connection.getresponse()
-    if response.status == 101:
-        response.close()
-        socket.close()
-        return 101, {}
-    text = response.read()
-    connection.close()
-    try:
-        return response.status, json.loads(text)
-    except ValueError:
-        return response.status, {}
+HEADS = [("HEAD", path) for method, path in REST if method == "GET"]
+WALK = [*REST, *HEADS, *NOWHERE, WS]
+POSTS = [path for method, path in REST if method == "POST"]
 
 
 @pytest.fixture
@@ -82,7 +28,12 @@ def kernel_token(shared_gateway: Gateway) -> str:
 
 @pytest.mark.parametrize(("method", "path"), WALK)
 def test_nobody_gets_in_without_credentials(shared_gateway: Gateway, method: str, path: str) -> None:
-    assert ask(shared_gateway, method, path)[0] == 403
+    status, headers, error = ask_whole(shared_gateway, method, path)
+
+    assert status == 403
+    assert "WWW-Authenticate" not in headers, "a browser would ask for a password"
+    if (method, path) != WS and method != "HEAD":
+        assert set(error) == {"code", "message", "hint"}
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
@@ -111,7 +62,7 @@ def test_a_post_that_is_no_json_is_refused(shared_gateway: Gateway, path: str) -
     assert ask(shared_gateway, "POST", path, token=shared_gateway.token, headers=headers, body="a=b")[0] == 415
 
 
-@pytest.mark.parametrize(("method", "path"), [entry for entry in WALK if not entry[1].endswith("/ws")])
+@pytest.mark.parametrize(("method", "path"), [entry for entry in WALK if entry != WS])
 def test_a_kernels_token_is_not_enough_for_what_is_the_users(
     shared_gateway: Gateway, kernel_token: str, method: str, path: str
 ) -> None:
@@ -148,9 +99,9 @@ def test_a_foreign_page_can_do_nothing_with_the_users_cookie(
     foreign = {"Cookie": cookie, "Origin": "http://evil.example"}
 
     assert ask(shared_gateway, method, path, headers=foreign)[0] in (403, 404)
-    if method == "GET" and "/tasks/" not in path:
-        assert ask(shared_gateway, method, path, headers=own)[0] in (101, 200)
-    if method == "POST":  # without the XSRF token that a page of our own would send along
+    if method in ("GET", "HEAD"):  # what the examples name is not there
+        assert ask(shared_gateway, method, path, headers=own)[0] in (101, 200, 404)
+    else:  # without the XSRF token that a page of our own would send along
         assert ask(shared_gateway, method, path, headers=own)[0] == 403
 
 
@@ -180,19 +131,22 @@ def test_health_tells_how_the_gateway_is(shared_gateway: Gateway) -> None:
     assert health["home"] == str(shared_gateway.home.home)
 
 
+@pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ('{"session_name": 1}', "session_name"),
         ("[]", "object"),
         ("{", "Not JSON"),
         ('{"a":1,"a":2}', "twice"),
         ("NaN", "NaN"),
+        ('{"a":' + "[" * 100 + "]" * 100 + "}", "deeper"),
+        ('{"a":"\\ud800"}', "surrogate"),
+        (b'{"a":"\xff"}', "UTF-8"),
+        ('{"nonesuch":1}', 'no field "nonesuch"'),
     ],
+    ids=["list", "broken", "duplicate", "nan", "deep", "surrogate", "not utf-8", "unknown"],
 )
-def test_a_bad_body_is_refused_in_one_shape(shared_gateway: Gateway, body: str, says: str) -> None:
-    path = f"{PREFIX}/kernels/{KERNEL_ID}/token"
-
+def test_a_bad_body_is_refused_in_one_shape(shared_gateway: Gateway, path: str, body: str | bytes, says: str) -> None:
     status, error = ask(shared_gateway, "POST", path, token=shared_gateway.token, body=body)
 
     assert status == 400
@@ -200,10 +154,83 @@ def test_a_bad_body_is_refused_in_one_shape(shared_gateway: Gateway, body: str, 
     assert says in error["message"]
 
 
-def test_an_unknown_task_is_named_as_such(shared_gateway: Gateway) -> None:
-    status, error = ask(shared_gateway, "GET", f"{PREFIX}/tasks/nonesuch", token=shared_gateway.token)
+@pytest.mark.parametrize("path", POSTS)
+def test_a_body_that_is_too_large_is_refused(shared_gateway: Gateway, path: str) -> None:
+    body = json.dumps({"a": "x" * MAX_BODY_BYTES})
 
-    assert (status, error["code"]) == (404, "input.not_found")
+    assert ask(shared_gateway, "POST", path, token=shared_gateway.token, body=body)[0] == 413
+
+
+@pytest.mark.parametrize(("method", "path"), [*REST, *HEADS])
+def test_a_parameter_that_there_is_not_is_refused(shared_gateway: Gateway, method: str, path: str) -> None:
+    status, error = ask(shared_gateway, method, f"{path}?nonesuch=1", token=shared_gateway.token)
+
+    assert status == 400
+    if method != "HEAD":
+        assert 'no parameter "nonesuch"' in error["message"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
+@pytest.mark.parametrize("path", sorted({path for _, path in REST}))
+def test_a_method_that_a_path_has_not_is_refused_with_those_that_it_has(
+    shared_gateway: Gateway, method: str, path: str
+) -> None:
+    status, headers, error = ask_whole(shared_gateway, method, path, token=shared_gateway.token)
+    has = {method for method, other in [*REST, *HEADS] if other == path} | {"OPTIONS"}
+
+    assert (status, error["code"]) == (405, "http.405")
+    assert set(headers["Allow"].split(", ")) == has
+
+
+def test_options_tell_the_methods_and_nothing_else(shared_gateway: Gateway) -> None:
+    status, headers, body = ask_whole(shared_gateway, "OPTIONS", f"{PREFIX}/sessions")
+
+    assert (status, body) == (204, {})
+    assert headers["Allow"] == "GET, POST, HEAD, OPTIONS"
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+@pytest.mark.parametrize(("method", "path"), NOWHERE)
+def test_an_address_where_nothing_is_says_so_in_the_same_shape(shared_gateway: Gateway, method: str, path: str) -> None:
+    status, error = ask(shared_gateway, method, path, token=shared_gateway.token)
+
+    assert (status, error["code"]) == (404, "http.404")
+    assert "openapi.json" in error["hint"]
+
+
+DENYING = """
+from jupyter_server.auth import Authorizer
+
+class Denying(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return resource != "ozzie"
+
+c.ServerApp.authorizer_class = Denying
+"""
+
+
+def test_whom_the_authorizer_denies_ozzie_gets_nowhere_in_it(home: GatewayHome) -> None:
+    settings = home.home.parent / "jupyter-config"
+    settings.mkdir()
+    (settings / "jupyter_server_config.py").write_text(DENYING)
+
+    with start_jupyter(home) as server:
+        theirs = ask(server, "GET", "/api/status", token=JUPYTER_TOKEN)[0]
+        found = {
+            (method, path, token): ask(server, method, path, token=token)[0]
+            for method, path in WALK
+            for token in (JUPYTER_TOKEN, server.token)
+        }
+
+    assert theirs == 200
+    assert {entry: status for entry, status in found.items() if status != 403} == {}
+
+
+def test_an_unknown_task_is_named_as_such(shared_gateway: Gateway) -> None:
+    for path in ("tasks/nonesuch", "tasks/01M800000000000000000000ZZ", "sessions/%E2%80%AE", "sessions/..%2Fhealth"):
+        status, error = ask(shared_gateway, "GET", f"{PREFIX}/{path}", token=shared_gateway.token)
+
+        assert (status, error["code"]) == (404, "input.not_found")
 
 
 def test_the_handshake_file_is_the_users_alone(shared_gateway: Gateway) -> None:

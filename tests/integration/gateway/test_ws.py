@@ -8,7 +8,7 @@ import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.gateway.ws import MAX_REQUESTS, MAX_SUBSCRIPTIONS
-from tests.integration.gateway.test_access import KERNEL_ID, ask
+from tests.integration.gateway.walk import KERNEL_ID, ask
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import WsClient, connected
 

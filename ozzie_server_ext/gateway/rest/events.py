@@ -1,0 +1,102 @@
+"""`events`: the log, by position, time, type, session and task (EV-1)."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.gateway.rest import paging
+from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.reading import BadParameter
+from ozzie_server_ext.gateway.rest.shapes import (
+    EventRecord,
+    EventType,
+    Limit,
+    Moment,
+    NumberCursor,
+    Page,
+    Position,
+    SessionId,
+    TaskId,
+)
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.names import wire_name
+from ozzie_server_ext.store.codec import time_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsQuery:
+    """`since` is the first moment that counts, `until` the first that does not any more."""
+
+    type: tuple[EventType, ...] = ()
+    session_id: SessionId | None = None
+    task_id: TaskId | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    after: Position = 0
+    newest_first: bool = False
+    limit: Limit = 100
+    cursor: NumberCursor | None = None
+
+
+async def list_events(call: Call, asked: EventsQuery) -> Page[EventRecord]:
+    """The events with a position above `after`, in their order or the newest first; of several types where `type`
+    stands several times. Those whose content was erased are left out."""
+    cursor = None if asked.cursor is None else int(asked.cursor)
+    forwards = not asked.newest_first and cursor is not None
+    found = await call.ozzie.log.read(
+        after=max(asked.after, cursor) if forwards and cursor is not None else asked.after,
+        before=cursor if asked.newest_first else None,
+        newest_first=asked.newest_first,
+        limit=asked.limit + 1,
+        types=frozenset(asked.type) or None,
+        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
+        task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
+        since=_moment("since", asked.since),
+        until=_moment("until", asked.until),
+    )
+    return paging.page(found, asked.limit, event_shape, lambda event: event.position)
+
+
+def event_shape(event: Event) -> EventRecord:
+    """An event as clients see it."""
+    return EventRecord(
+        position=event.position,
+        event_id=event.event_id,
+        stream=event.stream,
+        version=event.version,
+        ts=time_text(event.ts),
+        type=event.type,
+        name=wire_name(event.type),
+        schema=event.schema,
+        actor=event.actor,
+        source=event.source,
+        session_id=event.session_id,
+        task_id=event.task_id,
+        trace_id=event.trace_id,
+        span_id=event.span_id,
+        causation_id=event.causation_id,
+        idempotency_key=event.idempotency_key,
+        labels=list(event.labels),
+        sources=list(event.sources),
+        payload=encode(event.body),
+        commitment=event.commitment,
+        prev_hash=event.prev_hash,
+        hash=event.hash,
+    )
+
+
+def _moment(name: str, text: str | None) -> datetime | None:
+    """Raises BadParameter for what is neither a day nor a moment with its offset."""
+    if text is None:
+        return None
+    try:
+        if len(text) == len("2026-01-31"):
+            day = date.fromisoformat(text)
+            return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        at = datetime.fromisoformat(text.upper())
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise BadParameter(f"{name} must be a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z.")

@@ -1,0 +1,121 @@
+"""Tornado's end of the REST interface: one handler class for every path, told its operations."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from jupyter_server.auth.decorator import allow_unauthenticated, authorized
+from tornado.web import authenticated
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
+from ozzie_server_ext.gateway.rest.operation import Call, Operation
+from ozzie_server_ext.gateway.rest.reading import read
+
+
+class RestHandler(OzzieHandler):
+    """Answers the operations of one path, by method. HEAD is GET without the body; OPTIONS says what there is."""
+
+    def initialize(self, operations: Mapping[str, Operation]) -> None:
+        self._operations = operations
+        self._gone = asyncio.Event()
+
+    @authenticated
+    @authorized
+    async def get(self, **path: str) -> None:
+        await self._answer("GET", path)
+
+    @authenticated
+    @authorized
+    async def head(self, **path: str) -> None:
+        await self._answer("GET", path)
+
+    @authenticated
+    @authorized
+    async def post(self, **path: str) -> None:
+        await self._answer("POST", path)
+
+    @authenticated
+    @authorized
+    async def put(self, **path: str) -> None:
+        raise self._unsupported()
+
+    @authenticated
+    @authorized
+    async def patch(self, **path: str) -> None:
+        raise self._unsupported()
+
+    @authenticated
+    @authorized
+    async def delete(self, **path: str) -> None:
+        raise self._unsupported()
+
+    @allow_unauthenticated
+    def options(self, *args: Any, **path: str) -> None:
+        """What a browser asks before it sends a request for a page elsewhere: Jupyter's own answer, without a body."""
+        super().options(*args, **path)
+        self.set_header("Allow", self.allowed)
+        self.set_status(204)
+
+    @property
+    def allowed(self) -> str:
+        """The methods of this path, as the header Allow lists them."""
+        return ", ".join([*self._operations, *(["HEAD"] if "GET" in self._operations else []), "OPTIONS"])
+
+    def on_connection_close(self) -> None:
+        self._gone.set()
+        super().on_connection_close()
+
+    async def _answer(self, method: str, path: Mapping[str, str]) -> None:
+        operation = self._operations.get(method)
+        if operation is None:
+            raise self._unsupported()
+        body = self.body_object() if method == "POST" else {}
+        asked = read(operation, path, self.request.query_arguments, body)
+        answer = await operation.run(self._call(), asked)
+        self.set_status(operation.status_of(type(answer)))
+        self.finish(msgspec.json.encode(answer))
+
+    def _call(self) -> Call:
+        try:
+            ozzie = self.state.require()
+        except OzzieError as error:
+            # Whatever keeps Ozzie from this server, it is not the request.
+            raise Refusal(503, str(error), hint=error.hint, code=error.code) from error
+        return Call(self.state, ozzie, self.principal, self._gone)
+
+    def _unsupported(self) -> Refusal:
+        return Refusal(
+            405,
+            f"{self.request.method} is not possible here.",
+            hint=f"Possible are: {self.allowed}.",
+            code="http.405",
+            allow=self.allowed,
+        )
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if status_code == 405:  # a method that tornado itself does not know
+            kwargs["exc_info"] = (Refusal, self._unsupported(), None)
+        super().write_error(status_code, **kwargs)
+
+
+class NothingHandler(OzzieHandler):
+    """Whatever else lies below the prefix: nothing, in the same shape as every refusal."""
+
+    @authenticated
+    @authorized
+    async def get(self, rest: str) -> None:
+        raise Refusal(
+            404,
+            "There is nothing at this address.",
+            hint="GET /ozzie/api/openapi.json says what there is.",
+            code="http.404",
+        )
+
+    head = post = put = patch = delete = get
+
+    @allow_unauthenticated
+    def options(self, *args: Any, **path: str) -> None:
+        """Nothing to say of what there is not."""
+        self.set_status(404)

@@ -1,0 +1,183 @@
+"""`sessions`: list, look, begin, rename, put away, go on (SE-1)."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+from uuid import uuid4
+
+from ozzie_server_ext.domain import ids
+from ozzie_server_ext.gateway.rest import paging
+from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.shapes import (
+    Limit,
+    Message,
+    NumberCursor,
+    Page,
+    Session,
+    SessionId,
+    SessionName,
+    SessionWithMessages,
+    Title,
+    TokenUsage,
+    Words,
+)
+from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.sessions import SessionInfo
+
+CHANNEL = "rest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsQuery:
+    """Without a `status`, archived ones are left out. `named`: those that a person could mean by it, archived ones
+    too: by id, by the end of an id, or by title."""
+
+    status: Literal["active", "archived", "closed"] | None = None
+    channel: Words | None = None
+    named: Words | None = None
+    limit: Limit = 50
+    cursor: NumberCursor | None = None
+
+
+async def list_sessions(call: Call, asked: SessionsQuery) -> Page[Session]:
+    """The sessions, those in which something happened last first."""
+    if asked.named is not None:
+        found = await call.ozzie.sessions.fitting(asked.named)
+        return Page(items=[session_shape(row) for row in found[: asked.limit]], next=None)
+    rows = await call.ozzie.sessions.list(
+        limit=asked.limit + 1,
+        after=None if asked.cursor is None else int(asked.cursor),
+        status=asked.status,
+        channel=asked.channel,
+    )
+    return paging.page(rows, asked.limit, session_shape, lambda row: row["last_position"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionBegin:
+    """`name`: opens the session that has this name, where there is one. Without a title, the session is called after
+    its name, or after its first message."""
+
+    name: SessionName | None = None
+    title: Title | None = None
+
+
+async def create_session(call: Call, asked: SessionBegin) -> Session:
+    """A session: the one of that name, or a new one."""
+    info = await open_session(call, asked.name, title=asked.title or "")
+    return await _session(call, info)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQuery:
+    session_id: SessionId
+    limit: Limit = 100
+    cursor: NumberCursor | None = None
+
+
+async def get_session(call: Call, asked: SessionQuery) -> SessionWithMessages:
+    """One session with its messages."""
+    row = await call.ozzie.sessions.row(ids.SessionId(asked.session_id))
+    newest = await call.ozzie.log.rows(
+        "messages",
+        where={"session_id": asked.session_id},
+        order_by="position",
+        descending=True,
+        after=None if asked.cursor is None else int(asked.cursor),
+        limit=asked.limit + 1,
+    )
+    return SessionWithMessages(
+        **_fields(row),
+        messages=[_message(found) for found in reversed(newest[: asked.limit])],
+        next=paging.next_of(newest, asked.limit, lambda found: found["position"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResume:
+    """`name`: what opens the session from now on, and no other any more; by default the name that it has."""
+
+    session_id: SessionId
+    name: SessionName | None = None
+
+
+async def resume_session(call: Call, asked: SessionResume) -> Session:
+    """Go on in a session: it takes messages again, and its name opens it."""
+    session_id = ids.SessionId(asked.session_id)
+    row = await call.ozzie.sessions.row(session_id)
+    info = await call.ozzie.sessions.resume(session_id, asked.name or str(row["key"]) or asked.session_id)
+    return await _session(call, info)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRename:
+    session_id: SessionId
+    title: Title
+
+
+async def rename_session(call: Call, asked: SessionRename) -> Session:
+    """Give a session another title."""
+    session_id = ids.SessionId(asked.session_id)
+    await call.ozzie.sessions.rename(session_id, asked.title)
+    return await _session(call, await call.ozzie.sessions.get(session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamed:
+    session_id: SessionId
+
+
+async def archive_session(call: Call, asked: SessionNamed) -> Session:
+    """Put a session away; a message in it brings it back."""
+    session_id = ids.SessionId(asked.session_id)
+    await call.ozzie.sessions.archive(session_id)
+    return await _session(call, await call.ozzie.sessions.get(session_id))
+
+
+async def close_session(call: Call, asked: SessionNamed) -> Session:
+    """Let a session take no more messages until it is resumed; what runs in it goes on."""
+    session_id = ids.SessionId(asked.session_id)
+    await call.ozzie.sessions.close(session_id)
+    return await _session(call, await call.ozzie.sessions.get(session_id))
+
+
+async def open_session(call: Call, name: str | None, *, title: str = "") -> SessionInfo:
+    """The session of that name; without one, a new session that nothing but its id finds again."""
+    if name is None:
+        return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL)
+    return await call.ozzie.sessions.open(name, title=title or name, channel=CHANNEL)
+
+
+def session_shape(row: Row) -> Session:
+    """A row of the table `sessions` as clients see it."""
+    return Session(**_fields(row))
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    values = cast("dict[str, Any]", row)
+    same = "title created_at updated_at status model message_count channel chosen_model chosen_base_url"
+    return {name: values[name] for name in same.split()} | {
+        "id": values["session_id"],
+        "name": values["key"],
+        "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
+        "cost": values["cost"] if values["cost_known"] else None,
+    }
+
+
+async def _session(call: Call, info: SessionInfo) -> Session:
+    return session_shape(await call.ozzie.sessions.row(info.session_id))
+
+
+def _message(row: Row) -> Message:
+    values = cast("dict[str, Any]", row)
+    labels: Any = loads(values["labels"])
+    return Message(
+        message_id=values["message_id"],
+        task_id=values["task_id"],
+        role=values["role"],
+        content=values["text"],
+        finish=values["finish"],
+        ts=values["ts"],
+        position=values["position"],
+        labels=labels,
+    )

@@ -1,0 +1,350 @@
+"""Every shape that the REST interface answers, and the kinds of values in its requests. The source of the OpenAPI
+document: what is not here is not said."""
+
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Meta
+
+from ozzie_server_ext.domain.events import EVENT_CLASSES
+from ozzie_server_ext.domain.json import Json, JsonObject
+
+T = TypeVar("T")
+
+MAX_PAGE = 500
+MAX_POSITION = 10**15 - 1
+MAX_CONTENT = 500_000
+_ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many items a page has at most.")]
+Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION, description="A position in the event log.")]
+SessionId: TypeAlias = Annotated[str, Meta(pattern=f"^sess_{_ULID}$", title="the id of a session, sess_ and a ULID")]
+TaskId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a task, a ULID")]
+KernelId: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9-]{8,64}$", title="the id of a kernel")]
+NumberCursor: TypeAlias = Annotated[
+    str, Meta(pattern="^[0-9]{1,15}$", title="the next of another page", description="The `next` of the page before.")
+]
+TaskCursor: TypeAlias = Annotated[
+    str, Meta(pattern=f"^{_ULID}$", title="the next of another page", description="The `next` of the page before.")
+]
+SessionName: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        title="text of 1 to 500 characters",
+        description="What finds the session again: a notebook's path, a thread, `cli:` and a terminal's name.",
+    ),
+]
+Title: TypeAlias = Annotated[
+    str, Meta(pattern=r"\S", max_length=500, title="text of at most 500 characters that says something")
+]
+Content: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"\S",
+        max_length=MAX_CONTENT,
+        title=f"text that says something, of at most {MAX_CONTENT:,} characters",
+        description="The message.",
+    ),
+]
+Words: TypeAlias = Annotated[str, Meta(max_length=500, title="text of at most 500 characters")]
+Moment: TypeAlias = Annotated[
+    str,
+    Meta(
+        title="a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z",
+        description="A moment with its offset from UTC, or a day for its first moment in UTC.",
+        extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]},
+    ),
+]
+EventType: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=f"^({'|'.join(cls.type for cls in EVENT_CLASSES)})$".replace(".", r"\."),
+        title="the name of an event, such as task.created",
+    ),
+]
+Money: TypeAlias = Annotated[int | None, Meta(description="In 1e-9 USD; null where a price is unknown.")]
+Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """A part of a list. `next` is the `cursor` of the part behind it, null at the end."""
+
+    items: list[T]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """Why something was refused: a stable code, a sentence, and what to do next (may be empty)."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How the gateway is. `position` is where the log ends; `config_error` and `log_warning` are empty where all is
+    well; `ignored_config` names files that nobody has trusted."""
+
+    status: Literal["ok"]
+    version: str
+    pid: int
+    headless: bool
+    home: str
+    project: str
+    position: int
+    clients: int
+    tasks_running: int
+    model: str
+    config_error: str
+    log_warning: str
+    ignored_config: list[str]
+    uptime_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelToken:
+    """A token for one kernel and one session."""
+
+    token: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens, as the provider counted them."""
+
+    input: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One context of messages, with the fields of S3 F1. `model` is the one that was called last, `chosen_model` what
+    was chosen in the session (empty: the default). `name` finds it again; empty once another session has it."""
+
+    id: str
+    title: str
+    created_at: Time
+    updated_at: Time
+    status: Literal["active", "archived", "closed"]
+    model: str
+    message_count: int
+    token_usage: TokenUsage
+    cost: Money
+    channel: str
+    name: str
+    chosen_model: str
+    chosen_base_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a session. `finish` says why a reply ended, and is empty for the user's own."""
+
+    message_id: str
+    task_id: str | None
+    role: Literal["user", "assistant"]
+    content: str
+    finish: str
+    ts: Time
+    position: int
+    labels: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWithMessages(Session):
+    """A session and its newest messages, oldest first. `next` is the `cursor` of those before them."""
+
+    messages: list[Message]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a task or a step failed."""
+
+    code: str
+    message: str
+    hint: str
+
+
+TaskState = Literal[
+    "CREATED",
+    "QUEUED",
+    "RUNNING",
+    "WAITING_INPUT",
+    "WAITING_APPROVAL",
+    "PAUSED",
+    "SUCCEEDED",
+    "FAILED",
+    "CANCELLED",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
+    it is in its state, where there is more to say."""
+
+    task_id: str
+    session_id: str | None
+    status: TaskState
+    title: str
+    mode: str
+    attempt: int
+    reason: str
+    created_at: Time
+    updated_at: Time
+    finished_at: Time | None
+    channel: str
+    sender_id: str
+    risk_level: str
+    model: str
+    rounds: int
+    tool_calls: int
+    token_usage: TokenUsage
+    cost: Money
+    error: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
+    `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias,
+    or the name by which the model knows the tool."""
+
+    kind: Literal["model", "tool"]
+    call_id: str
+    round: int
+    name: str
+    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied"]
+    started_at: Time
+    duration_ms: float | None
+    provider: str
+    model: str
+    ttft_ms: float | None
+    token_usage: TokenUsage | None
+    cost: Money
+    tool_id: str
+    arguments: JsonObject | None
+    summary: str
+    error: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWithSteps(Task):
+    """A task with what was asked, what was answered so far, and each call on the way there."""
+
+    content: str
+    text: str
+    steps: list[Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A message that was taken in. A feed from just before `position` shows all of its turn; `ahead` turns of the
+    session come first."""
+
+    task_id: str
+    message_id: str
+    session_id: str
+    position: int
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """It is so."""
+
+    done: Literal[True] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """A fact in the log (DESIGN §4). `name` is what the WebSocket calls it."""
+
+    position: int
+    event_id: str
+    stream: str
+    version: int
+    ts: Time
+    type: str
+    name: str
+    schema: int
+    actor: str
+    source: str
+    session_id: str | None
+    task_id: str | None
+    trace_id: str
+    span_id: str
+    causation_id: str | None
+    idempotency_key: str | None
+    labels: list[str]
+    sources: list[str]
+    payload: dict[str, Json]
+    commitment: str
+    prev_hash: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that can be chosen by its name; `missing` says why it can't be used right now. Of an alias, `driver` is
+    "alias" and `model` the name that it stands for."""
+
+    name: str
+    driver: str
+    model: str
+    missing: str
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something that was found on this machine and is not used until it is chosen."""
+
+    found: str
+    choose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models(Page[Model]):
+    """The models, and what else there is to know for a choice."""
+
+    default: str
+    offers: list[Offer]
+    config_file: str
+    config_error: str
+    ignored_config: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is
+    unknown, `known_cost` what the others cost."""
+
+    session_id: str | None
+    day: str | None
+    alias: str | None
+    provider: str | None
+    model: str | None
+    calls: int
+    failed_calls: int
+    unknown_price_calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost: Money
+    known_cost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSums(Page[Usage]):
+    """Sums of usage by group, and over all of them."""
+
+    total: Usage

@@ -1,0 +1,134 @@
+"""The steps of a task, folded from its events: each call of a model and of a tool."""
+
+from dataclasses import replace
+
+from ozzie_server_ext.domain.events import (
+    Event,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ozzie_server_ext.gateway.rest.shapes import Failure, Step, TokenUsage
+from ozzie_server_ext.store.codec import time_text
+
+
+class Steps:
+    """Takes events in their order. An outcome of a call that never began is passed over."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Step] = {}
+
+    def all(self) -> list[Step]:
+        """The steps so far, in the order in which they began."""
+        return list(self._steps.values())
+
+    def take(self, event: Event) -> None:
+        body = event.body
+        if isinstance(body, ModelCallStarted):
+            self._steps[body.call_id] = _model_step(body, time_text(event.ts))
+        elif isinstance(body, ToolCallRequested):
+            self._steps[body.call_id] = _tool_step(body, time_text(event.ts))
+        elif (
+            isinstance(
+                body,
+                ModelCallCompleted
+                | ModelCallFailed
+                | ToolCallDecided
+                | ToolCallStarted
+                | ToolCallCompleted
+                | ToolCallFailed
+                | ToolCallCancelled,
+            )
+            and body.call_id in self._steps
+        ):
+            self._steps[body.call_id] = _after(self._steps[body.call_id], body)
+
+
+def _model_step(body: ModelCallStarted, at: str) -> Step:
+    return Step(
+        kind="model",
+        call_id=body.call_id,
+        round=body.round,
+        name=body.alias,
+        status="running",
+        started_at=at,
+        duration_ms=None,
+        provider=body.provider,
+        model=body.model,
+        ttft_ms=None,
+        token_usage=None,
+        cost=None,
+        tool_id="",
+        arguments=None,
+        summary="",
+        error=None,
+    )
+
+
+def _tool_step(body: ToolCallRequested, at: str) -> Step:
+    return Step(
+        kind="tool",
+        call_id=body.call_id,
+        round=body.round,
+        name=body.name,
+        status="requested",
+        started_at=at,
+        duration_ms=None,
+        provider="",
+        model="",
+        ttft_ms=None,
+        token_usage=None,
+        cost=None,
+        tool_id=body.tool_id,
+        arguments=body.args,
+        summary="",
+        error=None,
+    )
+
+
+def _after(
+    step: Step,
+    body: ModelCallCompleted
+    | ModelCallFailed
+    | ToolCallDecided
+    | ToolCallStarted
+    | ToolCallCompleted
+    | ToolCallFailed
+    | ToolCallCancelled,
+) -> Step:
+    match body:
+        case ModelCallCompleted():
+            return replace(
+                step,
+                status="completed",
+                duration_ms=body.latency_ms,
+                ttft_ms=body.ttft_ms,
+                token_usage=TokenUsage(input=body.usage.input_tokens, output=body.usage.output_tokens),
+                cost=body.cost,
+            )
+        case ModelCallFailed():
+            return replace(step, status="failed", duration_ms=body.latency_ms, error=_failure(body.code, body.message))
+        case ToolCallDecided(decision="DENY"):
+            return replace(step, status="denied", error=_failure(body.rule, body.reason))
+        case ToolCallDecided():
+            return step
+        case ToolCallStarted():
+            return replace(step, status="running")
+        case ToolCallCompleted():
+            return replace(step, status="completed", duration_ms=body.duration_ms, summary=body.summary)
+        case ToolCallFailed():
+            status = "denied" if step.status == "denied" else "failed"
+            error = step.error or _failure(body.code, body.message)
+            return replace(step, status=status, duration_ms=body.duration_ms, error=error)
+        case ToolCallCancelled():
+            return replace(step, status="cancelled", error=_failure("tool.cancelled", body.reason))
+
+
+def _failure(code: str, message: str) -> Failure:
+    return Failure(code=code, message=message, hint="")

@@ -1,0 +1,120 @@
+"""`tasks`: list, look at one with its steps, stop (TK-1)."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.events import Event, MessageReceived
+from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.gateway.rest import paging
+from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.shapes import (
+    Done,
+    Failure,
+    Limit,
+    Page,
+    SessionId,
+    Task,
+    TaskCursor,
+    TaskId,
+    TaskState,
+    TaskWithSteps,
+    TokenUsage,
+    Words,
+)
+from ozzie_server_ext.gateway.rest.steps import Steps
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.turn import TextPart, fold, new_turn
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksQuery:
+    status: tuple[TaskState, ...] = ()
+    session_id: SessionId | None = None
+    limit: Limit = 50
+    cursor: TaskCursor | None = None
+
+
+async def list_tasks(call: Call, asked: TasksQuery) -> Page[Task]:
+    """The tasks, the newest first; of several states where `status` stands several times."""
+    rows = await call.ozzie.tasks.list(
+        limit=asked.limit + 1,
+        after=None if asked.cursor is None else ids.TaskId(asked.cursor),
+        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
+        statuses=[TaskStatus(status) for status in asked.status],
+    )
+    return paging.page(rows, asked.limit, task_shape, lambda row: row["task_id"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQuery:
+    task_id: TaskId
+
+
+async def get_task(call: Call, asked: TaskQuery) -> TaskWithSteps:
+    """One task with its steps."""
+    return await task_with_steps(call, ids.TaskId(asked.task_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCancel:
+    """`reason` is kept with the task."""
+
+    task_id: TaskId
+    reason: Words = ""
+
+
+async def cancel_task(call: Call, asked: TaskCancel) -> Done:
+    """Stop a task, running or waiting."""
+    await call.ozzie.tasks.cancel(ids.TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    return Done()
+
+
+async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
+    """All that is known of a task. Raises NotFound."""
+    row = await call.ozzie.tasks.get(task_id)
+    view, steps, content = new_turn(task_id=task_id), Steps(), ""
+    async for event in _events(call.ozzie.log, task_id):
+        view = fold(view, event.type, encode(event.body), event.ts)
+        steps.take(event)
+        if isinstance(event.body, MessageReceived):
+            content = event.body.text
+    return TaskWithSteps(
+        **_fields(row),
+        content=content,
+        text="\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text),
+        steps=steps.all(),
+    )
+
+
+def task_shape(row: Row) -> Task:
+    """A row of the table `tasks` as clients see it."""
+    return Task(**_fields(row))
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    values = cast("dict[str, Any]", row)
+    same = (
+        "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
+        "risk_level model rounds tool_calls"
+    )
+    return {name: values[name] for name in same.split()} | {
+        "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
+        "cost": values["cost"] if values["cost_known"] else None,
+        "error": Failure(code=values["error_code"], message=values["error_message"], hint=values["error_hint"])
+        if values["error_code"]
+        else None,
+    }
+
+
+async def _events(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
+    position = 0
+    while found := await log.read(after=position, limit=_PAGE, task_id=task_id):
+        for event in found:
+            yield event
+        position = found[-1].position

@@ -1,0 +1,95 @@
+"""SPEC.md says what is spoken: every operation, method, frame, field of the handshake, command and event (OB-5)."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from ozzie_server_ext.gateway.methods import METHODS
+from ozzie_server_ext.gateway.openapi import document
+from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH
+from ozzie_server_ext.gateway.ws import FEED_METHODS, FeedSubscribe, FeedUnsubscribe
+from ozzie_server_ext.protocol import frames, worker
+from ozzie_server_ext.protocol.handshake import Handshake
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = (ROOT / "SPEC.md").read_text()
+
+
+def section(heading: str) -> str:
+    """The part of SPEC.md below this heading."""
+    found = re.search(rf"^## {re.escape(heading)}.*?\n(.*?)(?=^## |\Z)", SPEC, re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of each row of the tables in `text`, headings left out."""
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_table_of_operations_is_that_of_the_gateway() -> None:
+    written = {cells[0].strip("`"): (set(names(cells[1])), names(cells[2])) for cells in rows(section("REST"))}
+    paths = document(OPERATIONS, PREFIX)["paths"]
+    there: dict[str, tuple[set[str], list[str]]] = {}
+    for operation in OPERATIONS:
+        answers = [
+            answer["content"]["application/json"]["schema"].get("$ref", "").rsplit("/", 1)[-1]
+            for answer in paths[operation.path][operation.method.lower()]["responses"].values()
+            if "content" in answer
+        ]
+        there[f"{operation.method} {operation.path}"] = (set(operation.beside_path), [name for name in answers if name])
+
+    assert {key: (asked, set(answers) - {"wait"}) for key, (asked, answers) in written.items()} == {
+        key: (asked, set(answers)) for key, (asked, answers) in there.items()
+    }
+
+
+def test_every_status_of_a_refusal_is_told() -> None:
+    told = {int(status) for status in re.findall(r"\b(4\d\d|5\d\d)\b", section("REST"))}
+
+    assert told == {status for operation in OPERATIONS for status in operation.refusals} | {405}
+
+
+def test_the_table_of_methods_is_that_of_the_websocket() -> None:
+    table = rows(section("WebSocket"))
+    parameters = {cells[0].strip("`"): set(names(cells[1])) for cells in table}
+
+    assert set(parameters) == {*METHODS, *FEED_METHODS}
+    assert parameters["feed.subscribe"] == {field.name for field in fields(FeedSubscribe)}
+    assert parameters["feed.unsubscribe"] == {field.name for field in fields(FeedUnsubscribe)}
+    assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
+
+
+def test_the_frames_that_are_shown_are_frames() -> None:
+    shown = re.findall(r"^\{.*\}$", section("WebSocket"), re.MULTILINE)
+    kinds = {re.search(r'"type":"(\w+)"', line)[1] for line in shown}  # pyright: ignore[reportOptionalSubscript]
+
+    assert kinds == {"req", "res", "event"}
+    for line in shown:
+        frames.decode_frames(line.replace("…", "x"))
+
+
+def test_the_fields_of_the_handshake_are_those_of_the_file() -> None:
+    written = re.search(r"`\{([\w, ]+)\}`", section("Handshake"))
+
+    assert written is not None
+    assert written[1].split(", ") == [field.name for field in fields(Handshake)]
+
+
+def test_every_command_and_event_of_the_worker_is_told_with_its_fields() -> None:
+    written = {cells[0].strip("`"): set(names(cells[1])) for cells in rows(section("Worker"))}
+    kinds = {**worker._COMMANDS, **worker._EVENTS}
+    there = {name: {field.name for field in fields(kind)} for name, kind in kinds.items()}
+    sent = {
+        name
+        for file in (ROOT / "ozzie_server_ext" / "programs").glob("*worker*.py")
+        for name in re.findall(r'send\(\{"type": "(\w+)"', file.read_text())
+    }
+
+    assert {name: written[name] for name in there} == there
+    assert set(written) == {*there, *sent}
