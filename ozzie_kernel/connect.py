@@ -3,9 +3,8 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -13,19 +12,29 @@ from typing import TypeVar
 from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
-from ozzie_kernel.client import GatewayClient
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_kernel.client import GatewayClient, Refused
+from ozzie_kernel.launch import Launched, launch_gateway
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, owner_alive
+from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, find_other_versions, owner_alive
 from ozzie_server_ext.protocol.jsontext import loads_object
 
 T = TypeVar("T")
 
 OWNER_WAIT_S = 15.0
 START_WAIT_S = 30.0
+LOST_RACE_WAIT_S = 10.0
+"""How long a gateway that was quicker than ours has to be ready, once ours has ended for it."""
 POLL_S = 0.05
-IDLE_EXIT_S = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChoice:
+    """Which session a kernel goes on in: by default the one that its notebook has, else a certain one, or a new one."""
+
+    session_id: str = ""
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +43,33 @@ class Link:
 
     client: GatewayClient
     session_id: str
-    url: str
+    handshake: Handshake
+
+    @asynccontextmanager
+    async def as_user(self) -> AsyncIterator[GatewayClient]:
+        """A connection that may know of every session, as the user may and the kernel's own token may not (THREATS 6).
+        It is for the moment of one command. Raises Unavailable."""
+        client = await GatewayClient.connect(self.handshake.url, self.handshake.token)
+        try:
+            yield client
+        finally:
+            await client.close()
 
 
-async def connect(kernel_id: str, session_name: str, env: Mapping[str, str] = os.environ) -> Link:
+async def connect(
+    kernel_id: str,
+    session_name: str,
+    env: Mapping[str, str] = os.environ,
+    *,
+    choice: SessionChoice = SessionChoice(),
+) -> Link:
     """This kernel's link to its home's gateway; one is started where none runs.
 
-    Raises Unavailable, with what to do.
+    Raises Unavailable, with what to do, and Refused, with the gateway's own words.
     """
 
     async def link(handshake: Handshake) -> Link:
-        return await _link(handshake, kernel_id, session_name)
+        return await _link(handshake, kernel_id, session_name, choice)
 
     return await reach(link, env)
 
@@ -60,44 +85,63 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     try:
         return await _try_until(use, home, seconds=wait)
     except Unavailable:
-        child = _start_gateway(home)
+        _expect_this_version(home)
+        launched = launch_gateway(home)
     try:
-        return await _try_until(use, home, seconds=START_WAIT_S, child=child)
-    except Unavailable:
-        raise Unavailable(
-            "Ozzie's gateway can't be reached and could not be started.",
-            hint=f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again.",
-            code="gateway.unreachable",
-        ) from None
+        return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
+    except Unavailable as error:
+        launched.end()
+        raise _unreachable(home, launched.reason(), error) from None
+    except BaseException:
+        launched.end()
+        raise
 
 
 async def _try_until(
-    use: Callable[[Handshake], Awaitable[T]],
-    home: Path,
-    *,
-    seconds: float,
-    child: "subprocess.Popen[bytes] | None" = None,
+    use: Callable[[Handshake], Awaitable[T]], home: Path, *, seconds: float, launched: Launched | None = None
 ) -> T:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
+    last = Unavailable("No gateway answers.", code="gateway.unreachable")
     while True:
         for handshake in find_handshakes(Path(jupyter_runtime_dir()), home):
             try:
                 return await use(handshake)
-            except Unavailable:
-                continue
-        # A gateway of ours that lost the race for the lock has ended; the winner's handshake is about to be there.
-        if loop.time() >= end or (child is not None and child.poll() not in (None, 0)):
-            raise Unavailable("No gateway answers.")
+            except Unavailable as error:
+                last = error
+        if launched is not None and launched.ended:
+            end = min(end, loop.time() + (LOST_RACE_WAIT_S if owner_alive(home) else 0.0))
+            launched = None
+        if loop.time() >= end:
+            raise last
         await asyncio.sleep(POLL_S)
 
 
-async def _link(handshake: Handshake, kernel_id: str, session_name: str) -> Link:
-    granted = await _post(
-        f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, {"session_name": session_name}
+def _expect_this_version(home: Path) -> None:
+    """Raises Unavailable where a gateway of another version owns the home: a second one could not start."""
+    if find_other_versions(Path(jupyter_runtime_dir()), home):
+        raise Unavailable(
+            "The gateway that runs here is of another version of Ozzie.",
+            hint="Restart Jupyter, or stop that gateway, then run the cell again.",
+            code="gateway.version",
+        )
+
+
+def _unreachable(home: Path, reason: str, last: Unavailable) -> Unavailable:
+    if not reason and last.code != "gateway.unreachable":
+        return last
+    return Unavailable(
+        f"Ozzie's gateway could not be started: {reason}" if reason else "Ozzie's gateway could not be reached.",
+        hint=f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again.",
+        code="gateway.unreachable",
     )
+
+
+async def _link(handshake: Handshake, kernel_id: str, session_name: str, choice: SessionChoice) -> Link:
+    asked: JsonObject = {"session_name": session_name, "session_id": choice.session_id, "new": choice.new}
+    granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, asked)
     client = await GatewayClient.connect(handshake.url, str(granted["token"]))
-    return Link(client, str(granted["session_id"]), handshake.url)
+    return Link(client, str(granted["session_id"]), handshake)
 
 
 async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
@@ -112,24 +156,29 @@ async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
     )
     try:
         response = await AsyncHTTPClient().fetch(request)
-    except (OSError, HTTPClientError) as error:
-        raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
-    return loads_object(response.body)
+    except HTTPClientError as error:
+        raise _refusal(error) from None
+    except OSError as error:
+        raise _silent(error) from None
+    try:
+        return loads_object(response.body)
+    except InputError as error:
+        raise _silent(error) from None
 
 
-def _start_gateway(home: Path) -> "subprocess.Popen[bytes]":
-    """A gateway of its own process session, so that neither the kernel's interrupt nor its end reaches it."""
-    logs = home / "logs" / "app"
-    logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(logs / "gateway-start.log", "ab", opener=_private) as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", "--idle-exit", str(IDLE_EXIT_S)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+def _refusal(error: HTTPClientError) -> OzzieError:
+    """What an answer that is none means: the gateway's own words, or that there is none at that address any more."""
+    try:
+        said = loads_object(error.response.body) if error.response is not None else {}
+    except InputError:
+        said = {}
+    code, message, hint = (str(said.get(name, "")) for name in ("code", "message", "hint"))
+    if not message or code.startswith("http."):
+        return _silent(error)
+    if error.code == 503:
+        return Unavailable(message, hint=hint, code=code)
+    return Refused(message, hint=hint, code=code)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _silent(error: Exception) -> Unavailable:
+    return Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable")

@@ -1,4 +1,4 @@
-"""The Jupyter surface: execute, complete, interrupt, shut down. Everything else is the gateway's."""
+"""The Jupyter surface: execute, complete, inspect, interrupt. Everything else is the gateway's."""
 
 import asyncio
 import os
@@ -11,25 +11,37 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, ClassVar, TypeVar
 
-from ipykernel.ipkernel import IPythonKernel
+from traitlets import Type
 
+from ozzie_kernel import completion, inspection
 from ozzie_kernel.cells import Magic, Mistake, Python, Turn, parse
-from ozzie_kernel.connect import Link, connect
+from ozzie_kernel.client import Refused
+from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, TurnDisplay, WidgetDisplay
-from ozzie_kernel.magics import MAGICS, run_magic
+from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
+from ozzie_kernel.magics import run_magic
+from ozzie_kernel.reading import ReadingKernel
 from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.markdown import inert_html
+from ozzie_server_ext.render.page import page_bundle
 from ozzie_server_ext.render.problem import problem_bundle
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import TurnView, new_turn
 
 T = TypeVar("T")
 
+TYPING_WAIT_S = 2.0
+"""How long a completion or an inspection may take; then it is only what the kernel knows itself."""
 
-class OzzieKernel(IPythonKernel):
+_LEAVE = frozenset({"exit", "quit"})
+
+
+class OzzieKernel(ReadingKernel):
     """Cells are agent turns; `%%python` cells run in the IPython that this kernel also is."""
 
+    shell_class = Type(OzzieShell)
     implementation = "ozzie"
     implementation_version = version("jupyter-ozzie")
     # Markdown, or Lab would colour the words of a sentence as code (UX §4).
@@ -48,7 +60,8 @@ class OzzieKernel(IPythonKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._connecting: asyncio.Task[Link] | None = None
+        self._connecting: asyncio.Future[Link] | None = None
+        self._typing: set[asyncio.Task[JsonObject]] = set()
 
     def start(self) -> None:
         super().start()
@@ -73,19 +86,24 @@ class OzzieKernel(IPythonKernel):
         cell_id: str | None = None,
     ) -> dict[str, Any]:
         cell = parse(code)
+        shell: Any = self.shell
+        history: OzzieHistory = shell.history_manager
         if isinstance(cell, Python) or silent or not code.strip():
             source = cell.code if isinstance(cell, Python) else ""
-            return await super().do_execute(
-                source, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id
-            )
-        shell: Any = self.shell
+            with history.typed(code):
+                return await super().do_execute(
+                    source, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id
+                )
         count = shell.execution_count
         if store_history:
-            shell.history_manager.store_inputs(count, code)
+            history.store_inputs(count, remembered(code))
             shell.execution_count += 1
+        done = {"status": "ok", "execution_count": count, "payload": [], "user_expressions": {}}
+        if code.strip() in _LEAVE and _is_console(cell_id, allow_stdin):
+            return {**done, "payload": [{"source": "ask_exit", "keepkernel": False}]}
         failure = await self._run_cell(cell, cell_id or "", allow_stdin)
         if failure is None:
-            return {"status": "ok", "execution_count": count, "payload": [], "user_expressions": {}}
+            return done
         # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
         name, sentence = map(visible_label, failure)
         return {"status": "error", "execution_count": count, "ename": name, "evalue": sentence, "traceback": []}
@@ -102,7 +120,8 @@ class OzzieKernel(IPythonKernel):
             if isinstance(cell, Turn):
                 return _failure(await self._interruptible(self._turn(cell.text, cell_id, display)))
             for magic in cell:
-                self._show_markdown(await self._interruptible(run_magic(magic.name, magic.argument, self._link)))
+                page = await self._interruptible(run_magic(magic.name, magic.argument, self))
+                self.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
         except OzzieError as error:
             display.problem(problem_bundle(str(error), error.hint))
             return type(error).__name__, str(error)
@@ -122,13 +141,13 @@ class OzzieKernel(IPythonKernel):
         if not self._begin_to_connect().done():
             # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
             display.show(new_turn(), datetime.now(UTC))
-        return await CellTurn(await self._link(), self._link, display).run(text, cell_id)
+        return await CellTurn(await self.link(), self.link, display).run(text, cell_id)
 
     def _display(self, cell_id: str, allow_stdin: bool) -> TurnDisplay:
         """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
         if cell_id:
             return WidgetDisplay(self, str(uuid.uuid4()))
-        return ConsoleDisplay(self) if allow_stdin else StaticDisplay(self)
+        return ConsoleDisplay(self) if _is_console(cell_id, allow_stdin) else StaticDisplay(self)
 
     async def _interruptible(self, work: Awaitable[T]) -> T:
         """Await `work`, which the kernel's interrupt cancels."""
@@ -138,18 +157,32 @@ class OzzieKernel(IPythonKernel):
 
     # --- the gateway --------------------------------------------------------------------------------------
 
-    def _begin_to_connect(self) -> "asyncio.Task[Link]":
-        task = self._connecting
-        broken = task is not None and task.done() and (task.cancelled() or task.exception() is not None)
-        if task is None or broken or (task.done() and task.result().client.closed):
-            name = os.environ.get("JPY_SESSION_NAME", "")
-            task = self._connecting = asyncio.ensure_future(connect(self.ident, name))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # asked for when it is needed
-        return task
+    def _begin_to_connect(self) -> "asyncio.Future[Link]":
+        if self._connecting is None or _is_over(self._connecting):
+            self._connecting = asyncio.ensure_future(connect(self.ident, _session_name()))
+            # Its failure is asked for when it is needed.
+            self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._connecting
 
-    async def _link(self) -> Link:
-        """The connected gateway. Raises Unavailable."""
+    async def link(self) -> Link:
+        """See `magic.Host`."""
         return await asyncio.shield(self._begin_to_connect())
+
+    async def switch(self, choice: SessionChoice) -> Link:
+        """See `magic.Host`."""
+        before = await self.link()
+        try:
+            link = await connect(self.ident, _session_name(), choice=choice)
+        except Refused:
+            raise
+        except BaseException:
+            # Which session the notebook has now, nobody knows here: the next cell asks anew.
+            self._connecting = None
+            raise
+        self._connecting = asyncio.get_running_loop().create_future()
+        self._connecting.set_result(link)
+        await before.client.close()
+        return link
 
     # --- output -------------------------------------------------------------------------------------------
 
@@ -157,41 +190,82 @@ class OzzieKernel(IPythonKernel):
         """Send an output message of the running cell."""
         self.send_response(self.iopub_socket, msg_type, content)
 
-    def _show_markdown(self, markdown: str) -> None:
-        data = {"text/markdown": markdown, "text/plain": markdown}
-        self.publish("display_data", {"data": data, "metadata": {}, "transient": {}})
-
     # --- help while typing --------------------------------------------------------------------------------
 
-    def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
-        if code.lstrip().startswith("%%python"):
-            return super().do_complete(code, cursor_pos)
+    # The base class has these two as plain methods, and awaits what they give where it can be awaited.
+    async def do_complete(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, code: str, cursor_pos: int | None
+    ) -> dict[str, Any]:
         cursor = len(code) if cursor_pos is None else cursor_pos
-        start = code.rfind("\n", 0, cursor) + 1
-        typed = code[start:cursor]
-        names = [f"%{name}" for name in MAGICS] + ["%%python"]
-        matches = [name for name in names if name.startswith(typed)] if typed.startswith("%") else []
-        return {
-            "status": "ok",
-            "matches": matches,
-            "cursor_start": start if matches else cursor,
-            "cursor_end": cursor,
-            "metadata": {},
-        }
+        start, line, at = completion.line_at(code, cursor)
+        is_first = not code[:start].strip()
+        if code.lstrip().startswith("%%python") and not is_first:
+            return super().do_complete(code, cursor_pos)
+        own = completion.own_matches(line[:at], is_first=is_first)
+        if own is not None:
+            matches = [{"text": text, "kind": "magic"} for text in own[1]]
+            return completion.completion_reply(start + own[0], cursor, matches)
+        if completion.asks_gateway(line[:at]):
+            found = await self._ask_while_typing("complete", line, at)
+            if found.get("matches"):
+                return completion.shifted(found, start)
+        return completion.completion_reply(cursor, cursor, [])
 
-    def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()) -> dict[str, Any]:
-        if code.lstrip().startswith("%%python"):
+    async def do_inspect(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
+    ) -> dict[str, Any]:
+        start, line, at = completion.line_at(code, cursor_pos)
+        if code.lstrip().startswith("%%python") and code[:start].strip():
             return super().do_inspect(code, cursor_pos, detail_level, omit_sections)
-        word = code.strip().split()[0].lstrip("%") if code.strip().startswith("%") else ""
-        magic = MAGICS.get(word)
-        data = {"text/plain": f"{magic.usage}\n{magic.does}"} if magic else {}
-        return {"status": "ok", "found": magic is not None, "data": data, "metadata": {}}
+        own = inspection.own_page(line)
+        if own is None or not inspection.is_on_name(line, at):
+            card = (await self._ask_while_typing("inspect", line, at)).get("card")
+            if isinstance(card, dict):
+                return inspection.inspection_reply(inspection.card_page(card))
+        return inspection.inspection_reply(own)
+
+    async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
+        """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""
+        asking = asyncio.create_task(self._ask(method, line, at))
+        self._typing.add(asking)
+        asking.add_done_callback(self._typing.discard)
+        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({asking}, timeout=TYPING_WAIT_S)
+        if not done:
+            asking.cancel()  # and not awaited: to let go of a silent gateway takes seconds
+        return asking.result() if done and asking.exception() is None else {}
+
+    async def _ask(self, method: str, line: str, at: int) -> JsonObject:
+        if self._connecting is None or _is_over(self._connecting):
+            return {}
+        link = await asyncio.shield(self._connecting)
+        asked = {"text": line, "cursor": at}
+        if completion.names_sessions(line):
+            async with link.as_user() as client:
+                return await client.request(method, asked)
+        return await link.client.request(method, asked)
 
     def do_is_complete(self, code: str) -> dict[str, Any]:
-        """A message is complete at its first line's end; a `%%` cell ends with an empty line."""
-        if code.startswith("%%") and not code.endswith("\n\n"):
+        """A message is complete at its first line's end, unless that ends with a backslash; a `%%` cell ends with an
+        empty line."""
+        if (code.startswith("%%") and not code.endswith("\n\n")) or code.endswith("\\"):
             return {"status": "incomplete", "indent": ""}
         return {"status": "complete"}
+
+
+def _session_name() -> str:
+    return os.environ.get("JPY_SESSION_NAME", "")
+
+
+def _is_over(connecting: "asyncio.Future[Link]") -> bool:
+    """Whether the connection failed, or stands no more."""
+    if not connecting.done():
+        return False
+    return connecting.cancelled() or connecting.exception() is not None or connecting.result().client.closed
+
+
+def _is_console(cell_id: str | None, allow_stdin: bool) -> bool:
+    return not cell_id and allow_stdin
 
 
 def _load_what_the_first_cell_needs() -> None:

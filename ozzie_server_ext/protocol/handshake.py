@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.codec import decode, encode
-from ozzie_server_ext.protocol.jsontext import dumps, loads
+from ozzie_server_ext.protocol.jsontext import dumps, loads_object
 
 VERSION = 1
 
@@ -49,17 +50,38 @@ def write_handshake(path: Path, handshake: Handshake) -> None:
 def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
     """The gateways of `home` whose processes are alive, the newest first. Their answering is not tested here."""
     found: list[Handshake] = []
+    for raw in _raw_handshakes(runtime_dir):
+        try:
+            handshake = decode(Handshake, raw)
+        except InputError:
+            continue
+        if handshake.v == VERSION and Path(handshake.home) == home and _alive(handshake.pid):
+            found.append(handshake)
+    yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
+
+
+def find_other_versions(runtime_dir: Path, home: Path) -> list[int]:
+    """The processes of living gateways of `home` whose handshakes are of another version than ours."""
+    return [
+        pid
+        for raw in _raw_handshakes(runtime_dir)
+        if raw.get("v") != VERSION
+        and raw.get("home") == str(home)
+        and isinstance(pid := raw.get("pid"), int)
+        and _alive(pid)
+    ]
+
+
+def _raw_handshakes(runtime_dir: Path) -> Iterator[JsonObject]:
+    """What stands in the handshake files that only this user can have written."""
     for path in runtime_dir.glob("ozzie-*.json"):
         try:
             info = path.stat()
             if info.st_uid != os.getuid() or info.st_mode & 0o077:
                 continue  # another user could have put it there
-            handshake = decode(Handshake, loads(path.read_bytes()))
+            yield loads_object(path.read_bytes())
         except (OSError, InputError):
             continue
-        if handshake.v == VERSION and Path(handshake.home) == home and _alive(handshake.pid):
-            found.append(handshake)
-    yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
 
 
 def remove_dead_handshakes(runtime_dir: Path) -> None:

@@ -67,6 +67,11 @@ def text_source(text: str) -> str:
     return _escape_text(visible_prose(text))
 
 
+def line_source(text: str) -> str:
+    """As `text_source`, where a line begins: it is no heading, list or rule there."""
+    return _guarded(text_source(text))
+
+
 def code_source(code: str) -> str:
     """One line of code, for a place where inline Markdown stands, a table's cell included."""
     line = _BREAKS.sub(" ", visible_prose(code))

@@ -139,8 +139,8 @@ def file_card(found: FileFacts) -> Card:
         count = f"{found.entries:,}" if found.is_whole else f"more than {found.entries:,}"
         return Card(kind="folder", name=found.path, facts=[("Entries", count), ("Changed", changed)])
     facts = [("Size", f"{found.size:,} bytes"), ("Kind", "text" if found.is_text else "not text"), ("Changed", changed)]
-    more = "" if found.is_whole else "\n…"
-    return Card(kind="file", name=found.path, facts=facts, sample="\n".join(found.head) + more if found.head else "")
+    head = "\n".join(found.head).rstrip("\n")
+    return Card(kind="file", name=found.path, facts=facts, sample=head if found.is_whole or not head else f"{head}\n…")
 
 
 def _word(line: str, at: int) -> str:

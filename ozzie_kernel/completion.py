@@ -1,0 +1,67 @@
+"""What the kernel itself can complete, the commands and their words; and the reply to a front end."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ozzie_kernel.magics import MAGICS
+from ozzie_server_ext.domain.json import JsonObject
+
+LINE_CHARS = 2000
+"""So much of a line is looked at on either side of the cursor."""
+
+_NAME = re.compile(r"[ \t]*(%{1,2}\w*)\Z")
+_WORD = re.compile(r"[ \t]*%(\w+)[ \t]+(%?\w*)\Z")
+_OTHERS = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]")
+_ASKED = re.compile(r"[ \t]*%(?:session|model)[ \t]|@")
+
+
+def line_at(code: str, cursor: int) -> tuple[int, str, int]:
+    """The cursor's line: where it begins in `code`, the part of it that is looked at, and the cursor in that."""
+    cursor = min(max(cursor, 0), len(code))
+    start = max(code.rfind("\n", 0, cursor) + 1, cursor - LINE_CHARS)
+    return start, code[start : cursor + LINE_CHARS].split("\n", 1)[0], cursor - start
+
+
+def own_matches(line: str, *, is_first: bool) -> tuple[int, list[str]] | None:
+    """Commands and their words that begin as `line`, which ends at the cursor, ends: where they begin, and they
+    themselves. None where the kernel knows of nothing. `is_first`: a cell may begin with `%%python`, no other line."""
+    if found := _NAME.match(line):
+        names = [*(f"%{name}" for name in MAGICS), *(["%%python"] if is_first else [])]
+        return found.start(1), [name for name in names if name.startswith(found[1])]
+    if (found := _WORD.match(line)) and (magic := MAGICS.get(found[1])):
+        words = MAGICS if magic.name == "help" else magic.words
+        fitting = [word for word in words if word.startswith(found[2].removeprefix("%"))]
+        return (found.start(2), fitting) if fitting else None
+    return None
+
+
+def asks_gateway(line: str) -> bool:
+    """Whether the gateway may know what `line` can go on with: a message without a path is nobody's to complete."""
+    return _ASKED.search(line) is not None
+
+
+def names_sessions(line: str) -> bool:
+    """Whether it is other sessions that are asked for, of which the kernel's own token may not know."""
+    return _OTHERS.match(line) is not None
+
+
+def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The reply to `complete_request`; each match has a `text` and a `kind`, which Lab shows beside it."""
+    kinds = [
+        {"start": start, "end": end, "text": match["text"], "type": match["kind"], "signature": ""} for match in matches
+    ]
+    return {
+        "status": "ok",
+        "matches": [match["text"] for match in matches],
+        "cursor_start": start,
+        "cursor_end": end,
+        "metadata": {"_jupyter_types_experimental": kinds},
+    }
+
+
+def shifted(found: JsonObject, by: int) -> dict[str, Any]:
+    """The reply for what the gateway found in a line that begins at `by`."""
+    matches = found["matches"] if isinstance(found["matches"], list) else []
+    start, end = int(str(found["start"])), int(str(found["end"]))
+    return completion_reply(by + start, by + end, [match for match in matches if isinstance(match, dict)])

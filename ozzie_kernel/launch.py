@@ -1,0 +1,78 @@
+"""Starting a gateway of one's own where none runs, and saying why where it did not start."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.render.text import cut_end, visible_label
+
+IDLE_EXIT_S = 600
+_SAID_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A gateway that was started, and the file that holds what it says from `begin` on."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    begin: int
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def end(self) -> None:
+        """Have it stop, if it runs; nobody waits for that."""
+        if not self.ended:
+            with contextlib.suppress(OSError):
+                self.process.terminate()
+
+    def reason(self) -> str:
+        """The sentence with which it ended; empty where it said none."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self.begin)
+                said = file.read(_SAID_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        # Its last words are a sentence and a hint (programs/gateway); a traceback is for the file.
+        sentences = [line for line in lines[-2:] if line.endswith(".") and not line.startswith("[")]
+        return "" if "Traceback" in said else cut_end(visible_label(" ".join(sentences)), 400)
+
+
+def launch_gateway(home: Path) -> Launched:
+    """A gateway of its own process session, so that neither the kernel's interrupt nor its end reaches it.
+
+    Raises Unavailable where its folder can't be written.
+    """
+    logs = home / "logs" / "app"
+    path = logs / "gateway-start.log"
+    try:
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output = open(path, "ab", opener=_private)  # noqa: SIM115 closed below; opening may fail in words
+    except OSError as error:
+        raise Unavailable(
+            f"Ozzie's folder {home} can't be used: {error.strerror}.",
+            hint="Make it writable for you alone, or set OZZIE_PATH to another folder.",
+            code="home.unusable",
+        ) from None
+    with output:
+        begin = output.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", "--idle-exit", str(IDLE_EXIT_S)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return Launched(process, path, begin)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,74 @@
+"""`%model`: which models there are, and which one answers in this session."""
+
+from collections.abc import Sequence
+
+from ozzie_kernel.magic import Host, Magic, Usage, objects
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.page import Block, Bullets, Command, Inline, Strong, Table, paragraph
+
+
+async def _model(argument: str, host: Host) -> Sequence[Block]:
+    client = (await host.link()).client
+    if not argument:
+        return model_page(await client.request("models.list", {}), await client.request("session.open", {}))
+    name, _, base_url = argument.partition(" ")
+    chosen = await client.request("model.choose", {"model": name, "base_url": base_url.strip()})
+    if chosen["driver"] == "offline":
+        return [paragraph("The offline script answers in this session. It is not a language model.")]
+    return [
+        paragraph(
+            Strong(str(chosen["alias"])),
+            f" answers in this session from now on: {chosen['model']} through {chosen['provider']}.",
+        )
+    ]
+
+
+def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
+    """What `models.list` tells, and how to connect what is not connected yet."""
+    now = str(session["model"]) or str(found["default"])
+    rows = [
+        (
+            str(model["name"]),
+            f"{model['driver']}/{model['model']}",
+            str(model["missing"]) or ("default" if model["is_default"] else ""),
+        )
+        for model in objects(found["models"])
+    ]
+    ways: list[Sequence[Inline]] = [
+        (f"{offer['found']}. To use it: ", Command(f"%model {offer['choose']}")) for offer in objects(found["offers"])
+    ]
+    ways += [
+        ("A local Ollama: ", Command("%model ollama/NAME"), ", for example ", Command("%model ollama/llama3.2")),
+        (
+            "Any OpenAI-compatible address without a key: ",
+            Command("%model openai/NAME http://localhost:8000/v1"),
+        ),
+        ("With a key, or for good: a provider in ", Command(str(found["config_file"])), " (the README shows one)"),
+    ]
+    page: list[Block] = [
+        paragraph(Strong(now), " answers in this session."),
+        Table(heads=("Name", "Model", ""), rows=rows, flexible=frozenset({0, 1, 2})),
+        Bullets(ways),
+    ]
+    if found["config_error"]:
+        page.append(paragraph(Strong("The configuration was not taken:"), f" {found['config_error']}"))
+    for file in found["ignored_config"] if isinstance(found["ignored_config"], list) else []:
+        page.append(
+            paragraph(
+                Command(str(file)), " is not used: nobody has trusted it yet (", Command("ozzie config trust"), ")."
+            )
+        )
+    return page
+
+
+MAGIC = Magic(
+    name="model",
+    usage=Usage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
+    run=_model,
+    forms=(
+        Usage("%model", "Shows which models there are, and what else was found here"),
+        Usage("%model NAME", "Chooses what answers in this session"),
+        Usage("%model openai/NAME ADDRESS", "The same, at an OpenAI-compatible address"),
+    ),
+    examples=("%model openai/gpt-4o-mini", "%model ollama/llama3.2", "%model offline"),
+)

@@ -1,0 +1,194 @@
+"""`%session`: which session this is, which others there are, and going on in another (SE-1)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from ozzie_kernel.connect import Link, SessionChoice
+from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean, objects
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
+from ozzie_server_ext.render.text import money
+
+MOST_LISTED = 50
+_ID_END = 8
+"""Characters of an id that are shown in a list: the gateway finds a session by the end of its id, too."""
+
+_Act = Callable[[str, Host], Awaitable[Sequence[Block]]]
+
+
+async def _session(argument: str, host: Host) -> Sequence[Block]:
+    word, _, rest = argument.partition(" ")
+    if not word:
+        return await _show(host)
+    act = _ACTS.get(word)
+    if act is None:
+        raise InputError(
+            f"There is no %session {word}. There are: {', '.join(_ACTS)}.",
+            hint=did_you_mean(word, _ACTS, "%session "),
+            code="magic.usage",
+        )
+    return await act(rest.strip(), host)
+
+
+async def _show(host: Host) -> list[Block]:
+    session = await (await host.link()).client.request("session.open", {})
+    cost = money(_number(session, "cost"))
+    if not session["cost_known"]:
+        cost = f"{cost} + unknown" if session["cost"] else "unknown"
+    facts = [
+        ("Id", str(session["session_id"])),
+        ("State", str(session["status"])),
+        ("Model", str(session["model"]) or "the default"),
+        ("Messages", f"{_number(session, 'message_count'):,}"),
+        ("Tokens", f"{_number(session, 'input_tokens'):,} in, {_number(session, 'output_tokens'):,} out"),
+        ("Cost", cost),
+    ]
+    return [
+        paragraph("This is the session ", _title(session), "."),
+        Facts(facts),
+        paragraph(Command("%session list"), " shows the others, ", Command("%help session"), " what can be done."),
+    ]
+
+
+async def _list(rest: str, host: Host) -> list[Block]:
+    if rest not in ("", "archived"):
+        raise InputError(
+            f"%session list takes nothing behind it, or archived; not {rest[:40]}.",
+            hint="Run `%session list` alone.",
+            code="magic.usage",
+        )
+    link = await host.link()
+    archived = rest == "archived"
+    async with link.as_user() as client:
+        found = objects(
+            (await client.request("session.list", {"limit": MOST_LISTED + 1, "archived": archived}))["items"]
+        )
+    if not found:
+        return [paragraph("There is no archived session." if archived else "There is no session yet.")]
+    page: list[Block] = [session_table(found[:MOST_LISTED], link.session_id)]
+    if len(found) > MOST_LISTED:
+        page.append(
+            paragraph(f"These are the {MOST_LISTED} that were used last; the others are found by their titles.")
+        )
+    page.append(
+        paragraph("Go on in one with ", Command("%session resume TITLE"), ", or with its id in place of the title.")
+    )
+    return page
+
+
+def session_table(rows: Sequence[JsonObject], own: str) -> Table:
+    """Sessions by rows of their table, as the gateway tells them."""
+    return Table(
+        heads=("Id", "Title", "Messages", "Last used", "Model", ""),
+        rows=[
+            (
+                str(row["session_id"])[-_ID_END:],
+                str(row["title"]) or "(no title yet)",
+                f"{_number(row, 'message_count'):,}",
+                datetime.fromisoformat(str(row["updated_at"])).astimezone().strftime("%Y-%m-%d %H:%M"),
+                str(row["chosen_model"]) or "default",
+                "this one" if row["session_id"] == own else "" if row["status"] == "active" else str(row["status"]),
+            )
+            for row in rows
+        ],
+        right=frozenset({2}),
+        flexible=frozenset({1, 4}),
+    )
+
+
+async def _new(title: str, host: Host) -> list[Block]:
+    before = await _own(await host.link())
+    link = await host.switch(SessionChoice(new=True))
+    session = await link.client.request("session.rename", {"title": title}) if title else None
+    said: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
+    return [
+        paragraph(*said, " It knows nothing of the one before, ", _title(before), ", which is kept."),
+        paragraph("To go back: ", Command(f"%session resume {before['session_id']}")),
+    ]
+
+
+async def _resume(named: str, host: Host) -> list[Block]:
+    found = await _find(named, "resume", await host.link())
+    link = await host.switch(SessionChoice(session_id=str(found["session_id"])))
+    count = _number(found, "message_count")
+    model = str((await _own(link))["model"]) or "the default model"
+    messages = "1 message" if count == 1 else f"{count:,} messages"
+    return [paragraph("The session ", _title(found), f" goes on here. It has {messages}; {model} answers in it.")]
+
+
+async def _rename(title: str, host: Host) -> list[Block]:
+    session = await (await host.link()).client.request("session.rename", {"title": title})
+    return [paragraph("This session is called ", _title(session), " now.")]
+
+
+async def _archive(named: str, host: Host) -> list[Block]:
+    session = await _change("archive", named, host)
+    return [paragraph("The session ", _title(session), " is archived. A message in it brings it back.")]
+
+
+async def _close(named: str, host: Host) -> list[Block]:
+    session = await _change("close", named, host)
+    return [
+        paragraph("The session ", _title(session), " is closed: it takes no more messages."),
+        paragraph("To open it again: ", Command(f"%session resume {session['session_id']}")),
+    ]
+
+
+async def _change(what: str, named: str, host: Host) -> JsonObject:
+    """Archive or close the session of that name, or this one where none is named."""
+    link = await host.link()
+    if not named:
+        return await link.client.request(f"session.{what}", {})
+    found = await _find(named, what, link)
+    async with link.as_user() as client:
+        return await client.request(f"session.{what}", {"session_id": found["session_id"]})
+
+
+async def _find(named: str, what: str, link: Link) -> JsonObject:
+    if not named:
+        raise InputError(
+            f"%session {what} needs the id or the title of a session.",
+            hint="`%session list` shows them.",
+            code="magic.usage",
+        )
+    async with link.as_user() as client:
+        return await client.request("session.find", {"text": named})
+
+
+async def _own(link: Link) -> JsonObject:
+    return await link.client.request("session.open", {})
+
+
+def _title(session: JsonObject) -> Strong:
+    return Strong(str(session["title"]) or "without a title")
+
+
+def _number(row: JsonObject, name: str) -> int:
+    return int(str(row[name]))
+
+
+_ACTS: dict[str, _Act] = {
+    "list": _list,
+    "new": _new,
+    "resume": _resume,
+    "title": _rename,
+    "archive": _archive,
+    "close": _close,
+}
+
+MAGIC = Magic(
+    name="session",
+    usage=Usage("%session [WHAT]", "Shows this session, lists others, begins or resumes one"),
+    run=_session,
+    forms=(
+        Usage("%session", "Shows which session this is, and what it has used"),
+        Usage("%session list [archived]", "Lists the sessions, those used last first"),
+        Usage("%session new [TITLE]", "Begins a new session in this notebook"),
+        Usage("%session resume TITLE", "Goes on in another session, by its title or its id"),
+        Usage("%session title TEXT", "Gives this session a title"),
+        Usage("%session archive [TITLE]", "Puts a session away; a message in it brings it back"),
+        Usage("%session close [TITLE]", "Takes no more messages until it is resumed"),
+    ),
+    examples=("%session new Prices in May", "%session resume Prices in May", "%session list"),
+)

@@ -1,0 +1,198 @@
+"""What a command answers: paragraphs, tables, lists and samples, as inert Markdown and as text for 80 columns.
+
+Values go in as they are and come out escaped, so that a title, a path or a name can't become more than itself
+(THREATS 14); what stands in a `Command` is to be typed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ozzie_server_ext.render.columns import WIDTH, columns, cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.markdown_source import code_source, line_source, plain_source, text_source
+from ozzie_server_ext.render.text import visible_label, visible_prose
+
+_GAP = "  "
+_NARROWEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What can be typed: code in Markdown, as it is in a terminal."""
+
+    text: str
+
+
+Inline: TypeAlias = str | Strong | Command
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    parts: Sequence[Inline]
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    items: Sequence[Sequence[Inline]]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is so, as labels and values."""
+
+    items: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """`heads` may be empty strings; columns in `right` hold figures, one in `paths` is cut in its middle. Where the
+    rows need more than 80 columns, `flexible` ones give way."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Inline]]
+    right: frozenset[int] = field(default_factory=frozenset[int])
+    paths: frozenset[int] = field(default_factory=frozenset[int])
+    flexible: frozenset[int] = field(default_factory=frozenset[int])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Lines of a file, or an example, as they are."""
+
+    text: str
+
+
+Block: TypeAlias = Paragraph | Bullets | Facts | Table | Sample
+
+
+def paragraph(*parts: Inline) -> Paragraph:
+    return Paragraph(parts)
+
+
+def page_bundle(page: Sequence[Block]) -> dict[str, str]:
+    """The MIME bundle of a page."""
+    return {"text/markdown": page_markdown(page), "text/plain": page_text(page)}
+
+
+def page_markdown(page: Sequence[Block]) -> str:
+    return "\n\n".join(_markdown(block) for block in page)
+
+
+def page_text(page: Sequence[Block]) -> str:
+    return "\n\n".join("\n".join(_text(block)) for block in page)
+
+
+# --- Markdown -----------------------------------------------------------------------------------------
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Paragraph(parts):
+            return _inlines(parts)
+        case Bullets(items):
+            return "\n".join(f"- {_inlines(item)}" for item in items)
+        case Facts(items):
+            return "\n".join(f"- {_inlines((f'{label}: ', value))}" for label, value in items)
+        case Table():
+            rules = ["---:" if index in block.right else "---" for index in range(len(block.heads))]
+            rows = [[text_source(head) for head in block.heads], rules]
+            rows += [[_inline(cell) for cell in row] for row in block.rows]
+            return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        case Sample(text):
+            # Preformatted HTML of ours on one line: no fence that the text could close, no blank line that ends it.
+            return plain_source("\n".join(_visible_lines(text)))
+
+
+def _inlines(parts: Sequence[Inline]) -> str:
+    first = parts[0] if parts else ""
+    begins = line_source(_sentence(first)) if isinstance(first, str) else _inline(first)
+    return begins + "".join(_inline(part) for part in parts[1:])
+
+
+def _inline(part: Inline) -> str:
+    match part:
+        case Strong(text):
+            said = text_source(visible_label(text))
+            return f"**{said}**" if said else ""
+        case Command(text):
+            return code_source(visible_label(text))
+        case str():
+            return text_source(_sentence(part))
+
+
+# --- text ---------------------------------------------------------------------------------------------
+
+
+def _text(block: Block) -> list[str]:
+    match block:
+        case Paragraph(parts):
+            return wrapped(_plain(parts))
+        case Bullets(items):
+            return [line for item in items for line in wrapped(f"- {_plain(item)}", indent="  ")]
+        case Facts(items):
+            wide = max((columns(visible_label(label)) for label, _ in items), default=0)
+            return [line for label, value in items for line in _fact(visible_label(label), value, wide)]
+        case Table():
+            return _table(block)
+        case Sample(text):
+            return [f"  {cut_columns(line.expandtabs(), WIDTH - 2)}" for line in _visible_lines(text)]
+
+
+def _visible_lines(text: str) -> list[str]:
+    """The lines of a file with their blanks and tabs, and nothing else in them that is invisible."""
+    return [
+        "\t".join(" ".join(visible_label(word) for word in part.split(" ")) for part in line.split("\t"))
+        for line in visible_prose(text).split("\n")
+    ]
+
+
+def _fact(label: str, value: str, wide: int) -> list[str]:
+    first, *rest = wrapped(visible_label(value), WIDTH - wide - len(_GAP)) or [""]
+    blanks = " " * wide
+    return [f"{padded(label, wide)}{_GAP}{first}".rstrip(), *(f"{blanks}{_GAP}{line}" for line in rest)]
+
+
+def _table(table: Table) -> list[str]:
+    rows = [list(table.heads)] if any(table.heads) else []
+    rows += [[_plain((cell,)) for cell in row] for row in table.rows]
+    widths = [max((columns(row[index]) for row in rows), default=0) for index in range(len(table.heads))]
+    _shrink(widths, table.flexible)
+    return [
+        _GAP.join(
+            padded(_cut(cell, widths[index], middle=index in table.paths), widths[index], right=index in table.right)
+            for index, cell in enumerate(row)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _shrink(widths: list[int], flexible: frozenset[int]) -> None:
+    """Take from the widest of the flexible columns until the row fits."""
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH
+    while over > 0 and flexible:
+        widest = max(flexible, key=lambda index: widths[index])
+        if widths[widest] <= _NARROWEST:
+            return
+        widths[widest] -= 1
+        over -= 1
+
+
+def _cut(text: str, width: int, *, middle: bool) -> str:
+    return cut_middle_columns(text, width) if middle else cut_columns(text, width)
+
+
+def _plain(parts: Sequence[Inline]) -> str:
+    return "".join(_sentence(part) if isinstance(part, str) else visible_label(part.text) for part in parts)
+
+
+def _sentence(text: str) -> str:
+    """As `visible_label`, with a blank at either end kept: the next part may follow on it."""
+    said = visible_label(text)
+    before = " " if text[:1] == " " and said else ""
+    after = " " if text[-1:] == " " and said else ""
+    return f"{before}{said}{after}" if said else text[:1] and " "
