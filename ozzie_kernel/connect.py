@@ -138,7 +138,8 @@ def _unreachable(home: Path, reason: str, last: Unavailable) -> Unavailable:
 
 
 async def _link(handshake: Handshake, kernel_id: str, session_name: str, choice: SessionChoice) -> Link:
-    asked: JsonObject = {"session_name": session_name, "session_id": choice.session_id, "new": choice.new}
+    wanted: JsonObject = {"session_name": session_name, "session_id": choice.session_id, "new": choice.new}
+    asked: JsonObject = {name: value for name, value in wanted.items() if value}
     granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, asked)
     client = await GatewayClient.connect(handshake.url, str(granted["token"]))
     return Link(client, str(granted["session_id"]), handshake)

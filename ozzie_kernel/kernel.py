@@ -245,6 +245,14 @@ class OzzieKernel(ReadingKernel):
                 return await client.request(method, asked)
         return await link.client.request(method, asked)
 
+    def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """IPython calls the session that goes on 0 in a range and by its number in all else: here it has its number."""
+        reply = super().do_history(*args, **kwargs)
+        shell: Any = self.shell
+        number = shell.history_manager.session_number
+        reply["history"] = [(session or number, line, typed) for session, line, typed in reply["history"]]
+        return reply
+
     def do_is_complete(self, code: str) -> dict[str, Any]:
         """A message is complete at its first line's end, unless that ends with a backslash; a `%%` cell ends with an
         empty line."""
