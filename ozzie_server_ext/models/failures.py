@@ -127,9 +127,9 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
 _OLLAMA_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     "provider.not_found": (
         'Ollama has no model "{model}", which "{alias}" names.',
-        f"Fetch it with: ollama pull {{model}}, {_OR_ANOTHER}",
+        f"Fetch it with `ollama pull {{model}}`, {_OR_ANOTHER}",
     ),
-    "provider.unreachable": ("Ollama does not answer{at}.", f"Start it with: ollama serve, {_OR_ANOTHER}"),
+    "provider.unreachable": ("Ollama does not answer{at}.", f"Start it with `ollama serve`, {_OR_ANOTHER}"),
 }
 _WORKER_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     "provider.unreachable": (

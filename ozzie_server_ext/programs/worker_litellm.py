@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import litellm
+from litellm.llms.ollama.common_utils import OllamaModelInfo
 from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
 
 from ozzie_server_ext.domain.events import Finish, ToolUse
@@ -42,6 +43,19 @@ def prepare() -> None:
     # httpx closes the connection of an aborted call at once and honours the proxy settings of the environment.
     litellm.disable_aiohttp_transport = True
     _see_how_gemini_ends()
+    _ask_ollama_for_answers_only()
+
+
+def _ask_ollama_for_answers_only() -> None:
+    """litellm asks an Ollama for a model's context length and price several times a call: on the loop, so that all
+    streams wait for it, and partly at the usual address instead of the one that was configured."""
+
+    def known(self: Any, model: str, api_base: str | None = None, api_key: str | None = None) -> dict[str, Any]:
+        free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "supports_function_calling": True}
+        unknown = {"max_tokens": None, "max_input_tokens": None, "max_output_tokens": None}
+        return {"key": model, "litellm_provider": "ollama", "mode": "chat", **free, **unknown}
+
+    OllamaModelInfo.get_runtime_model_info = known
 
 
 def _see_how_gemini_ends() -> None:

@@ -78,6 +78,15 @@ async def test_the_key_goes_where_the_provider_looks_for_it_and_nowhere_else(rig
     assert not KEYS[driver] or KEYS[driver] not in asked.path + json.dumps(asked.body)
 
 
+@pytest.mark.parametrize("driver", EVERY)
+async def test_nothing_is_asked_of_a_provider_but_the_answer(rig: Rig, driver: str) -> None:
+    for model in ("echo", "another-model"):
+        await read(rig, ask(driver, model))
+    await read(rig, ask("openai", "echo"))  # whatever goes on behind an answer has had its time now
+
+    assert len(rig.fakes[driver].requests) == (3 if driver == "openai" else 2)
+
+
 def after(events: list[Finished], text: str, *values: str) -> tuple[ChatMessage, ...]:
     """The conversation once the tools have given `values`."""
     last = events[-1]

@@ -53,7 +53,7 @@ def test_what_the_provider_says_against_a_request_is_quoted_on_one_line_and_cut(
         ("openai", "http://localhost:8000", "provider.not_found", "mostly ends in /v1"),
         ("vllm", "http://localhost:8000/", "provider.garbage", "mostly ends in /v1"),
         ("openai", "http://localhost:8000/v1", "provider.not_found", "Check the model's name and base_url"),
-        ("ollama", "http://localhost:11434", "provider.not_found", "ollama pull gpt-4o"),
+        ("ollama", "http://localhost:11434", "provider.not_found", "`ollama pull gpt-4o`"),
         ("ollama", "http://localhost:11434", "provider.unreachable", "ollama serve"),
         ("gemini", "", "provider.unreachable", "Check that it runs, the network"),
     ],
