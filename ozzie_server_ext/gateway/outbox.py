@@ -1,85 +1,122 @@
-"""What one WebSocket client still gets: deltas gathered for 50 ms, everything else at once (DESIGN §2.15)."""
+"""What one WebSocket client still gets (DESIGN §2.15)."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass
 
-from ozzie_server_ext.domain.events import Event, Transient
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.protocol.frames import encode_frame, event_frame
+from ozzie_server_ext.store.feed import Item, Subscription
 
-INTERVAL_S = 0.05
-MAX_PENDING = 256
-_CACHED = 1024
+MAX_READY = 256
+"""Frames that wait beside the feeds; who adds more waits too."""
+MAX_ITEMS = 512
+"""Items of one feed in one message."""
+CACHED_CHARACTERS = 4 << 20
 
-_encoded: OrderedDict[str, str] = OrderedDict()
+
+class FrameCache:
+    """The texts of frames that went out lately: what goes to many clients is encoded once."""
+
+    def __init__(self, budget: int = CACHED_CHARACTERS) -> None:
+        self._budget = budget
+        self._size = 0
+        # By identity: all who follow get the same objects. Each is kept with its text, so that its id stays its own.
+        self._texts: OrderedDict[int, tuple[Item, str]] = OrderedDict()
+
+    def text(self, item: Item) -> str:
+        """The frame of `item`."""
+        found = self._texts.get(id(item))
+        if found is not None:
+            return found[1]
+        text = encode_frame(event_frame(item))
+        self._texts[id(item)] = (item, text)
+        self._size += len(text)
+        while self._size > self._budget:
+            self._size -= len(self._texts.popitem(last=False)[1][1])
+        return text
 
 
-def frame_text(item: Event | Transient) -> str:
-    """The item's frame as text. A recorded event is encoded once for all clients."""
-    if isinstance(item, Transient):
-        return encode_frame(event_frame(item))
-    found = _encoded.get(item.event_id)
-    if found is None:
-        found = _encoded[item.event_id] = encode_frame(event_frame(item))
-        if len(_encoded) > _CACHED:
-            _encoded.popitem(last=False)
-    return found
+_cache = FrameCache()
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """A feed that goes to the client; behind an item that is `last`, it ends (None: it goes on)."""
+
+    subscription: Subscription
+    last: Callable[[Item], bool] | None
+    on_end: Callable[[], None]
 
 
 class Outbox:
-    """Sends in order. `send` writes one message and returns when the socket has taken it; a client that does not
-    read so holds up only its own feed, which then reads on from the log."""
+    """Sends in order. `send` writes one message and returns when the socket has taken it; while a client does not
+    read, its feeds fall behind and later read on from the log, and nobody waits for it."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self._send = send
-        self._pending: list[Event | Transient | str] = []
-        self._wake = asyncio.Event()
-        self._urgent = asyncio.Event()
+        self._ready: list[str] = []
+        self._feeds: list[Followed] = []
         self._room = asyncio.Event()
         self._room.set()
+        self._news = asyncio.Event()
 
-    async def put(self, item: Event | Transient | str) -> None:
-        """Add an event, or the text of a ready frame; waits while the client is far behind."""
+    async def put(self, text: str) -> None:
+        """Send a ready frame; waits while the client is far behind."""
         await self._room.wait()
-        if not (_goes_on(item) and self._merge(item)):
-            self._pending.append(item)
-        if not _goes_on(item):
-            self._urgent.set()
-        if len(self._pending) >= MAX_PENDING:
+        self._ready.append(text)
+        if len(self._ready) >= MAX_READY:
             self._room.clear()
-        self._wake.set()
+        self.notice()
+
+    def follow(self, followed: Followed) -> None:
+        """Send what the feed brings, from now on."""
+        self._feeds.append(followed)
+        self.notice()
+
+    def unfollow(self, followed: Followed) -> None:
+        """Send nothing more of it, also of what it has brought already; `on_end` is called."""
+        if followed in self._feeds:
+            self._feeds.remove(followed)
+            followed.subscription.close()
+            followed.on_end()
+
+    def close(self) -> None:
+        """End all feeds."""
+        for followed in list(self._feeds):
+            self.unfollow(followed)
+
+    def notice(self) -> None:
+        """There is something to send; for the feeds."""
+        self._news.set()
 
     async def run(self) -> None:
-        """Send until cancelled, or until `send` raises."""
+        """Send until cancelled. Raises what `send` raises, and OzzieError where a feed breaks."""
         while True:
-            await self._wake.wait()
-            pending, self._pending = self._pending, []
-            self._wake.clear()
-            self._urgent.clear()
+            await self._news.wait()
+            self._news.clear()
+            texts, self._ready = self._ready, []
             self._room.set()
-            texts = [item if isinstance(item, str) else frame_text(item) for item in pending]
-            await self._send(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
             try:
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._urgent.wait()
-            except TimeoutError:
-                pass
+                for followed in list(self._feeds):
+                    texts += map(_cache.text, await self._items(followed))
+            except OzzieError:
+                await self._send_all(texts)  # what was ready before the feed broke
+                raise
+            await self._send_all(texts)
 
-    def _merge(self, item: Event | Transient | str) -> bool:
-        """Put a delta behind the one that it continues, if that is still here."""
-        last = self._pending[-1] if self._pending else None
-        if not isinstance(item, Transient) or not isinstance(last, Transient) or last.type != "reply.delta":
-            return False
-        before, content = last.payload, str(last.payload["content"])
-        if before["reply_id"] != item.payload["reply_id"]:
-            return False
-        if int(str(before["offset"])) + len(content) != item.payload["offset"]:
-            return False
-        self._pending[-1] = replace(last, payload={**before, "content": content + str(item.payload["content"])})
-        return True
+    async def _send_all(self, texts: list[str]) -> None:
+        if texts:
+            await self._send(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
 
-
-def _goes_on(item: Event | Transient | str) -> bool:
-    """Whether the item is text that may wait a moment: a delta, but not the first of its reply."""
-    return isinstance(item, Transient) and item.type == "reply.delta" and item.payload["offset"] != 0
+    async def _items(self, followed: Followed) -> list[Item]:
+        items = await followed.subscription.take(MAX_ITEMS)
+        if followed not in self._feeds:  # ended while it read
+            return []
+        if (last := followed.last) is not None:
+            for number, item in enumerate(items, start=1):
+                if last(item):
+                    self.unfollow(followed)
+                    return items[:number]
+        return items

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
 from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
-from ozzie_server_ext.gateway.outbox import Outbox
+from ozzie_server_ext.gateway.outbox import Followed, Outbox
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
@@ -29,7 +29,6 @@ from ozzie_server_ext.protocol.frames import (
     decode_request,
     encode_frame,
 )
-from ozzie_server_ext.store.feed import Subscription
 
 log = logger(__name__)
 
@@ -66,7 +65,7 @@ class WsHandler(Caller, WebSocketHandler):
         self._outbox = Outbox(self._write)
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
-        self._feeds: dict[str, asyncio.Task[None]] = {}
+        self._feeds: dict[str, Followed] = {}
         self._feed_ids = itertools.count(1)
 
     async def prepare(self, **kwargs: Any) -> None:
@@ -108,10 +107,11 @@ class WsHandler(Caller, WebSocketHandler):
     def open(self, *args: str, **kwargs: str) -> None:
         self._is_open = True
         self.state.clients += 1
-        self._spawn(self._outbox.run())
+        self._spawn(self._send_what_comes())
 
     def on_close(self) -> None:
         if self._is_open:
+            self._outbox.close()
             self.state.clients -= 1
             self.state.access.revoke(self.principal)
             for task in self._tasks:
@@ -180,31 +180,28 @@ class WsHandler(Caller, WebSocketHandler):
             types=frozenset(asked.types) if asked.types is not None else None,
             session_id=session_id,
             task_id=TaskId(asked.task_id) if asked.task_id else None,
+            on_news=self._outbox.notice,
         )
         feed_id = str(next(self._feed_ids))
 
-        def ended(task: "asyncio.Task[None]") -> None:
-            subscription.close()  # also where the task was cancelled before its first step
-            self._feeds.pop(feed_id, None)
+        def ended() -> None:
+            del self._feeds[feed_id]
 
-        following = self._spawn(self._follow(subscription, until_final=bool(asked.task_id)))
-        self._feeds[feed_id] = following
-        following.add_done_callback(ended)
+        followed = Followed(subscription, last=_is_final if asked.task_id else None, on_end=ended)
+        self._feeds[feed_id] = followed
+        self._outbox.follow(followed)
         return {"subscription": feed_id, "position": head}
 
     def _unsubscribe(self, params: JsonObject) -> JsonObject:
-        following = self._feeds.pop(decode(FeedUnsubscribe, params).subscription, None)
+        followed = self._feeds.get(decode(FeedUnsubscribe, params).subscription)
         # One that is not there has ended by itself meanwhile.
-        if following is not None:
-            following.cancel()
+        if followed is not None:
+            self._outbox.unfollow(followed)
         return {}
 
-    async def _follow(self, subscription: Subscription, *, until_final: bool) -> None:
+    async def _send_what_comes(self) -> None:
         try:
-            async for item in subscription:
-                await self._outbox.put(item)
-                if until_final and _is_final(item):
-                    return
+            await self._outbox.run()
         except OzzieError as error:
             log.exception("a feed ended")
             await self._write(encode_frame(_failed("", error)))

@@ -78,20 +78,23 @@ class Committer:
 
     def rebuild(self) -> str:
         """Make the projections anew; the canonical dump of them."""
+        self.make_anew()
+        return sqlite_rows.dump(self._connection, TABLES)
+
+    def make_anew(self) -> None:
+        """Drop the projections and fold them from the log."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             sqlite_events.rebuild(self._connection, self._rows)
-            dump = sqlite_rows.dump(self._connection, TABLES)
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back(self._head)
             raise
-        return dump
 
     def make_current(self) -> None:
         """Make the projections anew where they are not what the present folds would make."""
         if not sqlite_events.are_current(self._connection):
-            self.rebuild()
+            self.make_anew()
 
     def _transact(self, appends: Sequence[Append], *, savepoints: bool) -> Committed:
         results: list[Result] = []

@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -12,10 +12,14 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.replies import OpenReplies
+from ozzie_server_ext.store.replies import HeldText, OpenReplies
 
 _PAGE = 256
 """Events read from the log at a time by a subscriber that is behind."""
+
+INTERVAL_S = 0.05
+"""How long text that goes on is gathered (DESIGN §2.15), in one rhythm for all replies: so every subscriber gets the
+same few items, however fast a model writes."""
 
 Item = Event | Transient
 
@@ -34,6 +38,8 @@ class Feed:
         self._ring: deque[Event] = deque(maxlen=ring)
         self._position = 0
         self._replies = OpenReplies()
+        self._held = HeldText()
+        self._releasing: asyncio.TimerHandle | None = None
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         log.on_commit(self._committed)
 
@@ -53,11 +59,14 @@ class Feed:
         types: frozenset[str] | None = None,
         session_id: SessionId | None = None,
         task_id: TaskId | None = None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> "Subscription":
         """All events with a position above `from_position`, then transients too, among them the text so far of
         every reply that is being written.
 
         0 is the whole log; the head's position is only what is new. `types` names events and transients alike.
+        `on_news` is called when there is something to `take` again.
+
         Close the subscription to end it. Its first item is InputError where the log does not reach so far.
         """
         if from_position < 0:
@@ -73,7 +82,7 @@ class Feed:
         async def read(after: int) -> tuple[Event, ...]:
             return await self._log.read(after=after, limit=_PAGE, types=types, session_id=session_id, task_id=task_id)
 
-        subscription = Subscription(self, from_position, wanted, read, self._buffer)
+        subscription = Subscription(self, from_position, wanted, read, self._buffer, on_news)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -81,14 +90,19 @@ class Feed:
         """Show `transient` to whoever follows. `reply.delta` has the payload {reply_id, offset, phase, content},
         where `offset` counts the characters of the reply before it; `reply.reset` has {reply_id}.
 
+        The first delta of a reply goes out at once, as everything else does; further ones within INTERVAL_S, joined.
         Raises Bug for a delta that leaves a gap.
         """
         self._replies.heard(transient)
-        for subscription in list(self._subscriptions):
-            subscription.push(transient)
+        if transient.type == "reply.delta" and transient.payload["offset"] != 0:
+            self._hold(transient)
+        else:
+            self.release()
+            self._push((transient,))
 
     def close(self) -> None:
         """End all subscriptions."""
+        self.release()
         for subscription in list(self._subscriptions):
             subscription.close()
 
@@ -113,13 +127,34 @@ class Feed:
         self._ring.extend(events)
         self._position = events[-1].position
         self._replies.recorded(events)
+        self.release()
+        self._push(events)
+
+    def release(self) -> None:
+        """Hand over the text that is held: what comes now comes behind it."""
+        if self._releasing is not None:
+            self._releasing.cancel()
+            self._releasing = None
+            self._push(self._held.take())
+
+    def _hold(self, delta: Transient) -> None:
+        if not self._held.add(delta):
+            self.release()
+            self._held.add(delta)
+        if self._releasing is None:
+            loop = asyncio.get_running_loop()
+            beat = (loop.time() // INTERVAL_S + 1) * INTERVAL_S
+            self._releasing = loop.call_at(beat, self.release)
+
+    def _push(self, items: Sequence[Item]) -> None:
         for subscription in list(self._subscriptions):
-            for event in events:
-                subscription.push(event)
+            for item in items:
+                subscription.push(item)
 
 
 class Subscription:
-    """One subscriber's view of the feed: an async iterator for one reader, or batches for one that sends frames."""
+    """One subscriber's view of the feed: an async iterator for one reader, or what is there for one that is told of
+    news."""
 
     def __init__(
         self,
@@ -128,6 +163,7 @@ class Subscription:
         wanted: Callable[[Item], bool],
         read: Callable[[int], Awaitable[tuple[Event, ...]]],
         buffer: int,
+        on_news: Callable[[], None],
     ) -> None:
         self._feed = feed
         self._seen = position  # of every event up to here it is settled: delivered, queued or not wanted
@@ -138,6 +174,7 @@ class Subscription:
         self._behind = True
         self._closed = False
         self._news = asyncio.Event()
+        self._on_news = on_news
 
     def __aiter__(self) -> Self:
         return self
@@ -147,10 +184,14 @@ class Subscription:
             raise StopAsyncIteration
         return self._queue.popleft()
 
-    async def batch(self, limit: int) -> list[Item]:
-        """What is there, at most `limit` items; waits for the first. Nothing once it is closed."""
-        await self._ready()
-        return [self._queue.popleft() for _ in range(min(limit, len(self._queue)))]
+    async def take(self, limit: int) -> list[Item]:
+        """What is there now, at most `limit` items. Reads the log where it is behind, and waits for nothing new."""
+        while self._behind and not self._queue and not self._closed:
+            await self._catch_up()
+        found = [self._queue.popleft() for _ in range(min(limit, len(self._queue)))]
+        if (self._queue or self._behind) and not self._closed:
+            self._on_news()
+        return found
 
     async def aclose(self) -> None:
         self.close()
@@ -184,6 +225,7 @@ class Subscription:
         if self._wanted(item):
             self._queue.append(item)
             self._news.set()
+            self._on_news()
 
     async def _ready(self) -> bool:
         """Wait until something is in the queue; False once closed."""
@@ -211,6 +253,7 @@ class Subscription:
             return
         self._queue.extend(event for event in recent if self._wanted(event))
         self._seen = end
+        self._feed.release()  # the text so far holds it already
         for reply in self._feed.open_replies:
             self._queue.extend(item for item in reply.so_far() if self._wanted(item))
         self._behind = False

@@ -1,7 +1,8 @@
-"""The text of every reply that is still being written, for those who join late (DESIGN §2.2)."""
+"""The text of every reply that is still being written: all of it for those who join late (DESIGN §2.2), and what has
+not been handed over yet."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from ozzie_server_ext.domain.errors import Bug
@@ -98,3 +99,37 @@ class OpenReplies:
                         del self._open[reply_id]
                 case _:
                     pass
+
+
+class HeldText:
+    """Deltas that wait to be handed over, those of one reply joined."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Transient] = {}
+        self._contents: dict[str, list[str]] = {}
+        self._ends: dict[str, int] = {}
+
+    def add(self, delta: Transient) -> bool:
+        """Put `delta` behind what is held of its reply; False where it does not go on there, and is not taken."""
+        payload = delta.payload
+        reply_id, offset = cast(str, payload["reply_id"]), cast(int, payload["offset"])
+        content = cast(str, payload["content"])
+        if reply_id not in self._first:
+            self._first[reply_id] = delta
+            self._contents[reply_id] = []
+        elif offset != self._ends[reply_id]:
+            return False
+        self._contents[reply_id].append(content)
+        self._ends[reply_id] = offset + len(content)
+        return True
+
+    def take(self) -> tuple[Transient, ...]:
+        """One delta for each reply; nothing is held afterwards."""
+        found = tuple(
+            replace(first, payload={**first.payload, "content": "".join(self._contents[reply_id])})
+            for reply_id, first in self._first.items()
+        )
+        self._first.clear()
+        self._contents.clear()
+        self._ends.clear()
+        return found

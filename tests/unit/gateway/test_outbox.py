@@ -1,4 +1,4 @@
-"""What one client still gets: text gathered, everything else at once, always in order (DESIGN §2.15)."""
+"""What one client still gets: frames that are ready, and what its feeds bring, in order (DESIGN §2.15)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Draft, Event, SessionRenamed, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.gateway.outbox import MAX_PENDING, Outbox, frame_text
+from ozzie_server_ext.gateway.outbox import MAX_READY, Followed, FrameCache, Outbox
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
-from ozzie_server_ext.protocol.frames import EventFrame, Response, decode_frames, encode_frame
+from ozzie_server_ext.protocol.frames import Response, decode_frames, encode_frame
+from ozzie_server_ext.store.feed import Feed, Item
 from ozzie_server_ext.store.memory import InMemoryEventLog
 
 WAIT_S = 10
@@ -40,22 +42,27 @@ class Socket:
                 self.changed.clear()
         return found
 
-    async def text(self, length: int) -> str:
-        """What the deltas say, once it is so long."""
-        async with asyncio.timeout(WAIT_S):
-            while len(found := "".join(map(said, await self.frames(0)))) < length:
-                await self.changed.wait()
-                self.changed.clear()
-        return found
 
-
-def said(frame: EventFrame) -> str:
-    return str(frame.payload.get("content", ""))
+def shown(frame: Any) -> str:
+    """What tells a frame from others: its id, a delta's content, a title."""
+    if isinstance(frame, Response):
+        return frame.id
+    return str(frame.payload.get("content") or frame.payload.get("title") or frame.canonical)
 
 
 @pytest.fixture
 def socket() -> Socket:
     return Socket()
+
+
+@pytest.fixture
+def log() -> InMemoryEventLog:
+    return InMemoryEventLog(FakeClock(), UlidSource())
+
+
+@pytest.fixture
+def feed(log: InMemoryEventLog) -> Feed:
+    return Feed(log)
 
 
 @pytest.fixture
@@ -67,105 +74,123 @@ async def outbox(socket: Socket) -> AsyncIterator[Outbox]:
     await asyncio.gather(running, return_exceptions=True)
 
 
+def follow(outbox: Outbox, feed: Feed, *, until: str = "", ended: "list[str] | None" = None) -> Followed:
+    def last(item: Item) -> bool:
+        return isinstance(item, Event) and getattr(item.body, "title", "") == until
+
+    followed = Followed(
+        feed.subscribe(0, on_news=outbox.notice),
+        last=last if until else None,
+        on_end=lambda: (ended if ended is not None else []).append("ended"),
+    )
+    outbox.follow(followed)
+    return followed
+
+
 def delta(offset: int, content: str, reply: str = "r") -> Transient:
     payload: dict[str, Any] = {"reply_id": reply, "offset": offset, "phase": "delta", "content": content}
     return Transient(type="reply.delta", session_id=SessionId("s"), task_id=TaskId("t"), payload=payload)
 
 
-async def event(title: str = "x") -> Event:
-    log = InMemoryEventLog(FakeClock(), UlidSource())
+async def rename(log: InMemoryEventLog, title: str) -> Event:
     draft = Draft(body=SessionRenamed(title=title), actor="user", source="test", session_id=SessionId("s"))
     return (await log.append("session:s", [draft]))[0]
 
 
-async def test_pieces_that_go_on_are_sent_as_one(outbox: Outbox, socket: Socket) -> None:
-    for offset in range(0, 100, 2):
-        await outbox.put(delta(offset, "ab"))
-
-    assert await socket.text(100) == "ab" * 50
-    assert len(await socket.frames(1)) <= 3, "each piece was sent by itself"
+def answer(number: int) -> str:
+    return encode_frame(Response(id=str(number), ok=True))
 
 
-async def test_the_first_piece_of_a_reply_is_not_held_back(
-    outbox: Outbox, socket: Socket, monkeypatch: pytest.MonkeyPatch
+async def test_events_text_and_answers_reach_the_client(
+    outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
 ) -> None:
-    monkeypatch.setattr("ozzie_server_ext.gateway.outbox.INTERVAL_S", 3600)
-    await outbox.put(delta(0, "first"))
+    follow(outbox, feed)
+    await rename(log, "one")
     await socket.frames(1)
-    await outbox.put(delta(0, "second", reply="r2"))
-    await outbox.put(delta(6, " goes on", reply="r2"))
+    feed.publish(delta(0, "Hel"))
+    feed.publish(delta(3, "lo"))
+    await rename(log, "two")
+    await socket.frames(4)
+    await outbox.put(answer(1))
 
-    assert [said(frame) for frame in (await socket.frames(2))[:2]] == ["first", "second goes on"]
+    assert [shown(frame) for frame in await socket.frames(5)] == ["one", "Hel", "lo", "two", "1"]
 
 
-@pytest.mark.parametrize("kind", ["event", "response", "reset"])
-async def test_whatever_is_no_text_goes_at_once_and_takes_the_text_before_it_along(
-    outbox: Outbox, socket: Socket, monkeypatch: pytest.MonkeyPatch, kind: str
+async def test_what_is_ready_at_the_same_moment_is_one_message(
+    outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
 ) -> None:
-    monkeypatch.setattr("ozzie_server_ext.gateway.outbox.INTERVAL_S", 3600)
-    await outbox.put(delta(0, "first"))
+    for title in ("one", "two", "three"):
+        await rename(log, title)
+    follow(outbox, feed)
+    await outbox.put(answer(1))
+
+    assert [shown(frame) for frame in await socket.frames(4)] == ["1", "one", "two", "three"]
+    assert len(socket.messages) == 1
+
+
+async def test_a_feed_ends_behind_its_last_item_and_brings_nothing_more(
+    outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
+) -> None:
+    ended: list[str] = []
+    follow(outbox, feed, until="two", ended=ended)
+    for title in ("one", "two", "three"):
+        await rename(log, title)
+    await socket.frames(2)
+    await outbox.put(answer(1))
+
+    assert [shown(frame) for frame in await socket.frames(3)] == ["one", "two", "1"]
+    assert ended == ["ended"]
+    assert feed.subscribers == 0
+
+
+async def test_a_feed_that_was_ended_brings_nothing_more(
+    outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
+) -> None:
+    ended: list[str] = []
+    followed = follow(outbox, feed, ended=ended)
+    await rename(log, "one")
     await socket.frames(1)
-    await outbox.put(delta(5, "then"))
-    reset = Transient(type="reply.reset", session_id=None, task_id=None, payload={"reply_id": "r"})
-    urgent = {"event": await event(), "response": encode_frame(Response(id="1", ok=True)), "reset": reset}[kind]
+    await rename(log, "two")
+    outbox.unfollow(followed)
+    outbox.unfollow(followed)
+    await outbox.put(answer(1))
 
-    await outbox.put(urgent)
-
-    found = await socket.frames(3)
-    assert said(found[1]) == "then"
-    assert type(found[2]) is (Response if kind == "response" else EventFrame)
-    assert len(socket.messages) == 2, "what was ready at the same moment is one message"
+    assert [shown(frame) for frame in await socket.frames(2)] == ["one", "1"]
+    assert ended == ["ended"]
 
 
-async def test_the_order_is_kept_and_text_is_not_joined_across_an_event(outbox: Outbox, socket: Socket) -> None:
+async def test_a_client_that_does_not_read_holds_nobody_up_and_misses_nothing_durable(
+    outbox: Outbox, socket: Socket, log: InMemoryEventLog
+) -> None:
+    feed = Feed(log, ring=4, buffer=4)
+    follow(outbox, feed)
     socket.taking.clear()
-    await outbox.put(delta(0, "-"))
+    await rename(log, "0")
     await asyncio.wait_for(socket.sending.wait(), WAIT_S)
-    await outbox.put(delta(1, "a"))
-    await outbox.put(await event("one"))
-    await outbox.put(delta(2, "b"))
-    await outbox.put(delta(3, "c"))
-    await outbox.put(await event("two"))
+    for number in range(1, 1000):
+        await rename(log, str(number))
     socket.taking.set()
 
-    found = await socket.frames(5)
-
-    assert [said(frame) or frame.payload["title"] for frame in found] == ["-", "a", "one", "bc", "two"]
+    assert [shown(frame) for frame in await socket.frames(1000)] == list(map(str, range(1000)))
 
 
-@pytest.mark.parametrize(
-    "following", [delta(5, "x", reply="other"), delta(9, "x"), delta(3, "x")], ids=["other reply", "gap", "overlap"]
-)
-async def test_text_is_joined_only_where_it_really_goes_on(
-    outbox: Outbox, socket: Socket, following: Transient
-) -> None:
-    socket.taking.clear()
-    await outbox.put(delta(0, "-"))
-    await asyncio.wait_for(socket.sending.wait(), WAIT_S)
-    await outbox.put(delta(1, "abcd"))
-    await outbox.put(following)
-    socket.taking.set()
-
-    assert [said(frame) for frame in await socket.frames(3)] == ["-", "abcd", "x"]
-
-
-async def test_a_client_that_does_not_read_holds_up_who_writes_to_it_and_no_more_is_kept(
+async def test_a_client_that_does_not_read_holds_up_who_answers_it_and_no_more_is_kept(
     outbox: Outbox, socket: Socket
 ) -> None:
     socket.taking.clear()
-    await outbox.put(encode_frame(Response(id="0", ok=True)))
+    await outbox.put(answer(0))
     await asyncio.wait_for(socket.sending.wait(), WAIT_S)
-    for number in range(1, MAX_PENDING + 1):
-        await asyncio.wait_for(outbox.put(encode_frame(Response(id=str(number), ok=True))), WAIT_S)
+    for number in range(1, MAX_READY + 1):
+        await asyncio.wait_for(outbox.put(answer(number)), WAIT_S)
 
-    waiting = asyncio.ensure_future(outbox.put(encode_frame(Response(id="last", ok=True))))
+    waiting = asyncio.ensure_future(outbox.put(answer(MAX_READY + 1)))
     done, _ = await asyncio.wait({waiting}, timeout=0.05)
     assert not done, "a client that is so far behind must hold up its writer"
     socket.taking.set()
     await asyncio.wait_for(waiting, WAIT_S)
 
-    found = await socket.frames(MAX_PENDING + 2)
-    assert [frame.id for frame in found] == [*map(str, range(MAX_PENDING + 1)), "last"]
+    found = await socket.frames(MAX_READY + 2)
+    assert [shown(frame) for frame in found] == list(map(str, range(MAX_READY + 2)))
 
 
 async def test_a_socket_that_is_gone_ends_the_sending() -> None:
@@ -174,14 +199,48 @@ async def test_a_socket_that_is_gone_ends_the_sending() -> None:
 
     outbox = Outbox(gone)
     running = asyncio.ensure_future(outbox.run())
-    await outbox.put(delta(0, "x"))
+    await outbox.put(answer(0))
 
     with pytest.raises(ConnectionError):
         await asyncio.wait_for(running, WAIT_S)
 
 
-async def test_a_recorded_event_is_the_same_text_for_all_clients() -> None:
-    recorded = await event()
+async def test_a_feed_that_breaks_ends_the_sending(socket: Socket, feed: Feed) -> None:
+    outbox = Outbox(socket.send)
+    running = asyncio.ensure_future(outbox.run())
+    broken = feed.subscribe(99, on_news=outbox.notice)
+    outbox.follow(Followed(broken, last=None, on_end=lambda: None))
+    await outbox.put(answer(1))
 
-    assert frame_text(recorded) is frame_text(recorded)
-    assert decode_frames(frame_text(recorded))[0] == decode_frames(frame_text(await event()))[0]
+    with pytest.raises(InputError, match="Position 99"):
+        await asyncio.wait_for(running, WAIT_S)
+    assert [shown(frame) for frame in await socket.frames(1)] == ["1"], "what was ready before is not lost"
+
+
+async def test_closing_ends_all_feeds(outbox: Outbox, feed: Feed) -> None:
+    ended: list[str] = []
+    for _ in range(3):
+        follow(outbox, feed, ended=ended)
+    outbox.close()
+
+    assert ended == ["ended"] * 3
+    assert feed.subscribers == 0
+
+
+async def test_an_item_is_encoded_once_for_all_clients(log: InMemoryEventLog) -> None:
+    cache, recorded, text = FrameCache(), await rename(log, "x"), delta(0, "x")
+
+    assert cache.text(recorded) is cache.text(recorded)
+    assert cache.text(text) is cache.text(text)
+    assert shown(decode_frames(cache.text(delta(0, "y")))[0]) == "y"
+
+
+def test_the_texts_that_are_kept_are_bounded_by_their_size() -> None:
+    cache = FrameCache(budget=1000)
+    first = delta(0, "a" * 400)
+    kept = cache.text(first)
+    for number in range(10):
+        cache.text(delta(number, "b" * 400))
+
+    assert cache.text(first) == kept
+    assert cache.text(first) is not kept, "it had to make room"

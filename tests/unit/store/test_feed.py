@@ -48,12 +48,10 @@ async def positions(subscription: Subscription, count: int) -> list[int]:
 
 
 async def nothing_waits(subscription: Subscription) -> bool:
-    """Whether the next item is still to come, without taking it."""
-    waiting = asyncio.ensure_future(subscription.batch(0))
+    """Whether the next item is still to come."""
     for _ in range(3):
         await asyncio.sleep(0)
-    waiting.cancel()
-    return (await asyncio.gather(waiting, return_exceptions=True))[0] != []
+    return await subscription.take(1) == []
 
 
 def delta(offset: int, content: str, *, reply_id: str = "r", session_id: str = SESSION) -> Transient:
@@ -63,6 +61,12 @@ def delta(offset: int, content: str, *, reply_id: str = "r", session_id: str = S
         task_id=TASK,
         payload={"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content},
     )
+
+
+def said(item: Item) -> tuple[object, object, object]:
+    """Reply, offset and content of a delta."""
+    assert isinstance(item, Transient)
+    return item.payload["reply_id"], item.payload["offset"], item.payload["content"]
 
 
 def reset(reply_id: str = "r") -> Transient:
@@ -199,11 +203,18 @@ async def test_waiting_with_a_time_out_loses_nothing(log: EventLog) -> None:
     assert await positions(subscription, 2) == [1, 2]
 
 
-async def test_a_batch_holds_what_is_there(log: EventLog) -> None:
+async def test_one_may_take_what_is_there_and_is_told_of_more(log: EventLog) -> None:
     await append(log, 5)
-    subscription = Feed(log).subscribe(0)
-    assert len(await subscription.batch(3)) == 3
-    assert len(await subscription.batch(3)) == 2
+    feed, news = Feed(log), list[str]()
+    subscription = feed.subscribe(0, on_news=lambda: news.append("news"))
+    assert len(await subscription.take(3)) == 3
+    assert news == ["news"], "two were left"
+    assert len(await subscription.take(3)) == 2
+    assert await subscription.take(3) == []
+    told = len(news)
+    await append(log)
+    assert len(news) == told + 1
+    assert len(await subscription.take(3)) == 1
 
 
 class _Committing(InMemoryEventLog):
@@ -277,13 +288,16 @@ async def test_closing_ends_the_one_who_waits(log: EventLog) -> None:
     await subscription.aclose()
     assert len(await asyncio.wait_for(reader, SOON)) <= 2
     await append(log)
-    assert await subscription.batch(5) == []
+    assert await subscription.take(5) == []
 
 
 async def test_closing_the_feed_ends_every_subscription(log: EventLog) -> None:
     feed = Feed(log)
-    subscriptions = [feed.subscribe(0) for _ in range(3)]
-    readers = [asyncio.create_task(subscription.batch(1)) for subscription in subscriptions]
+
+    async def collect(subscription: Subscription) -> list[Item]:
+        return [item async for item in subscription]
+
+    readers = [asyncio.create_task(collect(feed.subscribe(0))) for _ in range(3)]
     await asyncio.sleep(0)
     feed.close()
     assert await asyncio.wait_for(asyncio.gather(*readers), SOON) == [[], [], []]
@@ -312,6 +326,54 @@ async def test_deltas_come_in_order_with_the_events_around_them(log: EventLog) -
     await log.append("s", [draft(completed("r", "Hello"))])
     items = await take(subscription, 4)
     assert [item.type for item in items] == ["session.renamed", "reply.delta", "reply.delta", "message.completed"]
+
+
+async def test_text_that_goes_on_is_gathered_and_the_first_of_it_is_not(log: EventLog) -> None:
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+    assert await nothing_waits(subscription)
+    for index, letter in enumerate("Hello"):
+        feed.publish(delta(index, letter))
+        feed.publish(delta(index, letter.upper(), reply_id="other"))
+
+    first = await subscription.take(10)
+    then = await take(subscription, 2)
+
+    assert [said(item) for item in first] == [("r", 0, "H"), ("other", 0, "H")]
+    assert [said(item) for item in then] == [("r", 1, "ello"), ("other", 1, "ELLO")]
+
+
+async def test_whatever_is_no_text_takes_the_text_before_it_along(log: EventLog) -> None:
+    feed = Feed(log)
+    subscription = feed.subscribe(0)
+    assert await nothing_waits(subscription)
+    feed.publish(delta(0, "a"))
+    feed.publish(delta(1, "b"))
+    feed.publish(delta(1, "B"))
+    feed.publish(delta(2, "c"))
+    feed.publish(reset())
+    feed.publish(delta(0, "d"))
+
+    items = await subscription.take(10)
+
+    assert [said(item) for item in items if item.type == "reply.delta"] == [
+        ("r", 0, "a"),
+        ("r", 1, "b"),
+        ("r", 1, "Bc"),
+        ("r", 0, "d"),
+    ]
+    assert [item.type for item in items].index("reply.reset") == 3
+
+
+async def test_one_who_joins_gets_the_held_text_once(log: EventLog) -> None:
+    feed = Feed(log)
+    feed.publish(delta(0, "a"))
+    feed.publish(delta(1, "b"))
+    subscription = feed.subscribe(0)
+
+    assert [said(item) for item in await subscription.take(10)] == [("r", 0, "ab")]
+    feed.release()
+    assert await nothing_waits(subscription)
 
 
 async def test_one_who_comes_late_sees_the_whole_reply(log: EventLog) -> None:
@@ -354,11 +416,11 @@ async def test_a_reply_that_starts_again_does_so_for_everybody(log: EventLog) ->
     feed.publish(delta(0, "Wrong"))
     feed.publish(reset())
     late = feed.subscribe(0)
-    assert await nothing_waits(late) is False
+    (begun_again,) = await late.take(10)
     feed.publish(delta(0, "Right"))
     for item in await take(early, 3):
         reader.see(item)
-    for item in await take(late, 2):
+    for item in (begun_again, *await take(late, 1)):
         late_reader.see(item)
     assert reader.texts == late_reader.texts == {"r": "Right"}
 
@@ -408,7 +470,7 @@ async def test_whatever_the_pace_every_reader_ends_with_the_same_texts(log: Even
         while not (seen and seen[-1] > total and reader.texts == texts):
             for _ in range(pace.choice([0, 1, 30])):
                 await asyncio.sleep(0)
-            for item in await subscription.batch(pace.choice([1, 5])):
+            for item in [await anext(subscription), *await subscription.take(pace.choice([0, 4]))]:
                 reader.see(item)
                 if isinstance(item, Event):
                     seen.append(item.position)

@@ -1,0 +1,94 @@
+"""All projections made anew from a long log, beside reading its rows and doing nothing with them."""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from bench.histories import turns
+from bench.result import Result, emit
+from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.store.admission import prepare, random_salt
+from ozzie_server_ext.store.committer import Committer
+from ozzie_server_ext.store.database import open_readable, open_writable
+
+EVENTS = 1_000_000
+CLIENTS = 50
+BATCH = 256
+PAGE = 2000
+TARGET = 0.1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ozzie.db"
+        events = _fill(path, options.events)
+        read_s = min(_read(path, events) for _ in range(2))
+        rebuild_s = _rebuild(path)
+    emit(
+        [
+            Result(
+                name=f"projections made anew from {events:,} events, against reading the rows",
+                ours=round(events / rebuild_s),
+                against=round(events / read_s),
+                ratio=round(read_s / rebuild_s, 3),
+                unit="events/s",
+                target=f">= {TARGET}x",
+                met=read_s / rebuild_s >= TARGET,
+            )
+        ]
+    )
+
+
+def _fill(path: Path, wanted: int) -> int:
+    """Write turns; how many events. What makes writing durable is left out, as it is not what is measured."""
+    connection = open_writable(path)
+    connection.execute("PRAGMA synchronous = OFF")
+    committer = Committer(connection, path)
+    committer.make_current()
+    clock = SystemClock()
+    ids = UlidSource(clock)
+    sources = [turns(client, ids) for client in range(CLIENTS)]
+    events = number = 0
+    while events < wanted:
+        batch = []
+        for _ in range(BATCH):
+            stream, drafts = next(sources[number % CLIENTS])
+            number += 1
+            batch.append(prepare(stream, drafts, expected_version=None, clock=clock, ids=ids, salts=random_salt))
+        events += len(committer.commit(batch).new)
+    connection.close()
+    return events
+
+
+def _read(path: Path, events: int) -> float:
+    """Seconds to read every envelope with its body."""
+    connection = open_readable(path)
+    began = time.perf_counter()
+    cursor = connection.execute("SELECT * FROM events JOIN bodies USING (position) ORDER BY position")
+    seen = 0
+    while page := cursor.fetchmany(PAGE):
+        seen += len(page)
+    took = time.perf_counter() - began
+    connection.close()
+    if seen != events:
+        raise ValueError(f"{seen} rows, and {events} were written")
+    return took
+
+
+def _rebuild(path: Path) -> float:
+    """Seconds to make the projections anew, committed; without the canonical dump that a caller also gets."""
+    connection = open_writable(path)
+    committer = Committer(connection, path)
+    began = time.perf_counter()
+    committer.make_anew()
+    took = time.perf_counter() - began
+    connection.close()
+    return took
+
+
+if __name__ == "__main__":
+    main()
