@@ -26,7 +26,10 @@ class GatewayLost(Unavailable):
 
     def __init__(self, task_id: str = "") -> None:
         task = f"The task {task_id}" if task_id else "The task"
-        super().__init__("The connection to Ozzie's gateway ended.", hint=f"{task} goes on as soon as a gateway runs.")
+        super().__init__(
+            "The connection to Ozzie's gateway ended.",
+            hint=f"Your message is kept. {task} goes on as soon as a gateway runs.",
+        )
 
 
 class GatewaySilent(Unavailable):

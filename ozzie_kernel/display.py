@@ -102,7 +102,7 @@ class ConsoleDisplay:
         self._writer = ConsoleWriter()
 
     def show(self, view: TurnView, now: "datetime") -> None:
-        if text := self._writer.update(view):
+        if text := self._writer.update(view, now):
             self._publisher.publish("stream", {"name": "stdout", "text": text})
 
     def finish(self, view: TurnView) -> None:
@@ -110,7 +110,8 @@ class ConsoleDisplay:
             self._publisher.publish("stream", {"name": "stdout", "text": text})
 
     def problem(self, data: dict[str, str]) -> None:
-        self._publisher.publish("stream", {"name": "stdout", "text": f"{data['text/plain']}\n"})
+        before = "" if self._writer.at_line_start else "\n"
+        self._publisher.publish("stream", {"name": "stdout", "text": f"{before}{data['text/plain']}\n"})
 
 
 class StaticDisplay:

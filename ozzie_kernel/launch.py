@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,11 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 IDLE_EXIT_S = 600
+FOR_A_WHILE = ("--port", "0", "--idle-exit", str(IDLE_EXIT_S))
+"""What a gateway is started with that nobody asked for by name."""
 _SAID_BYTES = 4000
+_BEFORE = re.compile(r"^(?:\[[EC] [^\]]*\] |ozzie gateway: error: )")
+_NO_REASON = re.compile(r"\[[DIW] |usage: |\s+\[-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,15 @@ class Launched:
                 said = file.read(_SAID_BYTES).decode("utf-8", "replace")
         except OSError:
             return ""
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        # Its last words are a sentence and a hint (programs/gateway); a traceback is for the file.
-        sentences = [line for line in lines[-2:] if line.endswith(".") and not line.startswith("[")]
-        return "" if "Traceback" in said else cut_end(visible_label(" ".join(sentences)), 400)
+        if "Traceback" in said:
+            return ""  # that is for the file
+        # Its last words are a sentence and a hint (programs/gateway), or a line of argparse or of Jupyter's log.
+        lines = [_BEFORE.sub("", line).strip() for line in said.splitlines() if not _NO_REASON.match(line)]
+        return cut_end(visible_label(" ".join([line for line in lines if line][-2:])), 400)
 
 
-def launch_gateway(home: Path) -> Launched:
-    """A gateway of its own process session, so that neither the kernel's interrupt nor its end reaches it.
+def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launched:
+    """A gateway of its own process session, so that neither the interrupt nor the end of who starts it reaches it.
 
     Raises Unavailable where its folder can't be written.
     """
@@ -65,7 +72,7 @@ def launch_gateway(home: Path) -> Launched:
     with output:
         begin = output.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", "--idle-exit", str(IDLE_EXIT_S)],
+            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

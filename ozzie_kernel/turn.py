@@ -66,7 +66,7 @@ class CellTurn:
             _in_background(self._cancel(sending))
             raise GatewaySilent from None
         task_id = str(sent["task_id"])
-        self.view = new_turn(task_id=task_id, session_id=self._link.session_id)
+        self.view = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
         self._position = int(str(sent["position"])) - 1
         in_vain = 0
         while not self.view.is_final:

@@ -11,7 +11,7 @@ from ozzie_server_ext.config.home import Home, anchor_key_file
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.offline import OfflineDriver
@@ -113,7 +113,7 @@ class Ozzie:
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, registry, files)
-        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step)
+        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
         self._closing.push_async_callback(self.driver.stop)
         self.tasks = TaskService(self.log, self.ids, self.driver)
         taken = await recover(self.log, self.driver)
@@ -185,6 +185,12 @@ class Ozzie:
                 task_id=recorder.task_id,
                 payload={"step": step},
             )
+        )
+
+    def _show_place(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
+        """Tell whoever watches a queued turn how many are before it."""
+        self.feed.publish(
+            Transient(type="task.progress", session_id=session_id, task_id=task_id, payload={"ahead": ahead})
         )
 
     async def _anchor(self) -> None:

@@ -1,11 +1,13 @@
 """A turn as text in 80 columns: console, nbclient, anything without rich output (UX §5)."""
 
 import re
+from datetime import datetime
 
-from ozzie_server_ext.render.text import cut_end, cut_middle, duration, visible_label, visible_prose
+from ozzie_server_ext.render.columns import cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, figures, result_text
+from ozzie_server_ext.render.wording import KEPT, figures, queued_behind, result_text
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _BLANKS = re.compile(r"\n{3,}")
@@ -32,15 +34,24 @@ class ConsoleWriter:
     """What to print next as a turn grows: streamed text once and never again, a row when its outcome is known."""
 
     def __init__(self) -> None:
+        self._queued = False
         self._headed = False
         self._ended = False
         self._texts: dict[str, str] = {}
         self._rows: set[str] = set()
         self._fresh = True  # the cursor is at the start of a line
 
-    def update(self, view: TurnView) -> str:
+    @property
+    def at_line_start(self) -> bool:
+        """Whether what comes next stands at the beginning of a line."""
+        return self._fresh
+
+    def update(self, view: TurnView, now: datetime | None = None) -> str:
         """The text to print now; "" where there is nothing new."""
         out: list[str] = []
+        if not self._queued and (behind := queued_behind(view, now)):
+            self._queued = True
+            self._line(out, f"[queued] {behind}")
         if not self._headed and (view.alias or view.model or view.parts or view.is_final):
             self._headed = True
             self._line(out, _head(view))
@@ -98,10 +109,10 @@ def row_line(row: ToolRow, result: str) -> str:
     told = f"{result}  outside" if row.outside else result
     if row.state in ("asked", "running"):
         told = row.state
-    name = cut_end(row.name, _NAME)
-    argument = cut_middle(row.argument, _ARGUMENT)
+    name = padded(cut_columns(row.name, _NAME), _NAME)
+    argument = padded(cut_middle_columns(row.argument, _ARGUMENT), _ARGUMENT)
     took = "" if seconds is None else duration(seconds)
-    return f"  {name:<{_NAME}} {argument:<{_ARGUMENT}}  {cut_end(told, _RESULT):<{_RESULT}}  {took}".rstrip()
+    return f"  {name} {argument}  {padded(cut_columns(told, _RESULT), _RESULT)}  {took}".rstrip()
 
 
 def _head(view: TurnView) -> str:
@@ -117,5 +128,6 @@ def _foot(view: TurnView) -> list[str]:
         lines.append(visible_label(view.closing))
     if view.error is not None:
         kept = "" if KEPT in view.error.hint else KEPT
-        lines += [visible_label(text) for text in (view.error.message, f"{view.error.hint} {kept}") if text.strip()]
+        said = (visible_label(text) for text in (view.error.message, f"{view.error.hint} {kept}"))
+        lines += [line for text in said for line in wrapped(text)]
     return [*lines, f"[{view.status.lower()}] {', '.join(figures(view))}".rstrip()]

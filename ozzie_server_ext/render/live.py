@@ -17,7 +17,7 @@ from ozzie_server_ext.render.text import (
 )
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, result_text, spent
+from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")
 MAX_ROWS = 200
@@ -75,10 +75,11 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
         f'<span class="{"oz-tok" if told.endswith(("token", "tokens")) else "oz-cost"}">{escape(told)}</span>'
         for told in spent(view)
     ]
+    word = f"{view.status} {queued_behind(view, now)}".rstrip()
     alias = escape(visible_label(view.alias or view.model))
     model = escape(visible_label(f"{view.provider}/{view.model}".strip("/")))
     return (
-        f'<div class="oz-status">{icon(view.status, seconds)}<b>{view.status}</b>'
+        f'<div class="oz-status">{icon(view.status, seconds)}<b>{word}</b>'
         f'<span class="oz-meta">{"".join(meta)}</span><span class="oz-grow"></span>'
         f'<span class="oz-meta oz-model" title="{model}">{alias}</span></div>'
     )

@@ -97,10 +97,11 @@ def _markdown(block: Block) -> str:
         case Bullets(items):
             return "\n".join(f"- {_inlines(item)}" for item in items)
         case Facts(items):
-            return "\n".join(f"- {_inlines((f'{label}: ', value))}" for label, value in items)
+            # Another mark than that of Bullets, or the two side by side would be one list.
+            return "\n".join(f"* {_inlines((f'{label}: ', value))}" for label, value in items)
         case Table():
             rules = ["---:" if index in block.right else "---" for index in range(len(block.heads))]
-            rows = [[text_source(head) for head in block.heads], rules]
+            rows = [[text_source(visible_label(head)) for head in block.heads], rules]
             rows += [[_inline(cell) for cell in row] for row in block.rows]
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)
         case Sample(text):
@@ -158,7 +159,7 @@ def _fact(label: str, value: str, wide: int) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    rows = [list(table.heads)] if any(table.heads) else []
+    rows = [[visible_label(head) for head in table.heads]] if any(table.heads) else []
     rows += [[_plain((cell,)) for cell in row] for row in table.rows]
     widths = [max((columns(row[index]) for row in rows), default=0) for index in range(len(table.heads))]
     _shrink(widths, table.flexible)

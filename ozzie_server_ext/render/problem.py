@@ -1,5 +1,6 @@
 """What went wrong and what to do next, for a cell that did not become a turn (UX §2.8)."""
 
+from ozzie_server_ext.render.columns import wrapped
 from ozzie_server_ext.render.markdown import inert_markdown
 from ozzie_server_ext.render.text import visible_prose
 
@@ -11,5 +12,7 @@ def problem_bundle(sentence: str, hint: str) -> dict[str, str]:
     markdown = inert_markdown("\n\n".join(part for part in (bold, visible_prose(hint)) if part))
     return {
         "text/markdown": markdown,
-        "text/plain": visible_prose("\n".join(part for part in (sentence, hint) if part)),
+        "text/plain": "\n".join(
+            line for part in (sentence, hint) for told in visible_prose(part).splitlines() for line in wrapped(told)
+        ),
     }

@@ -61,7 +61,7 @@ class TurnError:
 class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
-    the turn is waiting for, while it is nothing that has a row."""
+    the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session."""
 
     task_id: str = ""
     session_id: str = ""
@@ -84,6 +84,7 @@ class TurnView:
     reason: str = ""
     closing: str = ""
     step: str = ""
+    ahead: int = 0
     open_calls: frozenset[str] = field(default_factory=frozenset[str])
     counted_calls: frozenset[str] = field(default_factory=frozenset[str])
 
@@ -118,10 +119,10 @@ _Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], Tu
 
 
 def new_turn(
-    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None
+    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None, ahead: int = 0
 ) -> TurnView:
     """A turn that nothing has been heard of yet; `started_at` is when the cell was run."""
-    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at)
+    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at, ahead=ahead)
 
 
 def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None) -> TurnView:
@@ -201,6 +202,9 @@ def _with_part(view: TurnView, at: int, part: Part) -> TurnView:
 
 
 def _progress(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    ahead = payload.get("ahead")
+    if isinstance(ahead, int):
+        return replace(view, ahead=max(ahead, 0))
     return replace(view, step=str(payload.get("step", ""))[:80])
 
 
@@ -228,7 +232,7 @@ def _finished(part: Part) -> Part | None:
 
 def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     attempt = payload.get("attempt")
-    view = replace(view, status="Working", started_at=view.started_at or ts)
+    view = replace(view, status="Working", started_at=view.started_at or ts, ahead=0)
     return replace(view, attempt=attempt) if isinstance(attempt, int) else view
 
 

@@ -1,12 +1,15 @@
 """Sentences about a turn and its steps that more than one form uses (UX §2.3, §10)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from ozzie_server_ext.render.text import cut_end, duration, money, token_count
 from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 from ozzie_server_ext.render.turn import TurnView
 
 KEPT = "Your message is kept."
+QUEUED_AFTER_S = 2.0
+"""So long a queued turn says nothing of what is before it: most get their turn sooner."""
 
 
 def result_text(row: ToolRow, rows: Sequence[ToolRow]) -> str:
@@ -35,6 +38,13 @@ def unresolved(rows: Sequence[ToolRow]) -> list[str]:
         if row.state in words and not (row.state == "failed" and retried(row, rows))
     ]
     return list(dict.fromkeys(found))
+
+
+def queued_behind(view: TurnView, now: datetime | None) -> str:
+    """ "behind 2 tasks", once a turn has waited long enough for that to be of interest; else empty."""
+    if view.status != "Queued" or not view.ahead or view.elapsed_s(now) < QUEUED_AFTER_S:
+        return ""
+    return "behind 1 task" if view.ahead == 1 else f"behind {view.ahead} tasks"
 
 
 def figures(view: TurnView) -> list[str]:

@@ -30,6 +30,9 @@ RunTurn = Callable[[Row, Recorder], Awaitable[int]]
 Tell = Callable[[Recorder, str], None]
 """Tells whoever watches a task what it waits for."""
 
+TellPlace = Callable[[SessionId, TaskId, int], None]
+"""Tells whoever watches a queued task how many are before it."""
+
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
 
@@ -47,11 +50,17 @@ class TaskDriver:
     """Claims queued tasks and sees each to a final state, or leaves it for recovery when the gateway stops."""
 
     def __init__(
-        self, log_: EventLog, ids: IdSource, run_turn: RunTurn, tell: Tell = lambda recorder, step: None
+        self,
+        log_: EventLog,
+        ids: IdSource,
+        run_turn: RunTurn,
+        tell: Tell = lambda recorder, step: None,
+        tell_place: TellPlace = lambda session_id, task_id, ahead: None,
     ) -> None:
         self._log = log_
         self._run_turn = run_turn
         self._tell = tell
+        self._tell_place = tell_place
         self._epoch = ids.new()
         self._waiting: dict[SessionId, deque[TaskId]] = {}
         self._running: dict[SessionId, _Running] = {}
@@ -94,6 +103,8 @@ class TaskDriver:
         if self._stopping or session_id in self._running or not queue:
             return
         task_id = queue.popleft()
+        for ahead, waiting in enumerate(queue, 1):
+            self._tell_place(session_id, waiting, ahead)
         if not queue:
             del self._waiting[session_id]
         work = asyncio.create_task(self._drive(task_id, session_id), name=f"task {task_id}")

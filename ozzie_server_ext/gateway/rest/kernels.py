@@ -28,7 +28,8 @@ async def issue_kernel_token(call: Call, asked: TokenRequest) -> KernelToken:
     elif asked.new:
         info = await sessions.begin(key, channel="notebook")
     else:
-        title = os.path.basename(asked.session_name or f"kernel {asked.kernel_id}")
+        # Without a notebook, as in a console, a session is called after its first message.
+        title = os.path.basename(asked.session_name or "")
         info = await sessions.open(key, title=title, channel="notebook")
     await call.ozzie.models.warm_up(info)
     token = call.state.access.issue_kernel_token(asked.kernel_id, info.session_id)

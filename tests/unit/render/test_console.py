@@ -1,9 +1,13 @@
 """A turn as text: whole, and piece by piece as it grows (UX §5)."""
 
+from datetime import timedelta
+
 import pytest
 
-from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text
-from tests.unit.render.frames import BEGINNING, DONE, FIRST, Frame, call, folded
+from ozzie_server_ext.render.columns import columns
+from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text, row_line
+from ozzie_server_ext.render.toolrows import ToolRow
+from tests.unit.render.frames import BEGINNING, DONE, FIRST, START, Frame, call, folded
 
 
 def written(frames: list[Frame]) -> list[str]:
@@ -68,3 +72,30 @@ def test_an_ended_turn_says_why_and_what_to_do():
         "Choose one with `%model`. Your message is kept.",
         "[failed] 2.0 s",
     ]
+
+
+def test_a_turn_that_waits_says_behind_how_many_once_and_after_a_while():
+    writer = ConsoleWriter()
+    waiting = [*BEGINNING[:2], (None, "task.progress", {"ahead": 2})]
+
+    assert writer.update(folded(waiting), START + timedelta(seconds=1)) == ""
+    assert writer.update(folded(waiting), START + timedelta(seconds=2)) == "[queued] behind 2 tasks\n"
+    assert writer.update(folded([*waiting, (None, "task.progress", {"ahead": 1})]), START + timedelta(seconds=9)) == ""
+    assert writer.update(folded([*waiting, *BEGINNING[2:4]]), START + timedelta(seconds=9)) == "[working] main\n"
+
+
+def test_wide_letters_leave_the_columns_where_they_are():
+    rows = [
+        row_line(
+            ToolRow(call_id="t", name="read_file", argument=argument, state="done", result="ok", duration_ms=5), "ok"
+        )
+        for argument in ("notes.md", "日本語のノート.md", "長い" * 30)
+    ]
+    assert [columns(row) for row in rows] == [columns(rows[0])] * 3
+
+
+def test_a_long_sentence_is_broken_at_a_blank():
+    failed: Frame = (2, "task.failed", {"code": "c", "message": "word " * 30, "hint": ""})
+    lines = console_lines(folded([*BEGINNING[:3], failed]))
+    assert all(len(line) <= 80 for line in lines)
+    assert " ".join(lines).count("word") == 30

@@ -113,3 +113,11 @@ def test_what_the_kernel_imports_to_draw_leaves_the_parsers_for_later():
 def test_text_after_work_stands_after_it():
     html = shown(live_html(folded([*BEGINNING, *WORK, *END])))
     assert html.index("I will read") < html.index("fetch_url") < html.index("both")
+
+
+def test_a_turn_that_waits_says_behind_how_many_after_a_while():
+    waiting = folded([*BEGINNING[:2], (None, "task.progress", {"ahead": 2})])
+
+    assert shown(live_html(waiting, START + timedelta(seconds=1))) == "Queued"
+    assert shown(live_html(waiting, START + timedelta(seconds=3))) == "Queued behind 2 tasks"
+    assert "behind" not in shown(live_html(folded(BEGINNING), START + timedelta(seconds=3)))

@@ -13,6 +13,8 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.rig import Gate, TaskRig
 
 CHOICE = ModelChoice(alias="main", provider="p", driver="openai", model="m")
@@ -237,3 +239,22 @@ async def test_a_stop_is_recorded_once_the_log_can_be_written_again() -> None:
     await rig.service.cancel(task, by="ann")
 
     assert await rig.end(task) == "CANCELLED"
+
+
+async def test_who_waits_is_told_each_time_that_fewer_are_before_it() -> None:
+    rig, gates = TaskRig(), [Gate() for _ in range(3)]
+    told: list[tuple[str, int]] = []
+    rig.driver = TaskDriver(
+        rig.log, rig.ids, rig._run_turn, tell_place=lambda session_id, task_id, ahead: told.append((task_id, ahead))
+    )
+    rig.service = TaskService(rig.log, rig.ids, rig.driver)
+    for number, gate in enumerate(gates):
+        rig.turns[str(number)] = gate
+    first, second, third = [await rig.submit(str(number)) for number in range(3)]
+
+    assert [sent.ahead for sent in (first, second, third)] == [0, 1, 2]
+    for gate in gates:
+        await gate.wait()
+        gate.go_on.set()
+    await rig.end(third.task_id)
+    assert told == [(third.task_id, 1)]
