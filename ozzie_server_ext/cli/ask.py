@@ -1,5 +1,6 @@
 """`ozzie ask`: one turn from a terminal."""
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -16,15 +17,27 @@ from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.turn import TextPart, TurnView, new_turn
 
 
-def ask(text: str, *, session: str, model: str, as_json: bool) -> int:
-    """Ask, print, and return 0 if the turn was done. Raises OzzieError."""
-    for name, given in (("message", text), ("session", session), ("model", model)):
-        if not _is_utf8(given):
-            raise InputError(f"The {name} is not UTF-8 text.")
+def ask(options: argparse.Namespace) -> int:
+    """Ask in the terminal's session. Raises OzzieError."""
+    return ask_in(options.message, session=options.session, model=options.model, as_json=options.json)
+
+
+def ask_in(message: str, *, session: str, model: str, as_json: bool) -> int:
+    """Ask, print, and return 0 if the turn was done; `-` is what standard input says. Raises OzzieError."""
+    text = _standard_input() if message == "-" else message
     view = asyncio.run(_ask(text, session, model, as_json))
     if as_json:
         print(json.dumps(_summary(view)))
     return 0 if view.status == "Done" else 1
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise InputError("Standard input is closed.")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InputError("The message is not UTF-8 text.") from None
 
 
 async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
@@ -71,15 +84,6 @@ async def _follow(client: GatewayClient, task_id: str, position: int, as_json: b
             sys.stdout.write(writer.update(view))
             sys.stdout.flush()
     return view
-
-
-def _is_utf8(text: str) -> bool:
-    """False for an argument in which Python keeps bytes that it could not decode, as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _summary(view: TurnView) -> JsonObject:

@@ -2,20 +2,28 @@
 
 import json
 import os
+import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.places import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 from ozzie_server_ext.protocol.jsontext import loads_object
 
 TIMEOUT_S = 10.0
+MAX_ANSWER_BYTES = 64 << 20
+MAX_PAGE = 500
+
+Object = dict[str, Any]
+"""A JSON object of the gateway, whose shape `gateway.rest.shapes` declares."""
 
 
 class NotRunning(Unavailable):
@@ -25,7 +33,20 @@ class NotRunning(Unavailable):
 
     def __init__(self, home: Path) -> None:
         super().__init__(
-            f"No gateway runs for {home}.", hint="Start one with `ozzie gateway`, or start Jupyter with `jupyter lab`."
+            f"No gateway runs for {home}.",
+            hint="Start one with ozzie gateway --detach, or start Jupyter with jupyter lab.",
+        )
+
+
+class Silent(Unavailable):
+    """There is a gateway of this home, and it does not answer."""
+
+    code = "gateway.silent"
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(
+            f"The gateway (process {pid}) does not answer.",
+            hint="Try again in a moment. If that does not help, end it.",
         )
 
 
@@ -33,42 +54,85 @@ class Answered(OzzieError):
     """The gateway refused; code, message and hint are its own."""
 
 
-def get(path: str) -> JsonObject:
-    """`GET /ozzie/api/<path>` at the first gateway of this home that answers.
+def this_home() -> Path:
+    """The `OZZIE_PATH` of this terminal. Raises Unavailable."""
+    return home_folder(os.environ, Path.home)
 
-    Raises NotRunning, or Answered.
+
+def handshakes() -> list[Handshake]:
+    """The living gateways of this home, the newest first. Raises Unavailable."""
+    home = this_home()
+    return list(find_handshakes(Path(jupyter_runtime_dir()), home))
+
+
+def get(path: str, **query: Any) -> Object:
+    """`GET /ozzie/api/<path>` at the first gateway of this home that answers; what is None is left out of the query.
+
+    Raises NotRunning, Silent, or Answered.
     """
-    return _ask(path, None)
+    given = {name: _in_query(value) for name, value in query.items() if value is not None}
+    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, TIMEOUT_S)
 
 
-def post(path: str, body: JsonObject) -> JsonObject:
+def post(path: str, body: Object, *, timeout_s: float = TIMEOUT_S) -> Object:
     """`POST /ozzie/api/<path>`, as `get`."""
-    return _ask(path, json.dumps(body).encode())
+    return _ask(path, json.dumps(body).encode(), timeout_s)
 
 
-def _ask(path: str, body: bytes | None) -> JsonObject:
-    home = home_folder(os.environ, Path.home)
-    for handshake in find_handshakes(Path(jupyter_runtime_dir()), home):
+def items(path: str, count: int, **query: Any) -> Iterator[Object]:
+    """The first `count` items of a list, page by page."""
+    if count < 1:
+        raise InputError("limit must be a number from 1 on.")
+    cursor = None
+    while count > 0:
+        page = get(path, limit=min(count, MAX_PAGE), cursor=cursor, **query)
+        yield from page["items"]
+        count -= len(page["items"])
+        cursor = page["next"]
+        if cursor is None:
+            return
+
+
+def _in_query(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _ask(path: str, body: bytes | None, timeout_s: float) -> Object:
+    found = handshakes()
+    for handshake in found:
         try:
-            return _ask_one(handshake, path, body)
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return ask_at(handshake, path, body, timeout_s)
+        except (OSError, HTTPException, InputError):
             continue
-    raise NotRunning(home)
+    raise Silent(found[0].pid) if found else NotRunning(this_home())
 
 
-def _ask_one(handshake: Handshake, path: str, body: bytes | None) -> JsonObject:
+def ask_at(handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S) -> Object:
+    """The answer of this very gateway. Raises Answered; OSError, HTTPException or InputError
+    where what answers is no gateway."""
     request = urllib.request.Request(
         f"{handshake.url}ozzie/api/{path}",
         data=body,
         headers={"Authorization": f"token {handshake.token}", "Content-Type": "application/json"},
     )
-    # No proxy of the environment may come between this machine and itself.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    # The address is this machine's own and came with the token from a private file: its certificate may be made by
+    # the user, and no proxy of the environment may come between this machine and itself.
+    trusting = ssl._create_unverified_context() if handshake.url.startswith("https") else None
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
     try:
-        with opener.open(request, timeout=TIMEOUT_S) as response:
-            return loads_object(response.read())
+        with opener.open(request, timeout=timeout_s) as response:
+            return loads_object(response.read(), max_bytes=MAX_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
-        said: dict[str, Any] = json.loads(error.read() or b"{}")
-        raise Answered(
-            said.get("message", f"HTTP {error.code}."), hint=said.get("hint", ""), code=said.get("code")
-        ) from None
+        raise _refusal(error.code, error.read()) from None
+
+
+def _refusal(status: int, body: bytes) -> Answered:
+    """What the gateway said; something between it and us may have said anything."""
+    try:
+        said = loads_object(body)
+    except InputError:
+        said = {}
+    message, hint, code = (str(said.get(name, "")) for name in ("message", "hint", "code"))
+    return Answered(
+        message or f"The gateway answers with the status {status}.", hint=hint, code=code or f"http.{status}"
+    )

@@ -1,37 +1,83 @@
-"""`ozzie tasks`: list them, stop one."""
+"""`ozzie tasks`: list them, look at one, stop one."""
 
-import json
-import urllib.parse
+import argparse
 
-from ozzie_server_ext.cli.http import get, post
+from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.output import STATES, cell, cost, counted, local_time, print_json, tokens
+from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.ids import is_ulid
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.domain.tasks import OPEN
+from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
 
-def tasks_list(*, limit: int, as_json: bool) -> int:
-    """Print the newest tasks. Raises NotRunning, or Answered for a limit out of range."""
-    items = get(f"tasks?{urllib.parse.urlencode({'limit': limit})}")["items"]
-    tasks = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    if as_json:
-        print(json.dumps(tasks))
+def list_tasks(options: argparse.Namespace) -> int:
+    """Print the newest tasks. Raises NotRunning, or Answered."""
+    session_id = find_session(options.session)["id"] if options.session else None
+    status = sorted(OPEN) if options.open else None
+    tasks = list(items("tasks", options.limit, session_id=session_id, status=status))
+    if options.json:
+        print_json(tasks)
         return 0
     if not tasks:
-        print("No tasks yet. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
+        print("No tasks. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
     for task in tasks:
-        print(f"{task['task_id']}  {_cell(task['status'], 16)}  {_cell(task['title'], 60)}")
+        print(f"{task['task_id']}  {cell(STATES[task['status']], 15)}  {cell(task['title'], 35)}".rstrip())
     return 0
 
 
-def tasks_cancel(task_id: str, *, as_json: bool) -> int:
+def show_task(options: argparse.Namespace) -> int:
+    """Print one task with its steps. Raises NotRunning, NotFound."""
+    _expect_id(options.task_id)
+    task = get(f"tasks/{options.task_id}")
+    if options.json:
+        print_json(task)
+        return 0
+    used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
+    print(f"{STATES[task['status']]}  {cell(task['title'], 60)}".rstrip())
+    print(f"  task     {task['task_id']}")
+    print(f"  session  {task['session_id'] or ''}")
+    print(f"  from     {cell(task['sender_id'], 30).rstrip()}, {cell(task['channel'], 30)}".rstrip())
+    print(f"  begun    {local_time(task['created_at'], '%Y-%m-%d %H:%M:%S')}")
+    if task["finished_at"]:
+        print(f"  ended    {local_time(task['finished_at'], '%Y-%m-%d %H:%M:%S')}")
+    if task["attempt"] > 1:
+        print(f"  tried    {task['attempt']} times")
+    print(f"  used     {', '.join(used)}")
+    if task["steps"]:
+        print()
+    for step in task["steps"]:
+        print(_step_line(step))
+    if task["text"]:
+        print(f"\n{visible_prose(task['text'])}")
+    if task["error"]:
+        print("", *filter(None, [visible_prose(task["error"][name]) for name in ("message", "hint")]), sep="\n")
+    return 0
+
+
+def cancel_task(options: argparse.Namespace) -> int:
     """Stop a task. Raises NotRunning, NotFound, or Answered for one that has ended already."""
+    _expect_id(options.task_id)
+    post(f"tasks/{options.task_id}/cancel", {"reason": "ozzie tasks cancel"})
+    if options.json:
+        print_json({"cancelled": options.task_id})
+    else:
+        print(f"The task {options.task_id} is stopped.")
+    return 0
+
+
+def _expect_id(task_id: str) -> None:
     if not is_ulid(task_id):
         raise NotFound(f"There is no task {visible_label(task_id)[:40]}.", hint="List them with ozzie tasks list.")
-    post(f"tasks/{task_id}/cancel", {"reason": "ozzie tasks cancel"})
-    print(json.dumps({"cancelled": task_id}) if as_json else f"The task {task_id} is stopped.")
-    return 0
 
 
-def _cell(value: Json, width: int) -> str:
-    return visible_label(str(value))[:width].ljust(width)
+def _step_line(step: Object) -> str:
+    took = "" if step["duration_ms"] is None else duration(step["duration_ms"] / 1000)
+    if step["error"]:
+        told = step["error"]["message"]
+    elif step["kind"] == "model":
+        told = ", ".join(filter(None, [tokens(step["token_usage"]), cost(step["cost"]) if step["token_usage"] else ""]))
+    else:
+        told = step["summary"]
+    name = cell(step["name"], 18)
+    return f"  {cell(step['kind'], 5)}  {name}  {cell(step['status'], 9)}  {cell(told, 28)}  {took}".rstrip()

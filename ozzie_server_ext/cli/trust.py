@@ -1,24 +1,25 @@
 """`ozzie config trust`: a person lets a project's own configuration count (DESIGN §2.14)."""
 
-import json
+import argparse
 import os
 from pathlib import Path
 
+from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.loader import PROJECT_FILE, trust
 from ozzie_server_ext.domain.errors import NotFound
 
 
-def trust_project(folder: str, *, as_json: bool) -> int:
+def trust_project(options: argparse.Namespace) -> int:
     """Trust the present content of the folder's configuration. Raises NotFound, or ConfigError for a broken one."""
     home = find_home(os.environ)
-    file = Path(folder).absolute() / PROJECT_FILE
+    file = Path(options.folder).absolute() / PROJECT_FILE
     if not file.is_file():
         raise NotFound(f"There is no {file}.", hint="Name the folder that has it: ozzie config trust FOLDER.")
     home.create()
     trust(home, file)
-    if as_json:
-        print(json.dumps({"trusted": str(file)}))
+    if options.json:
+        print_json({"trusted": str(file)})
     else:
         print(f"{file} counts from now on, as it is. If it changes, it has to be trusted again.")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_kernel.magics import MAGICS
-from ozzie_server_ext.cli.main import _parser
+from ozzie_server_ext.cli.parser import parser as command_line
 from ozzie_server_ext.config.settings import ProviderSettings
 from ozzie_server_ext.tools.builtin import builtin_tools
 
@@ -32,7 +32,7 @@ def test_every_magic_is_in_the_readme(name: str) -> None:
     assert re.search(rf"^\| `%{name}[`, ]", README, re.MULTILINE)
 
 
-@pytest.mark.parametrize("verb", [*verbs(_parser())])
+@pytest.mark.parametrize("verb", [*verbs(command_line())])
 def test_every_verb_is_in_the_readme(verb: str) -> None:
     assert re.search(rf"^{verb}\b", README, re.MULTILINE)
 
@@ -40,7 +40,7 @@ def test_every_verb_is_in_the_readme(verb: str) -> None:
 def test_the_readme_names_no_verb_that_there_is_not() -> None:
     written = re.findall(r"^(ozzie [a-z]+(?: [a-z]+)?)\b", README, re.MULTILINE)
 
-    assert set(written) == set(verbs(_parser()))
+    assert set(written) == set(verbs(command_line()))
 
 
 @pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.meta.tool_id)

@@ -1,6 +1,7 @@
 """The command line as a user meets it: words, JSON, exit statuses."""
 
 import contextlib
+import io
 import json
 import os
 import shlex
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.cli.main import main
 from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.rig import Gateway, GatewayHome, start_gateway, start_jupyter
 
 
 def test_ask_prints_the_answer(shared_gateway: Gateway) -> None:
@@ -84,7 +86,7 @@ def test_a_limit_out_of_range_is_refused(shared_gateway: Gateway) -> None:
     done = ozzie(shared_gateway.home, "tasks", "list", "--limit", "0")
 
     assert done.returncode == 1
-    assert "limit must be a number from 1 to 500" in done.stderr
+    assert "limit must be a number from 1 on" in done.stderr
 
 
 def test_verify_works_while_the_gateway_runs_and_changes_nothing(shared_gateway: Gateway) -> None:
@@ -221,7 +223,7 @@ def test_a_turn_can_be_stopped_by_its_tasks_id(home: GatewayHome, fake_openai: F
     assert "has ended already" in again.stderr
 
 
-@pytest.mark.parametrize("task_id", ["none", "../health", "\udcff", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+@pytest.mark.parametrize("task_id", ["none", "../health", "\x1b[31m", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
 def test_a_task_that_there_is_not_can_not_be_stopped(shared_gateway: Gateway, task_id: str) -> None:
     done = ozzie(shared_gateway.home, "tasks", "cancel", task_id)
 
@@ -241,6 +243,11 @@ def test_a_task_that_there_is_not_can_not_be_stopped(shared_gateway: Gateway, ta
         ("ask - <<< $'\\xff'", "The message is not UTF-8 text."),
         ("ask - <&-", "Standard input is closed."),
         ("ask hi --session $'\\xff'", "The session is not UTF-8 text."),
+        ("tasks cancel $'\\xff'", "The task id is not UTF-8 text."),
+        ("events tail --type $'\\xff'", "The type is not UTF-8 text."),
+        ("--help >/dev/full", "No space left on device."),
+        ("tasks list --help >/dev/full", "No space left on device."),
+        ("--version >/dev/full", "No space left on device."),
     ],
 )
 def test_what_the_shell_can_do_to_it_is_told_in_one_sentence(shared_gateway: Gateway, line: str, sentence: str) -> None:
@@ -260,6 +267,81 @@ def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:
     loaded = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60).stdout
 
     assert not {"tornado", "jupyter_server", "pydantic", "litellm"} & set(json.loads(loaded.replace("'", '"')))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nonesuch"], "There is no command 'nonesuch' here, but ask, status"),
+        (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, cancel"),
+        (["tasks"], "COMMAND"),
+        (["tasks", "list", "--limit", "many"], "invalid int value: 'many'"),
+        (["ask", "hi", "--nonesuch", "\x1b[31m"], "unrecognized arguments: --nonesuch \\u001b[31m"),
+        (["gateway", "--stop", "--detach"], "--stop goes alone"),
+        (["gateway", "--json"], "--json goes with --detach or --stop"),
+    ],
+)
+def test_words_that_are_no_command_are_told_in_one_sentence(home: GatewayHome, words: list[str], says: str) -> None:
+    done, as_json = ozzie(home, *words), ozzie(home, *words, "--json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    if "--json" not in words:
+        assert says in done.stderr
+        assert "--help" in done.stderr.splitlines()[-1]
+    error = json.loads(as_json.stderr)
+    assert error["code"] == "input.usage"
+    assert says in error["message"]
+
+
+def test_errors_are_an_object_where_json_is_asked_for(home: GatewayHome) -> None:
+    done = ozzie(home, "status", "--json")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert json.loads(done.stderr)["code"] == "gateway.not_running"
+    assert set(json.loads(done.stderr)) == {"code", "message", "hint"}
+
+
+def test_without_any_home_folder_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("OZZIE_PATH", "HOME", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(Path, "expanduser", none)
+    said = io.StringIO()
+    for home in ("", "/nonexistent"):
+        monkeypatch.setenv("OZZIE_PATH", home)
+        with contextlib.redirect_stderr(said), pytest.raises(SystemExit, match="1"):
+            main(["status"])
+
+    assert said.getvalue().count("home folder") == 2
+
+
+def test_jupyter_ozzie_is_the_same_command(shared_gateway: Gateway) -> None:
+    folder = str(Path(sys.executable).parent)
+    env = {**shared_gateway.home.env, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    command = [f"{folder}/jupyter", "ozzie", "status", "--json"]
+
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["pid"] == shared_gateway.process.pid
+
+
+def test_a_gateway_with_a_certificate_of_its_own_is_reached(home: GatewayHome, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=60)
+    files = (f"--ServerApp.certfile={certificate}", f"--ServerApp.keyfile={key}")
+
+    with start_jupyter(home, *files) as server:
+        done = ozzie(home, "status", "--json")
+        asked = ozzie(home, "ask", "hello")
+
+    assert server.url.startswith("https://")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["headless"] is False
+    assert asked.returncode == 0
 
 
 @pytest.mark.parametrize("words", [["--help"], ["ask", "--help"], ["tasks", "list", "--help"], ["--version"]])

@@ -1,0 +1,66 @@
+"""`ozzie events tail`: the newest events, and what happens next."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ozzie_server_ext.cli.http import Object, get, items
+from ozzie_server_ext.cli.output import cell, local_time, print_json
+from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.render.text import cut_end, visible_label
+
+_DETAIL_WIDTH = 32
+# Which fields of a body say most in a few words.
+_TELLING = ("text", "title", "name", "message", "summary", "reason", "model", "decision", "version", "plane", "status")
+
+
+def tail(options: argparse.Namespace) -> int:
+    """Print events, oldest first; with --follow without end, but of a task. Raises NotRunning, NotFound, Answered."""
+    wanted = {
+        "type": options.type or None,
+        "session_id": find_session(options.session)["id"] if options.session else None,
+        "task_id": options.task,
+    }
+    position = get("health")["position"]
+    newest = list(items("events", options.limit, newest_first=True, **wanted))
+    found = [_record(event) for event in reversed(newest)]
+    if not options.follow:
+        if options.json:
+            print_json(found)
+        else:
+            for record in found:
+                print(_line(record))
+        return 0
+    from ozzie_server_ext.cli.follow import follow  # it brings tornado along
+
+    def show(record: Object) -> None:
+        print(json.dumps(record) if options.json else _line(record), flush=True)
+
+    for record in found:
+        show(record)
+    last = max([position, *(record["position"] for record in found)])
+    if found and options.task and found[-1]["type"] in ("task.succeeded", "task.failed", "task.cancelled"):
+        return 0
+    follow(last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), _say)
+    return 0
+
+
+def _say(sentence: str) -> None:
+    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)
+
+
+def _record(event: Mapping[str, Any]) -> Object:
+    """What is shown of an event, of the REST interface or of the feed."""
+    names = ("position", "ts", "type", "session_id", "task_id", "labels", "payload")
+    return {name: event[name] for name in names}
+
+
+def _line(record: Object) -> str:
+    payload = record["payload"]
+    detail = next((str(payload[name]) for name in _TELLING if payload.get(name)), "")
+    at = local_time(record["ts"], "%H:%M:%S")
+    detail = cut_end(visible_label(detail), _DETAIL_WIDTH)
+    task = (record["task_id"] or "")[-6:]
+    return f"{record['position']:>6}  {at}  {task:6}  {cell(record['type'], 20)}  {detail}".rstrip()

@@ -1,0 +1,92 @@
+"""Following the feed from a terminal, also behind a restart of the gateway (GW-2)."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from ozzie_server_ext.cli.http import Answered, Object, handshakes
+from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
+from ozzie_server_ext.protocol.handshake import Handshake
+
+POLL_S = 0.5
+CONNECT_S = 10.0
+MAX_MESSAGE_BYTES = 64 << 20
+FINAL = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
+
+
+def follow(
+    position: int, wanted: Mapping[str, Any], show: Callable[[Object], None], say: Callable[[str], None]
+) -> None:
+    """Show every event behind `position` until interrupted, or until the one task that is `wanted` has ended.
+
+    Where the gateway goes, `say` tells, and the next one is gone on with. Raises Answered where it refuses.
+    """
+    asyncio.run(_follow(position, wanted, show, say))
+
+
+async def _follow(
+    position: int, wanted: Mapping[str, Any], show: Callable[[Object], None], say: Callable[[str], None]
+) -> None:
+    params: Object = {"session_id": wanted.get("session_id", ""), "task_id": wanted.get("task_id", "")}
+    if "type" in wanted:
+        params["types"] = list(wanted["type"])
+    told = False
+    while True:
+        connection = await _connect()
+        if connection is None:
+            if not told:
+                say("There is no connection to a gateway. What happens is shown once one runs.")
+            told = True
+            await asyncio.sleep(POLL_S)
+            continue
+        told = False
+        try:
+            subscribe = Request(id="1", method="feed.subscribe", params={**params, "from_position": position})
+            await connection.write_message(encode_frame(subscribe))
+            while (message := await connection.read_message()) is not None:
+                for frame in decode_frames(message):
+                    if isinstance(frame, Response) and frame.error is not None:
+                        raise Answered(frame.error.message, hint=frame.error.hint, code=frame.error.code)
+                    if isinstance(frame, EventFrame) and frame.position is not None:
+                        position = frame.position
+                        show(_event(frame))
+                        if params["task_id"] and frame.canonical in FINAL:
+                            return
+        finally:
+            connection.close()
+
+
+async def _connect() -> WebSocketClientConnection | None:
+    """A connection to the first gateway that answers."""
+    for handshake in handshakes():
+        try:
+            return await websocket_connect(_request(handshake), max_message_size=MAX_MESSAGE_BYTES)
+        except (OSError, HTTPClientError, TimeoutError):
+            continue
+    return None
+
+
+def _request(handshake: Handshake) -> HTTPRequest:
+    return HTTPRequest(
+        f"ws{handshake.url.removeprefix('http')}ozzie/api/ws",
+        headers={"Authorization": f"token {handshake.token}"},
+        connect_timeout=CONNECT_S,
+        # The address is this machine's own and came with the token from a private file.
+        validate_cert=False,
+    )
+
+
+def _event(frame: EventFrame) -> Object:
+    """The frame with the names of the REST interface."""
+    return {
+        "position": frame.position,
+        "ts": frame.ts,
+        "type": frame.canonical,
+        "session_id": frame.session_id,
+        "task_id": frame.task_id,
+        "labels": list(frame.labels),
+        "payload": frame.payload,
+    }

@@ -1,0 +1,119 @@
+"""`ozzie gateway`: run it here, leave it running, or stop the one that runs (GW-1)."""
+
+import argparse
+import os
+import select
+import signal
+import sys
+import time
+
+from ozzie_kernel.launch import Launched, launch_gateway
+from ozzie_server_ext.cli.http import NotRunning, Silent, ask_at, get, handshakes, this_home
+from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
+from ozzie_server_ext.protocol.handshake import Handshake, owner_alive
+
+PROGRAM = (sys.executable, "-m", "ozzie_server_ext.programs.gateway")
+START_S = 40.0
+STOP_S = 40.0
+POLL_S = 0.05
+
+
+def gateway(options: argparse.Namespace) -> int:
+    """Start or stop; in the foreground the gateway takes this process's place. Raises OzzieError."""
+    given = {"--port": options.port, "--project": options.project, "--idle-exit": options.idle_exit}
+    arguments = [word for name, value in given.items() if value is not None for word in (name, value)]
+    if options.stop:
+        if options.detach or arguments:
+            raise Misused("--stop goes alone.", hint="See ozzie gateway --help.")
+        return _stop(as_json=options.json)
+    if options.detach:
+        return _start(arguments, as_json=options.json)
+    if options.json:
+        raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
+    os.execv(sys.executable, [*PROGRAM, *arguments])
+
+
+def _start(arguments: list[str], *, as_json: bool) -> int:
+    _expect_none_runs()
+    launched = launch_gateway(this_home(), arguments)
+    try:
+        handshake = _wait_until_it_answers(launched)
+    except BaseException:
+        launched.end()
+        raise
+    if as_json:
+        print_json({"pid": handshake.pid, "url": handshake.url})
+    else:
+        print(f"The gateway runs: process {handshake.pid}, {handshake.url}")
+    return 0
+
+
+def _expect_none_runs() -> None:
+    try:
+        health = get("health")
+    except NotRunning:
+        return
+    hint = "Stop it with ozzie gateway --stop." if health["headless"] else "It is part of a Jupyter Server."
+    raise Conflict(f"A gateway runs already (process {health['pid']}).", hint=hint, code="gateway.running")
+
+
+def _wait_until_it_answers(launched: Launched) -> Handshake:
+    """The handshake of the gateway once it answers. Raises Unavailable with its own words where it ended."""
+    end = time.monotonic() + START_S
+    reason = f"The gateway did not answer within {START_S:.0f} s."
+    while time.monotonic() < end:
+        for handshake in handshakes():
+            if handshake.pid == launched.process.pid and _answers(handshake):
+                return handshake
+        if launched.ended:
+            reason = launched.reason() or "The gateway ended before it answered."
+            break
+        time.sleep(POLL_S)
+    raise Unavailable(reason, hint=f"Its own words are in {launched.log}.", code="gateway.start")
+
+
+def _answers(handshake: Handshake) -> bool:
+    try:
+        ask_at(handshake, "health")
+    except (OzzieError, OSError):
+        return False
+    return True
+
+
+def _stop(*, as_json: bool) -> int:
+    health = get("health")
+    pid = int(health["pid"])
+    if not health["headless"]:
+        raise Conflict(
+            f"The gateway is part of a Jupyter Server (process {pid}), which may hold open notebooks.",
+            hint="Stop that server where it was started.",
+            code="gateway.jupyter",
+        )
+    if not _end(pid):
+        raise Silent(pid)
+    if as_json:
+        print_json({"stopped": pid})
+    else:
+        print(f"The gateway (process {pid}) is stopped.")
+    return 0
+
+
+def _end(pid: int) -> bool:
+    """Have the gateway stop in order; whether it is gone in time."""
+    if not hasattr(os, "pidfd_open"):  # not on Linux: its lock tells
+        os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + STOP_S
+        while owner_alive(this_home()) and time.monotonic() < end:
+            time.sleep(POLL_S)
+        return not owner_alive(this_home())
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        return bool(select.select([process], [], [], STOP_S)[0])
+    finally:
+        os.close(process)

@@ -1,0 +1,76 @@
+"""`ozzie models`: list them, try one."""
+
+import argparse
+
+from ozzie_server_ext.cli.http import Object, get, post
+from ozzie_server_ext.cli.output import cell, cost, print_json, tokens
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.render.text import duration, visible_label
+
+SESSION = {"name": "cli:models test", "title": "models test"}
+QUESTION = "Answer with one short sentence: are you there?"
+WAIT_S = 620.0
+
+
+def list_models(options: argparse.Namespace) -> int:
+    """Print the models that can be chosen. Raises NotRunning."""
+    listing = get("models")
+    if options.json:
+        print_json(listing["items"])
+        return 0
+    for model in listing["items"]:
+        mark = "*" if model["is_default"] else " "
+        stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
+        print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {visible_label(model['missing'])}".rstrip())
+    for offer in listing["offers"]:
+        print(f"Found: {visible_label(offer['found'])}. Use it with --model {visible_label(offer['choose'])}")
+    if listing["config_error"]:
+        print(f"The configuration was not taken:\n{listing['config_error']}")
+    return 0
+
+
+def test_model(options: argparse.Namespace) -> int:
+    """One real turn with a model; 0 if it answered. Raises NotRunning, or Answered."""
+    session = post("sessions", SESSION)
+    if session["status"] == "closed":
+        post(f"sessions/{session['id']}/resume", {})
+    asked = {"content": QUESTION, "session_id": session["id"], "model": options.model, "wait": True}
+    task = post("message", asked, timeout_s=WAIT_S)
+    if "status" not in task:
+        raise Unavailable(
+            f"The turn {task['task_id']} has not ended after ten minutes.", hint="See ozzie tasks show.", code="timeout"
+        )
+    found = _summary(options.model, task)
+    if options.json:
+        print_json(found)
+    else:
+        _print(found)
+    return 0 if found["ok"] else 1
+
+
+def _summary(name: str, task: Object) -> Object:
+    calls = [step for step in task["steps"] if step["kind"] == "model"]
+    first = next((call["ttft_ms"] for call in calls if call["ttft_ms"] is not None), None)
+    return {
+        "name": name,
+        "ok": task["status"] == "SUCCEEDED",
+        "provider": calls[-1]["provider"] if calls else "",
+        "model": calls[-1]["model"] if calls else "",
+        "ttft_ms": first,
+        "token_usage": task["token_usage"],
+        "cost": task["cost"],
+        "text": task["text"],
+        "task_id": task["task_id"],
+        "error": task["error"],
+    }
+
+
+def _print(found: Object) -> None:
+    named = visible_label(found["name"])
+    stands_for = visible_label(f"{found['provider']}/{found['model']}") if found["model"] else ""
+    print(f"{named}  {stands_for}".rstrip())
+    if found["error"]:
+        print(*filter(None, (visible_label(found["error"][part]) for part in ("message", "hint"))), sep="\n")
+        return
+    first = "no text came" if found["ttft_ms"] is None else f"first token after {duration(found['ttft_ms'] / 1000)}"
+    print(", ".join([first, tokens(found["token_usage"]), cost(found["cost"])]))

@@ -1,0 +1,48 @@
+"""How commands print: JSON, cells of a table, and what people read of states, times and money."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ozzie_server_ext.render.columns import cut_columns, padded
+from ozzie_server_ext.render.text import money, token_count, visible_label
+
+STATES: Mapping[str, str] = {
+    "CREATED": "Queued",
+    "QUEUED": "Queued",
+    "RUNNING": "Working",
+    "WAITING_INPUT": "Waiting for you",
+    "WAITING_APPROVAL": "Waiting for you",
+    "PAUSED": "Paused",
+    "SUCCEEDED": "Done",
+    "FAILED": "Failed",
+    "CANCELLED": "Stopped",
+}
+"""The words of UX §2.1."""
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value))
+
+
+def cell(value: object, width: int) -> str:
+    """One line of `width` columns."""
+    return padded(cut_columns(visible_label(str(value)), width), width)
+
+
+def local_time(text: str | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
+    """A time of the gateway in the terminal's zone; "" for none."""
+    return datetime.fromisoformat(text).astimezone().strftime(pattern) if text else ""
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def cost(value: int | None) -> str:
+    return "cost unknown" if value is None else money(value)
+
+
+def tokens(usage: Mapping[str, int] | None) -> str:
+    return "" if usage is None else token_count(usage["input"] + usage["output"])

@@ -1,0 +1,54 @@
+"""From words to options: the declared commands as argparse knows them, its complaints in one sentence."""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from ozzie_server_ext.cli.verbs import COMMANDS, Group, Verb
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.render.text import visible_label
+
+_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (.+) \(choose from (.+)\)$", re.DOTALL)
+
+
+class Misused(InputError):
+    """The words are no command."""
+
+    code = "input.usage"
+
+
+class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse passes over what could not be printed, and says that all is well.
+        (file or sys.stderr).write(message)
+
+    def error(self, message: str) -> NoReturn:
+        if unknown := _UNKNOWN.match(message):
+            message = f"There is no command {unknown[1]} here, but {unknown[2].replace(chr(39), '')}"
+        raise Misused(f"{visible_label(message)}.", hint=f"See {self.prog} --help.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands. Parsing raises Misused, or SystemExit once help or the version has been printed."""
+    found = _Parser(prog="ozzie", description="The agent server that lives in Jupyter.", allow_abbrev=False)
+    found.add_argument("--version", action="version", version=f"ozzie {version('jupyter-ozzie')}")
+    _add(found.add_subparsers(title="commands", required=True, metavar="COMMAND"), COMMANDS)
+    return found
+
+
+def _add(place: "argparse._SubParsersAction[Any]", commands: Iterable[Verb | Group]) -> None:
+    for command in commands:
+        about = f"{command.about[0].upper()}{command.about[1:]}."
+        if isinstance(command, Group):
+            below = place.add_parser(command.name, help=command.about, description=about, allow_abbrev=False)
+            _add(below.add_subparsers(title="commands", required=True, metavar="COMMAND"), command.verbs)
+            continue
+        described = f"{about} {command.more}".strip()
+        verb = place.add_parser(command.name, help=command.about, description=described, allow_abbrev=False)
+        for argument in command.arguments:
+            verb.add_argument(*argument.names, **argument.given)
+        verb.add_argument("--json", action="store_true", help="print JSON")
+        verb.set_defaults(run=command.run)

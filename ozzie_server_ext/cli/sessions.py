@@ -1,0 +1,133 @@
+"""`ozzie sessions`: list them, read one, go on in one, put one away (SE-1)."""
+
+import argparse
+
+from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.output import cell, cost, counted, local_time, print_json, tokens
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.frames import EventFrame
+from ozzie_server_ext.render.columns import WIDTH, columns, wrapped
+from ozzie_server_ext.render.console import console_lines
+from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.turn import TurnView, new_turn
+
+MAX_EVENTS = 100_000
+"""Of one turn; a turn has a few for each step."""
+
+
+def find_session(text: str) -> Object:
+    """The session that a person means. Raises NotRunning, NotFound, InputError where several fit."""
+    shown = visible_label(text)[:40]
+    fitting = get("sessions", named=text)["items"] if len(text) <= 500 else []
+    if not fitting:
+        raise NotFound(f'There is no session "{shown}".', hint="List them with ozzie sessions list.")
+    if len(fitting) > 1:
+        ids = ", ".join(session["id"] for session in fitting[:5])
+        raise InputError(
+            f'{len(fitting)} sessions are called "{shown}".', hint=f"Name one by its id: {ids}.", code="input.session"
+        )
+    return fitting[0]
+
+
+def list_sessions(options: argparse.Namespace) -> int:
+    """Print the sessions. Raises NotRunning, or Answered."""
+    sessions = list(items("sessions", options.limit, status="archived" if options.archived else None))
+    if options.json:
+        print_json(sessions)
+        return 0
+    if not sessions:
+        print("No sessions. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
+    for session in sessions:
+        closed = "closed  " if session["status"] == "closed" else ""
+        count = counted(session["message_count"], "message")
+        print(
+            f"{session['id'][-6:]}  {local_time(session['updated_at'])}  {cell(count, 13)}  "
+            f"{cell(cost(session['cost']), 12)}  {closed}{cell(session['title'], 25 - len(closed))}".rstrip()
+        )
+    return 0
+
+
+def show_session(options: argparse.Namespace) -> int:
+    """Print a session's newest turns. Raises as `find_session` does."""
+    session = find_session(options.session)
+    tasks = list(items("tasks", options.limit, session_id=session["id"]))
+    if options.json:
+        whole = get(f"sessions/{session['id']}", limit=min(options.limit * 2, 500))
+        print_json({**whole, "tasks": tasks})
+        return 0
+    print(visible_label(session["title"]) or "Untitled")
+    used = [counted(session["message_count"], "message"), tokens(session["token_usage"]), cost(session["cost"])]
+    told = [session["status"], visible_label(session["chosen_model"] or session["model"]), *used]
+    print(f"{session['id']}  {', '.join(filter(None, told))}")
+    for task in reversed(tasks):
+        print()
+        _print_turn(task)
+    return 0
+
+
+def resume_session(options: argparse.Namespace) -> int:
+    """Make a session the terminal's own, and ask in it. Raises as `find_session` does."""
+    session = post(f"sessions/{find_session(options.session)['id']}/resume", {"name": f"cli:{options.terminal}"})
+    if options.message is not None:
+        from ozzie_server_ext.cli.ask import ask_in
+
+        return ask_in(options.message, session=options.terminal, model="", as_json=options.json)
+    if options.json:
+        print_json(session)
+    else:
+        where = "" if options.terminal == "cli" else f" --session {options.terminal}"
+        print(f'"{visible_label(session["title"])}" goes on here: ozzie ask{where} TEXT')
+    return 0
+
+
+def rename_session(options: argparse.Namespace) -> int:
+    """Give a session another title. Raises as `find_session` does."""
+    return _changed(options, "rename", {"title": options.title}, "is its title now")
+
+
+def archive_session(options: argparse.Namespace) -> int:
+    """Put a session away. Raises as `find_session` does."""
+    return _changed(options, "archive", {}, "is put away. A message in it brings it back")
+
+
+def close_session(options: argparse.Namespace) -> int:
+    """Let a session take no more messages. Raises as `find_session` does."""
+    return _changed(options, "close", {}, "is closed. Go on in it with ozzie sessions resume")
+
+
+def _changed(options: argparse.Namespace, verb: str, body: JsonObject, so: str) -> int:
+    session = post(f"sessions/{find_session(options.session)['id']}/{verb}", body)
+    if options.json:
+        print_json(session)
+    else:
+        print(f'"{visible_label(session["title"])}" {so}.')
+    return 0
+
+
+def _print_turn(task: Object) -> None:
+    from ozzie_kernel.turn import fold_frame  # it brings tornado along, which a list has no need to wait for
+
+    view: TurnView = new_turn(task_id=task["task_id"])
+    asked = task["title"]
+    for event in items("events", MAX_EVENTS, task_id=task["task_id"]):
+        if event["type"] == "message.received":
+            asked = str(event["payload"]["text"])
+        frame = EventFrame(
+            event=event["name"],
+            canonical=event["type"],
+            position=event["position"],
+            payload=event["payload"],
+            ts=event["ts"],
+            labels=tuple(event["labels"]),
+        )
+        view = fold_frame(view, frame)
+    print(f"{local_time(task['created_at'])}  {visible_label(task['sender_id']) or 'you'}:")
+    _print_wrapped([f"> {line}" for line in visible_prose(asked).strip().split("\n")], "> ")
+    print()
+    _print_wrapped(console_lines(view)[1:] if view.is_final else console_lines(view), "")
+
+
+def _print_wrapped(lines: list[str], indent: str) -> None:
+    for line in lines:
+        print("\n".join([line] if columns(line) <= WIDTH else wrapped(line, indent=indent)))

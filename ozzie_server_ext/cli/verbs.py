@@ -1,0 +1,198 @@
+"""What can be typed: one small declaration for each command. None of what a command needs is loaded here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument as argparse takes it: its names, and the rest of `add_argument`."""
+
+    names: tuple[str, ...]
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command. `run` names the function that carries it out, as `module:function` in this package; it takes the
+    parsed options and returns the exit status. `more` follows `about` in the command's own help."""
+
+    name: str
+    about: str
+    run: str
+    arguments: tuple[Argument, ...] = ()
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands that share their first word."""
+
+    name: str
+    about: str
+    verbs: tuple[Verb, ...]
+
+
+def _argument(*names: str, **given: Any) -> Argument:
+    return Argument(names, given)
+
+
+def _limit(default: int, what: str) -> Argument:
+    return _argument("--limit", type=int, default=default, help=f"how many {what} (default {default})")
+
+
+_SESSION = _argument("session", metavar="SESSION", help="its id, the end of its id, or its title")
+_TASK = _argument("task_id", metavar="ID", help="as ozzie tasks list shows it")
+_TERMINAL = _argument("--session", default="cli", metavar="NAME", help="the terminal's session (default: cli)")
+
+ASK = Verb(
+    "ask",
+    "ask one question and print the answer as it comes",
+    "ask:ask",
+    (
+        _argument("message", metavar="text", help="the message; - reads it from standard input"),
+        _TERMINAL,
+        _argument("--model", default="", metavar="NAME", help="an alias, a provider, or driver/model"),
+    ),
+)
+
+STATUS = Verb("status", "say whether a gateway runs, and how it is", "status:status")
+
+GATEWAY = Verb(
+    "gateway",
+    "run the gateway without JupyterLab",
+    "gateway:gateway",
+    (
+        _argument("--port", help="0 for any free port (default: gateway.port, which is 18420)"),
+        _argument("--project", metavar="FOLDER", help="the project folder (default: here)"),
+        _argument("--idle-exit", metavar="SECONDS", help="end when no client was connected for so long"),
+        _argument(
+            "--detach", action="store_true", help="leave it running; say its process and address once it answers"
+        ),
+        _argument("--stop", action="store_true", help="stop the one that runs, and wait until it is gone"),
+    ),
+)
+
+WORKER = Verb(
+    "worker",
+    "serve a model to other programs, at a Unix socket",
+    "worker:worker",
+    (
+        _argument("--socket", metavar="PATH", help="where (default: /run/fazai/gemma.sock)"),
+        _argument("--model", metavar="NAME", help="which (default: models.default of the configuration)"),
+    ),
+)
+
+SESSIONS = Group(
+    "sessions",
+    "the conversations, of notebooks and terminals",
+    (
+        Verb(
+            "list",
+            "those in which something happened last first",
+            "sessions:list_sessions",
+            (
+                _argument("--archived", action="store_true", help="those that were put away"),
+                _limit(20, "sessions"),
+            ),
+        ),
+        Verb(
+            "show",
+            "print the conversation of a session",
+            "sessions:show_session",
+            (_SESSION, _limit(20, "of the newest turns")),
+        ),
+        Verb(
+            "resume",
+            "go on in a session from this terminal: the next ozzie ask is part of it",
+            "sessions:resume_session",
+            (
+                _SESSION,
+                _argument(
+                    "message", metavar="text", nargs="?", help="ask this at once; - reads it from standard input"
+                ),
+                _argument(
+                    "--as", dest="terminal", default="cli", metavar="NAME", help="the terminal's session (default: cli)"
+                ),
+            ),
+        ),
+        Verb(
+            "rename",
+            "give a session another title",
+            "sessions:rename_session",
+            (_SESSION, _argument("title", metavar="TITLE", help="at most 60 characters are kept")),
+        ),
+        Verb("archive", "put a session away until a message comes", "sessions:archive_session", (_SESSION,)),
+        Verb("close", "let a session take no more messages until it is resumed", "sessions:close_session", (_SESSION,)),
+    ),
+)
+
+TASKS = Group(
+    "tasks",
+    "what Ozzie is doing and has done",
+    (
+        Verb(
+            "list",
+            "the newest tasks first",
+            "tasks:list_tasks",
+            (
+                _argument("--open", action="store_true", help="only those that have not ended"),
+                _argument("--session", metavar="SESSION", help="only those of this session"),
+                _limit(20, "tasks"),
+            ),
+        ),
+        Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
+        Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
+    ),
+)
+
+EVENTS = Group(
+    "events",
+    "the event log",
+    (
+        Verb(
+            "tail",
+            "print the newest events",
+            "events:tail",
+            (
+                _argument("--follow", "-f", action="store_true", help="go on with what happens, also behind a restart"),
+                _limit(20, "events"),
+                _argument("--type", action="append", default=[], metavar="NAME", help="only these; it may be repeated"),
+                _argument("--session", metavar="SESSION", help="only those of this session"),
+                _argument("--task", metavar="ID", help="only those of this task"),
+            ),
+            more="With --json, --follow prints one object a line.",
+        ),
+        Verb("verify", "check that no event was changed or removed after it was written", "verify:verify"),
+    ),
+)
+
+MODELS = Group(
+    "models",
+    "what can answer",
+    (
+        Verb("list", "the models that can be chosen, and what was found on this machine", "models:list_models"),
+        Verb(
+            "test",
+            "ask a model for one short answer, and say how that went",
+            "models:test_model",
+            (_argument("model", metavar="NAME", help="an alias, a provider, or driver/model"),),
+        ),
+    ),
+)
+
+CONFIG = Group(
+    "config",
+    "the configuration",
+    (
+        Verb(
+            "trust",
+            "let a project's own configuration count, as it is now",
+            "trust:trust_project",
+            (_argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
+        ),
+    ),
+)
+
+COMMANDS: tuple[Verb | Group, ...] = (ASK, STATUS, SESSIONS, TASKS, EVENTS, MODELS, CONFIG, GATEWAY, WORKER)

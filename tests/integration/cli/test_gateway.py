@@ -1,0 +1,87 @@
+"""`ozzie gateway`: left running, found running, stopped (GW-1)."""
+
+import json
+import os
+import socket
+
+import psutil
+import pytest
+
+from tests.acceptance.test_record import ozzie
+from tests.rig import GatewayHome, start_jupyter
+
+
+def test_one_is_left_running_answers_at_once_and_is_stopped(home: GatewayHome) -> None:
+    started = ozzie(home, "gateway", "--detach", "--port", "0", "--json")
+    found = json.loads(started.stdout)
+    process = psutil.Process(found["pid"])
+    health = json.loads(ozzie(home, "status", "--json").stdout)
+    again = ozzie(home, "gateway", "--detach", "--port", "0")
+    stopped = ozzie(home, "gateway", "--stop")
+
+    assert (started.returncode, health["pid"], health["headless"]) == (0, found["pid"], True)
+    assert found["url"].startswith("http://127.0.0.1:")
+    assert again.returncode == 1
+    assert f"A gateway runs already (process {found['pid']})." in again.stderr
+    assert (stopped.returncode, stopped.stdout) == (0, f"The gateway (process {found['pid']}) is stopped.\n")
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    assert list(home.runtime.glob("ozzie-*.json")) == []
+    assert ozzie(home, "gateway", "--stop").returncode == 1
+
+
+def test_it_runs_apart_from_the_terminal_that_began_it(home: GatewayHome) -> None:
+    started = ozzie(home, "gateway", "--detach", "--port", "0")
+    handshake = home.handshake()
+    assert handshake is not None
+    try:
+        assert started.stdout == f"The gateway runs: process {handshake.pid}, {handshake.url}\n"
+        assert os.getsid(handshake.pid) == handshake.pid
+        assert os.getsid(handshake.pid) != os.getsid(0)
+        assert psutil.Process(handshake.pid).cwd() == str(home.project)
+    finally:
+        ozzie(home, "gateway", "--stop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--port", "99999"), "99999 is no port"),
+        (("--project", "/nonexistent"), "/nonexistent is no folder"),
+    ],
+)
+def test_why_it_did_not_start_is_told(home: GatewayHome, arguments: tuple[str, ...], says: str) -> None:
+    done = ozzie(home, "gateway", "--detach", *arguments)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+    assert "gateway-start.log" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_told(home: GatewayHome) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = ozzie(home, "gateway", "--detach", "--port", port, "--json")
+
+    error = json.loads(done.stderr)
+    assert (done.returncode, error["code"]) == (1, "gateway.start")
+    assert f"port {port} is not available" in error["message"]
+
+
+def test_a_broken_configuration_is_told_with_its_place(home: GatewayHome) -> None:
+    (home.home / "config.jsonc").write_text('{"gateway": {"port": "x"}}')
+
+    done = ozzie(home, "gateway", "--detach")
+
+    assert done.returncode == 1
+    assert "config.jsonc, line 1, column 14: gateway.port" in done.stderr
+
+
+def test_a_jupyter_server_is_not_stopped(home: GatewayHome) -> None:
+    with start_jupyter(home) as server:
+        done = ozzie(home, "gateway", "--stop", "--json")
+        alive = server.process.poll() is None
+
+    error = json.loads(done.stderr)
+    assert (done.returncode, error["code"], alive) == (1, "gateway.jupyter", True)
+    assert f"process {server.process.pid}" in error["message"]
