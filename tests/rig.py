@@ -60,7 +60,8 @@ def new_home(folder: Path) -> GatewayHome:
     home, project, runtime = folder / "home", folder / "project", folder / "runtime"
     for path in (home, project, runtime):
         path.mkdir(mode=0o700)
-    env = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    told = ("_API_KEY", "_API_BASE", "_BASE_URL", "_HOST")
+    env = {key: value for key, value in os.environ.items() if not key.endswith(told)}
     env |= {
         "OZZIE_PATH": str(home),
         "XDG_CONFIG_HOME": str(folder / "user-config"),
@@ -68,6 +69,8 @@ def new_home(folder: Path) -> GatewayHome:
         "JUPYTER_CONFIG_DIR": str(folder / "jupyter-config"),
         "JUPYTER_DATA_DIR": str(folder / "jupyter-data"),
         "IPYTHONDIR": str(folder / "ipython"),
+        # Nobody answers there, whatever runs on a developer's machine.
+        "OLLAMA_HOST": "127.0.0.1:9",
     }
     return GatewayHome(home, project, runtime, env)
 

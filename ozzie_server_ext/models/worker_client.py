@@ -94,7 +94,7 @@ class WorkerDriver:
             self._introduce(channel, request.choice.provider, access)
             inbox = channel.open_call(
                 wire_id,
-                start=command_json(_command(request, wire_id, access)),
+                start=command_json(command_of(request, wire_id, access)),
                 abort=command_json(Abort(session_id=request.call_id, id=wire_id)),
             )
         except ChannelLost as error:
@@ -110,10 +110,10 @@ class WorkerDriver:
                         text.append(piece)
                         yield TextDelta(piece)
                     case Stop() as stop:
-                        yield _finished(stop, "".join(text), ttft_ms)
+                        yield finished_of(stop, "".join(text), ttft_ms)
                         return
                     case Error() as error:
-                        raise _failure(error, request, access, streamed=bool(text))
+                        raise failure_of(error, request, access, streamed=bool(text))
                     case _:
                         pass
         except ChannelLost as error:
@@ -145,22 +145,18 @@ class WorkerDriver:
         channel.post(self._configuration())
 
     def _configuration(self) -> JsonObject:
-        return command_json(
-            Configure(
-                providers={
-                    name: Provider(
-                        driver=access.driver,
-                        base_url=access.base_url,
-                        api_key=access.api_key,
-                        headers=dict(access.headers),
-                    )
-                    for name, access in self._told.items()
-                }
-            )
-        )
+        return command_json(Configure(providers={name: provider_of(access) for name, access in self._told.items()}))
 
 
-def _command(request: ModelRequest, wire_id: str, access: ProviderAccess) -> Generate:
+def provider_of(access: ProviderAccess) -> Provider:
+    """What a worker of ours has to know of a provider."""
+    return Provider(
+        driver=access.driver, base_url=access.base_url, api_key=access.api_key, headers=dict(access.headers)
+    )
+
+
+def command_of(request: ModelRequest, wire_id: str, access: ProviderAccess) -> Generate:
+    """A call as a worker of ours is asked for it; `wire_id` names its events."""
     return Generate(
         session_id=request.call_id,
         # What a worker of S2 would read; ours reads the whole request.
@@ -172,7 +168,8 @@ def _command(request: ModelRequest, wire_id: str, access: ProviderAccess) -> Gen
     )
 
 
-def _failure(error: Error, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
+def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
+    """A worker's error in words for people; the provider's own go to the log."""
     code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
     # Bounded and without keys (worker_failures): what a person needs whom the sentence alone does not help.
     log.warning("a call of %s failed: %s, %s", request.choice.alias, code, visible_label(error.detail or error.message))
@@ -186,7 +183,8 @@ def _failure(error: Error, request: ModelRequest, access: ProviderAccess, *, str
     )
 
 
-def _finished(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
+def finished_of(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
+    """A worker's end of an answer, whose whole text was `text`."""
     return Finished(
         finish=stop.finish,
         tool_uses=stop.tool_uses,

@@ -7,17 +7,14 @@ stay in memory: they stand in no environment and in no log.
 import argparse
 import asyncio
 import contextlib
-import logging
 import os
 import socket
-import sys
-import threading
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.child import become_child
+from ozzie_server_ext.programs.worker_backend import load_backend, note, prepare_process
 from ozzie_server_ext.programs.worker_deltas import DeltaBatch
 from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.ndjson import (
@@ -164,18 +161,13 @@ class ModelWorker(asyncio.Protocol):
     # --- inside -------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
-        """Loads litellm in a thread, so that heartbeats go on and an end of file is seen."""
         started = time.perf_counter()
-        loaded: asyncio.Future[ModuleType] = self._loop.create_future()
-        # A daemon: the process may have to end while it still loads.
-        threading.Thread(target=_load, args=(self._loop, loaded), name="loading", daemon=True).start()
         try:
-            backend = await loaded
+            backend = await load_backend()
         except ImportError as error:
-            _log(f"litellm can't be loaded: {error}.")
+            note(f"litellm can't be loaded: {error}.")
             self._ended.set()
             return
-        await backend.warm_up()
         self._backend.set_result(backend)
         self._send({"type": "ready", "pid": os.getpid(), "took_ms": round((time.perf_counter() - started) * 1000)})
 
@@ -198,43 +190,11 @@ class ModelWorker(asyncio.Protocol):
         self._transport.write(line)
 
 
-def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]") -> None:
-    try:
-        from ozzie_server_ext.programs import worker_litellm
-
-        worker_litellm.prepare()
-    except ImportError as error:
-        loop.call_soon_threadsafe(loaded.set_exception, error)
-    else:
-        loop.call_soon_threadsafe(loaded.set_result, worker_litellm)
-
-
-def _keep_quiet() -> None:
-    """Nothing that a library says may reach the log: messages of providers repeat keys and conversations."""
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    threading.excepthook = lambda args: _log(f"A thread failed: {args.exc_type.__name__}.")
-
-
-def _set_up_litellm() -> None:
-    """What litellm reads from the environment, once, when it is imported."""
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    # In its development mode litellm loads a .env file from the folders above it.
-    os.environ["LITELLM_MODE"] = "PRODUCTION"
-    # It breaks an answer off after 100 equal pieces; a line of a table has as many. The turn bounds an answer's length.
-    os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(sys.maxsize)
-
-
-def _log(line: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
-    sys.stderr.flush()
-
-
 async def _serve(fd: int) -> None:
     loop = asyncio.get_running_loop()
 
     def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        _log(f"A task failed: {type(context.get('exception')).__name__}.")
+        note(f"A task failed: {type(context.get('exception')).__name__}.")
 
     loop.set_exception_handler(failed)
     with contextlib.closing(socket.socket(fileno=fd)) as end:
@@ -249,8 +209,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True, help="the process that started this one")
     args = parser.parse_args()
     become_child(args.parent, nice=NICE)
-    _keep_quiet()
-    _set_up_litellm()
+    prepare_process()
     asyncio.new_event_loop().run_until_complete(_serve(args.fd))
     # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
     os._exit(0)

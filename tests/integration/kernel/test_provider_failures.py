@@ -1,4 +1,4 @@
-"""The table of docs/providers.md, played: each failure of each provider in a cell of a real kernel, then the next one."""
+"""The table of docs/providers.md, played: each failure of each provider in a cell of a real kernel, then the next."""
 
 import json
 import re

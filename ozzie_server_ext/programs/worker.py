@@ -1,0 +1,102 @@
+"""`ozzie worker`: serves the configured model to other programs, in the worker protocol of S2 §1 (MD-6)."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.loader import Config, load
+from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.models.driver import ModelChoice
+from ozzie_server_ext.models.offline import OfflineDriver
+from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
+from ozzie_server_ext.models.router import Models, answers_in_worker
+from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.planes.environment import child_environment
+from ozzie_server_ext.programs.worker_backend import load_backend, prepare_process
+from ozzie_server_ext.programs.worker_driver import LitellmDriver
+from ozzie_server_ext.programs.worker_server import WorkerServer
+from ozzie_server_ext.programs.worker_socket import listening
+from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="ozzie worker", description="Serve a model to other programs, in the worker protocol, at a Unix socket."
+    )
+    parser.add_argument(
+        "--socket", type=_path, default=Path(DEFAULT_SOCKET), metavar="PATH", help=f"default: {DEFAULT_SOCKET}"
+    )
+    parser.add_argument("--model", default="", metavar="NAME", help="default: models.default of the configuration")
+    options = parser.parse_args(argv)
+    status = 0
+    try:
+        config = load(find_home(), project=Path.cwd())
+        registry = ModelRegistry(config.settings.models, config.env)
+        choice = _choice(registry, options.model)
+        _keep_environment()
+        asyncio.run(_serve(config, registry, choice, options.socket))
+    except OzzieError as error:
+        sys.stderr.write("\n".join(part for part in (str(error), error.hint) if part) + "\n")
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
+    os._exit(status)
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expanduser(text)).absolute()
+
+
+def _choice(registry: ModelRegistry, name: str) -> ModelChoice:
+    """What answers. Raises UnknownModel, Unavailable, InputError."""
+    choice = registry.resolve(name)
+    if choice.driver == WORKER:
+        raise InputError(
+            f'"{choice.alias}" is a worker itself.',
+            hint="Let the other program use its socket, or name another model: ozzie worker --model NAME",
+        )
+    registry.access(choice)
+    return choice
+
+
+def _keep_environment() -> None:
+    """Of the environment only what the model worker would see: litellm looks for keys in it, and would send them."""
+    kept = child_environment(os.environ)
+    os.environ.clear()
+    os.environ.update(kept)
+    prepare_process()
+
+
+async def _serve(config: Config, registry: ModelRegistry, choice: ModelChoice, path: Path) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    worker = LitellmDriver(load_backend(), registry.access) if answers_in_worker(choice) else None
+    server = WorkerServer(
+        Models(offline=OfflineDriver(), worker=worker),
+        choice,
+        UlidSource(SystemClock()),
+        max_history=config.settings.sessions.max_history,
+    )
+    with listening(path) as end:
+        accepting = await asyncio.start_unix_server(server.accept, sock=end)
+        sys.stdout.write(f"{_named(choice)} answers at {path}. Stop with Ctrl-C.\n")
+        sys.stdout.flush()
+        await stopped.wait()
+        accepting.close()
+        await server.stop()
+
+
+def _named(choice: ModelChoice) -> str:
+    if choice.driver == OFFLINE.driver:
+        return "The offline script, which is no language model,"
+    return f'"{choice.alias}" ({choice.driver}/{choice.model})'
+
+
+if __name__ == "__main__":
+    main()

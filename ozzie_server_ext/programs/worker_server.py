@@ -1,0 +1,218 @@
+"""Serves S2 §1 to any number of clients: sessions that keep their history, answers in tokens (MD-6)."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelDriver, ModelRequest, TextDelta
+from ozzie_server_ext.planes.peer import is_trusted, peer_uid
+from ozzie_server_ext.programs.worker_backend import note
+from ozzie_server_ext.programs.worker_sessions import WorkerSession, WorkerSessions
+from ozzie_server_ext.protocol.codec import InvalidShape, encode
+from ozzie_server_ext.protocol.jsontext import repair_text
+from ozzie_server_ext.protocol.ndjson import (
+    MAX_LINE_TO_WORKER,
+    LineDecoder,
+    LineTooLong,
+    decode_line,
+    encode_line,
+)
+from ozzie_server_ext.protocol.worker import (
+    Abort,
+    CloseSession,
+    CreateSession,
+    Generate,
+    Status,
+    parse_command,
+)
+
+READ_BYTES = 1 << 16
+MAX_TOKEN_CHARS = 100_000
+"""A character takes six bytes at most, so a line of this many stays below what a client may refuse (1 MiB)."""
+
+_SERVED = (CreateSession, Generate, Abort, CloseSession, Status)
+
+
+class WorkerServer:
+    """One model for all clients. `trusts` decides by a client's uid, before its first byte is read (THREATS 12)."""
+
+    def __init__(
+        self,
+        models: ModelDriver,
+        choice: ModelChoice,
+        ids: IdSource,
+        *,
+        max_history: int,
+        trusts: Callable[[int | None], bool] = is_trusted,
+    ) -> None:
+        self._models = models
+        self._choice = choice
+        self._ids = ids
+        self._max_history = max_history
+        self._trusts = trusts
+        self._sessions = WorkerSessions()
+        self._answers: dict[str, asyncio.Task[None]] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one client until it leaves, and ends its answers then."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        client = _Client(writer)
+        try:
+            if self._trusts(peer_uid(writer.get_extra_info("socket"))):
+                with contextlib.suppress(ConnectionError):
+                    await self._read(reader, client)
+                # A client that closed only its own side still waits for what it asked.
+                await client.finish()
+        finally:
+            client.end()
+            self._connections.discard(task)
+
+    async def stop(self) -> None:
+        """Ends every answer and every connection."""
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _read(self, reader: asyncio.StreamReader, client: "_Client") -> None:
+        decoder = LineDecoder(max_line=MAX_LINE_TO_WORKER)
+        while data := await reader.read(READ_BYTES):
+            try:
+                lines = decoder.feed(data)
+            except LineTooLong as error:
+                await client.send(_refusal(str(error), None))
+                return
+            for line in lines:
+                await self._obey(decode_line(line, max_line=MAX_LINE_TO_WORKER), client)
+
+    async def _obey(self, message: JsonObject | str, client: "_Client") -> None:
+        call_id = message.get("id") if isinstance(message, dict) else None
+        try:
+            if isinstance(message, str):
+                raise InvalidShape("Expected a JSON object in one line.")
+            command = parse_command(message)
+            if not isinstance(command, _SERVED):
+                raise InvalidShape(f'There is no message of type "{message["type"]}" here.')
+            answer = self._carry_out(command, client)
+        except OzzieError as error:
+            answer = _refusal(str(error), call_id)
+        if answer is not None:
+            await client.send(answer if call_id is None else {**answer, "id": call_id})
+
+    def _carry_out(
+        self, command: CreateSession | Generate | Abort | CloseSession | Status, client: "_Client"
+    ) -> JsonObject | None:
+        """The answer to a command; None where it comes as a stream. Raises OzzieError."""
+        match command:
+            case CreateSession():
+                system = command.params.get("system", "")
+                if not isinstance(system, str):
+                    raise InvalidShape('The parameter "system" is not text.')
+                return {"ok": True, "session_id": self._sessions.create(system).session_id}
+            case Generate():
+                if not command.prompt.strip():
+                    raise InvalidShape("The prompt is empty.")
+                session = self._sessions.begin(command.session_id)
+                task = client.begin(self._answer(session, command, client))
+                self._answers[session.session_id] = task
+                task.add_done_callback(lambda _: self._ended(session, task))
+                return None
+            case Abort():
+                self._sessions.get(command.session_id)
+                self._abort(command.session_id)
+                return {"ok": True}
+            case CloseSession():
+                self._sessions.close(command.session_id)
+                self._abort(command.session_id)
+                return {"ok": True}
+            case Status():
+                state: JsonObject = {"model": self._choice.alias, "driver": self._choice.driver, "pid": os.getpid()}
+                return {"ok": True, **state, "sessions": len(self._sessions), "answering": self._sessions.answering}
+
+    def _abort(self, session_id: str) -> None:
+        if (running := self._answers.get(session_id)) is not None:
+            # Not before its first step, or it could not even say that it has ended.
+            asyncio.get_running_loop().call_soon(running.cancel)
+
+    def _ended(self, session: WorkerSession, task: "asyncio.Task[None]") -> None:
+        session.busy = False
+        if self._answers.get(session.session_id) is task:
+            del self._answers[session.session_id]
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, ConnectionError):
+            note(f"An answer failed: {type(error).__name__}.")
+
+    async def _answer(self, session: WorkerSession, command: Generate, client: "_Client") -> None:
+        messages = session.messages(command.prompt, most=self._max_history)
+        request = ModelRequest(call_id=CallId(self._ids.new()), choice=self._choice, messages=messages)
+        mark: JsonObject = {"id": command.id} if command.id else {}
+        text: list[str] = []
+
+        async def say(piece: str) -> None:
+            for at in range(0, len(piece) if command.stream else 0, MAX_TOKEN_CHARS):
+                await client.send({"type": "token", "text": repair_text(piece[at : at + MAX_TOKEN_CHARS]), **mark})
+
+        last: JsonObject = {"type": "error", "message": "The answer broke off."}
+        try:
+            async with aclosing(self._models.generate(request)) as events:
+                async for event in events:
+                    match event:
+                        case TextDelta():
+                            text.append(event.text)
+                            await say(event.text)
+                        case Finished():
+                            last = {"type": "stop", "finish": event.finish, "usage": encode(event.usage)}
+            session.keep(command.prompt, "".join(text))
+        except asyncio.CancelledError:
+            # Aborted. Where the client itself has gone, nobody hears it.
+            last = {"type": "stop", "finish": "cancelled"}
+        except OzzieError as error:
+            # Without the hint, which speaks to somebody in a notebook.
+            last = {"type": "error", "message": str(error), "code": error.code}
+        await client.send((last if command.stream else _whole(last, "".join(text))) | mark)
+
+
+class _Client:
+    """One connection, and the answers that were asked for on it."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def send(self, message: JsonObject) -> None:
+        """Waits while the client does not read. Raises ConnectionError where it has gone."""
+        self._writer.write(encode_line(message))
+        await self._writer.drain()
+
+    def begin(self, answer: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(answer)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        return task
+
+    async def finish(self) -> None:
+        await asyncio.gather(*self._answers, return_exceptions=True)
+
+    def end(self) -> None:
+        for task in self._answers:
+            task.cancel()
+        self._writer.close()
+
+
+def _refusal(sentence: str, call_id: object) -> JsonObject:
+    return {"ok": False, "error": sentence, **({"id": call_id} if isinstance(call_id, str) else {})}
+
+
+def _whole(last: JsonObject, text: str) -> JsonObject:
+    """The answer to a `generate` that asked for no stream."""
+    if last["type"] == "error":
+        return {"ok": False, "error": last["message"]}
+    return {"ok": True, "text": text, "finish": last["finish"]}
