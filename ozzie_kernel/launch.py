@@ -16,6 +16,7 @@ IDLE_EXIT_S = 600
 FOR_A_WHILE = ("--port", "0", "--idle-exit", str(IDLE_EXIT_S))
 """What a gateway is started with that nobody asked for by name."""
 _SAID_BYTES = 4000
+_children: "list[subprocess.Popen[bytes]]" = []
 _BEFORE = re.compile(r"^(?:\[[EC] [^\]]*\] |ozzie gateway: error: )")
 _NO_REASON = re.compile(r"\[[DIW] |usage: |\s+\[-")
 
@@ -72,13 +73,20 @@ def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launch
     with output:
         begin = output.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "ozzie_server_ext.programs.gateway", *arguments],
+            # `-P`: a `json.py` in the notebook's folder must not take the place of the library's.
+            [sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
+    _children.append(process)
     return Launched(process, path, begin)
+
+
+def reap_ended() -> None:
+    """Let go of gateways of ours that have ended: until then, each looks alive to who asks for its process."""
+    _children[:] = [process for process in _children if process.poll() is None]
 
 
 def _private(path: str, flags: int) -> int:

@@ -14,7 +14,8 @@ from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.handshake import Handshake, owner_alive
 
-PROGRAM = (sys.executable, "-m", "ozzie_server_ext.programs.gateway")
+# `-P`: a `json.py` in the folder must not take the place of the library's.
+PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway")
 START_S = 40.0
 STOP_S = 40.0
 POLL_S = 0.05
