@@ -8,6 +8,11 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
+from typing import Any
+
+# jsonschema builds a grammar for IRIs when it is imported, which takes as long as all the rest of a start and
+# serves a format that none of Jupyter's schemas uses. Without this package it leaves that format unchecked.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 from jupyter_server.serverapp import ServerApp
 from tornado.ioloop import PeriodicCallback
@@ -19,6 +24,13 @@ from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.gateway.state import GatewayState
 
 CHECK_IDLE_EVERY_S = 5.0
+
+
+class GatewayServer(ServerApp):
+    """A server for Ozzie alone: without Jupyter's own services for files, kernels and the like, which nobody asked
+    this port to offer."""
+
+    default_services: Any = ("auth", "security")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -67,8 +79,8 @@ def _folder(text: str) -> Path:
     return folder
 
 
-def _build(host: str, port: int, project: Path) -> ServerApp:
-    server = ServerApp.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
+def _build(host: str, port: int, project: Path) -> GatewayServer:
+    server = GatewayServer.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
     settings = {
         "ip": host,
         "port": port,
