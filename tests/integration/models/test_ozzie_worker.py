@@ -95,7 +95,7 @@ def worker(place: GatewayHome, fake_openai_server: FakeOpenAI) -> Iterator[Runni
                 "default": "main",
                 "providers": {
                     "main": {**provider, "model": "echo", "auth": {"type": "api_key", "env": "WORKER_KEY"}},
-                    "endless": {**provider, "model": "endless"},
+                    "endless": {**provider, "driver": "vllm", "model": "endless"},
                     "gemma": {"driver": "worker", "model": "gemma"},
                 },
             }
@@ -229,7 +229,8 @@ def test_a_provider_that_fails_is_an_error_event_in_words_and_not_part_of_the_hi
 def test_an_abort_on_another_connection_ends_the_answer(
     place: GatewayHome, fake_openai: FakeOpenAI, worker: Running
 ) -> None:
-    running = Running(place, place.runtime / "endless" / "w.sock", "--model", "endless")
+    path = place.runtime / "endless" / "w.sock"
+    running = Running(place, path, "--model", "endless", env={"HOSTED_VLLM_API_KEY": "sk-from-the-environment"})
     try:
         session = running.session()
         with socket.socket(socket.AF_UNIX) as end:
@@ -245,6 +246,7 @@ def test_an_abort_on_another_connection_ends_the_answer(
                 last = next(json.loads(line) for line in answers if '"stop"' in line)
         assert last == {"type": "stop", "finish": "cancelled"}
         fake_openai.wait_for(lambda fake: fake.disconnects == ["endless"])
+        assert "sk-from-the-environment" not in str(fake_openai.requests[0].headers), "Nobody gave this key to it."
     finally:
         assert running.stop() == 0
 

@@ -4,11 +4,14 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.models import worker_client
 from ozzie_server_ext.models.driver import (
     ChatMessage,
     ModelChoice,
@@ -113,3 +116,23 @@ async def test_what_can_not_go_over_the_wire_fails_the_call_and_not_the_worker(m
     assert caught.value.code == "provider.context_length"
     await read(driver, request("echo", "hello"), [])
     assert len(started) == 1
+
+
+async def test_the_worker_is_told_of_the_providers_that_were_asked_last_and_of_no_more(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_client, "MAX_PROVIDERS", 2)
+    driver, _ = make("serve")
+    for provider in ("a", "b", "a", "c", "c"):
+        asked = request("echo", "hello")
+        await read(driver, replace(asked, choice=replace(asked.choice, provider=provider)), [])
+
+    channel = await driver._plane.channel()
+    inbox = channel.open_call(
+        "q", start={"type": "generate", "session_id": "seen", "id": "q", "prompt": ""}, abort={"type": "status"}
+    )
+    seen = await asyncio.wait_for(inbox.get(), WAIT_S)
+    channel.close_call(inbox)
+    messages: Any = seen["messages"]
+    told = [sorted(message["providers"]) for message in messages if message["type"] == "configure"]
+    assert told == [[], ["a"], ["a", "b"], ["a", "c"]], "Told when something changed, and the oldest forgotten."

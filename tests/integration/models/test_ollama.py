@@ -1,0 +1,79 @@
+"""Which models an Ollama has, asked of one on loopback and of what is none."""
+
+import socket
+import threading
+
+import pytest
+
+from ozzie_server_ext.models.ollama import MAX_NAMES, installed_models
+from tests.fakes.ollama_wire import MODELS, OllamaWire
+from tests.fakes.provider_server import FakeProvider
+
+
+def answer_once(body: bytes, *, head: bytes = b"HTTP/1.1 200 OK\r\n") -> tuple[str, threading.Thread]:
+    """A server for one request that says exactly this."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listening, listening.accept()[0] as client:
+            client.recv(65536)
+            if body:
+                client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            else:
+                client.recv(1)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return f"http://127.0.0.1:{listening.getsockname()[1]}", thread
+
+
+def test_its_models_are_listed_by_their_names() -> None:
+    with FakeProvider(OllamaWire()) as fake:
+        assert installed_models(fake.base_url) == MODELS
+        assert [request.path for request in fake.requests] == ["/api/tags"]
+
+
+def test_where_nobody_listens_there_are_none() -> None:
+    assert installed_models("http://127.0.0.1:9") == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>hotel</html>",
+        b"[]",
+        b'{"models": 7}',
+        b'{"models": [7, {}, {"name": 7}, {"name": ""}, {"name": "two\\nlines"}]}',
+        b'{"models": [{"name": "' + b"x" * 500 + b'"}]}',
+        b" " * (2 << 20),
+    ],
+    ids=["html", "list", "number", "names", "long", "large"],
+)
+def test_what_is_no_list_of_models_is_none(body: bytes) -> None:
+    url, thread = answer_once(body)
+
+    assert installed_models(url) == ()
+    thread.join(10)
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 404 Not Found\r\n", b"HTTP/1.1 302 Found\r\nlocation: http://x/\r\n"])
+def test_another_status_is_none_and_is_not_followed(head: bytes) -> None:
+    url, thread = answer_once(b'{"models": [{"name": "m"}]}', head=head)
+
+    assert installed_models(url) == ()
+    thread.join(10)
+
+
+def test_one_that_is_silent_is_not_waited_for() -> None:
+    url, thread = answer_once(b"")
+
+    assert installed_models(url, timeout_s=0.1) == ()
+    thread.join(10)
+
+
+def test_no_more_are_listed_than_a_page_can_show() -> None:
+    names = ", ".join(f'{{"name": "m{number}"}}' for number in range(100))
+    url, thread = answer_once(f'{{"models": [{names}]}}'.encode())
+
+    assert len(installed_models(url)) == MAX_NAMES
+    thread.join(10)

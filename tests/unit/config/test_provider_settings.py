@@ -1,0 +1,66 @@
+"""What a provider's entry may say, and what is refused with the reason."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ozzie_server_ext.config.settings import ModelsSettings
+from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
+from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+
+
+def registry(provider: dict[str, Any]) -> ModelRegistry:
+    return ModelRegistry(ModelsSettings.model_validate({"providers": {"main": provider}}), {})
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        ({"driver": "openai", "base_url": "localhost:8000/v1"}, "begins with http:// or https://"),
+        ({"driver": "openai", "base_url": ""}, "begins with http:// or https://"),
+        ({"driver": "openai", "socket": "/run/w.sock"}, '"socket" is for the driver "worker"'),
+        ({"driver": "worker", "base_url": "http://localhost:1"}, 'by its "socket"'),
+        ({"driver": "worker", "socket": "w.sock"}, "begins with / or ~/"),
+        ({"driver": "worker", "auth": {"api_key": "${KEY}"}}, "takes no key"),
+        ({"driver": "openai", "timeout_s": 0}, "greater than 0"),
+        ({"driver": "openai", "timeout_s": 4000}, "less than or equal to 3600"),
+        ({"driver": "telepathy"}, "telepathy"),
+    ],
+)
+def test_an_entry_that_can_not_work_is_refused_with_the_reason(provider: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        registry({"model": "m", **provider})
+    assert reason in str(caught.value)
+
+
+def test_a_worker_has_the_specifications_socket_where_none_is_named_and_no_tools() -> None:
+    models = registry({"driver": "worker", "model": "gemma", "timeout_s": 60})
+    choice = models.resolve("main")
+    access = models.access(choice)
+
+    assert (access.socket, access.first_s, access.next_s) == (DEFAULT_SOCKET, 60, 60)
+    assert choice.takes_tools is False
+    assert access.base_url == access.api_key == ""
+
+
+def test_a_socket_may_lie_in_ones_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
+    models = registry({"driver": "worker", "model": "gemma", "socket": "~/w.sock"})
+
+    assert models.access(models.resolve("main")).socket == "/home/ana/w.sock"
+
+
+def test_every_provider_has_its_time_out() -> None:
+    models = registry({"driver": "openai", "model": "m", "timeout_s": 30})
+
+    access = models.access(models.resolve("main"))
+
+    assert (access.first_s, access.next_s) == (30, 30)
+
+
+def test_a_provider_that_has_gone_is_not_looked_for_elsewhere() -> None:
+    choice = registry({"driver": "openai", "model": "m", "base_url": "http://mine:1/v1"}).resolve("main")
+
+    with pytest.raises(UnknownModel, match="any more"):
+        ModelRegistry(ModelsSettings(), {"OPENAI_API_KEY": "sk-mine"}).access(choice)
