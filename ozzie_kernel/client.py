@@ -24,12 +24,10 @@ class GatewayLost(Unavailable):
 
     code = "gateway.lost"
 
-    def __init__(self, task_id: str = "") -> None:
-        task = f"The task {task_id}" if task_id else "The task"
-        super().__init__(
-            "The connection to Ozzie's gateway ended.",
-            hint=f"Your message is kept. {task} goes on as soon as a gateway runs.",
-        )
+    def __init__(self, task_id: str = "", *, hint: str = "Run the cell again.") -> None:
+        """With a `task_id`, what was lost is sight of that task, which goes on."""
+        kept = f"Your message is kept: the task {task_id} goes on as soon as a gateway runs."
+        super().__init__("The connection to Ozzie's gateway ended.", hint=kept if task_id else hint)
 
 
 class GatewaySilent(Unavailable):

@@ -13,7 +13,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
 from ozzie_kernel.client import GatewayClient, Refused
-from ozzie_kernel.launch import Launched, launch_gateway
+from ozzie_kernel.launch import Launched, launch_gateway, reap_ended
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
@@ -80,6 +80,7 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     `use` raises Unavailable for a gateway that does not answer. Raises Unavailable, with what to do.
     """
     home = home_folder(env, Path.home)
+    reap_ended()
     # An owner that has not written its handshake yet is just starting: to wait for it is quicker than to compete.
     wait = OWNER_WAIT_S if owner_alive(home) else 0.0
     try:
@@ -104,6 +105,7 @@ async def _try_until(
     end = loop.time() + seconds
     last = Unavailable("No gateway answers.", code="gateway.unreachable")
     while True:
+        reap_ended()
         for handshake in find_handshakes(Path(jupyter_runtime_dir()), home):
             try:
                 return await use(handshake)

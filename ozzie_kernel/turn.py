@@ -65,6 +65,12 @@ class CellTurn:
         except TimeoutError:
             _in_background(self._cancel(sending))
             raise GatewaySilent from None
+        except GatewayLost:
+            # Sent again, it could become two turns.
+            raise GatewayLost(
+                hint="Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; "
+                "else run the cell again."
+            ) from None
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
         self._position = int(str(sent["position"])) - 1

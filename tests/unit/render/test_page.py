@@ -23,7 +23,7 @@ from tests.hostile.markup import SAVED, intruders
 from tests.hostile.samples import NAMES, render_sample
 from tests.unit.render.test_hostile import assert_inert_source
 
-_UNSAFE = re.compile(
+UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
@@ -89,7 +89,7 @@ def test_a_hostile_value_is_only_text_in_any_place(name: str) -> None:
 
     assert set(bundle) == {"text/markdown", "text/plain"}
     assert_inert_source(bundle["text/markdown"])
-    assert not _UNSAFE.search(bundle["text/plain"])
+    assert not UNSAFE.search(bundle["text/plain"])
 
 
 @pytest.mark.parametrize("text", ["# x", "- x", "1. x", "> x", "---", "===", "    x", "```", "| a |", ": x", "[x]: y"])

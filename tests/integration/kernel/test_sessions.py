@@ -1,0 +1,154 @@
+"""`%session` and `%cost` in real kernels: one session after another in one notebook, and what each has used."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import FakeOpenAI
+from tests.hostile.samples import BROWSER_TWELVE, render_sample
+from tests.rig import GatewayHome, Kernel, new_home, start_kernel
+from tests.unit.render.test_hostile import assert_inert_source
+from tests.unit.render.test_page import UNSAFE
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayHome]:
+    home = new_home(tmp_path_factory.mktemp("sessions"))
+    yield replace(home, env={**home.env, "JPY_SESSION_NAME": "plans.ipynb"})
+    home.stop_gateways()
+
+
+@pytest.fixture(scope="module")
+def kernel(home: GatewayHome) -> Iterator[Kernel]:
+    kernel = start_kernel(home)
+    yield kernel
+    kernel.stop()
+
+
+def plain(kernel: Kernel, code: str) -> str:
+    """The cell's answer as a console shows it."""
+    output = kernel.run(code)
+    assert output.status == "ok", output
+    return "\n".join(str(bundle["text/plain"]) for bundle in output.bundles)
+
+
+def complete(kernel: Kernel, text: str) -> dict[str, Any]:
+    kernel.client.complete(text, len(text))
+    return kernel.client.get_shell_msg(timeout=20)["content"]
+
+
+def test_a_notebook_goes_from_one_session_to_another_and_back(kernel: Kernel, home: GatewayHome) -> None:
+    kernel.run("my name is Ana")
+    assert plain(kernel, "%session").startswith("This is the session plans.ipynb.")
+
+    begun = plain(kernel, "%session new Prices in May")
+    assert begun.startswith("A new session begins: Prices in May.")
+    assert "Messages  0" in plain(kernel, "%session")
+    kernel.run("Say hello.")
+
+    resumed = plain(kernel, "%session resume plans.IPYNB")
+    assert "The session plans.ipynb goes on here. It has 2 messages" in resumed
+    listed = plain(kernel, "%session list")
+    assert [line.rstrip().endswith("this one") for line in listed.splitlines() if "plans" in line] == [True]
+    assert "Prices in May" in listed
+    assert max(map(len, listed.splitlines())) <= 80
+
+    # A kernel that starts later on the same notebook finds the session that was chosen last.
+    kernel.run("%session resume Prices in May")
+    second = start_kernel(home)
+    try:
+        assert plain(second, "%session").startswith("This is the session Prices in May.")
+    finally:
+        second.stop()
+
+
+def test_a_session_is_named_put_away_closed_and_opened_again(kernel: Kernel) -> None:
+    kernel.run("%session new")
+    kernel.run("What is 2+2?")
+    assert plain(kernel, "%session").startswith("This is the session What is 2+2?.")
+    assert "is called Sums now" in plain(kernel, "%session title Sums")
+    kernel.run("%session archive")
+    assert "Sums" in plain(kernel, "%session list archived")
+    assert kernel.run("What is 3+3?").status == "ok"
+    assert "Sums" not in plain(kernel, "%session list archived")
+
+    kernel.run("%session close")
+    refused = kernel.run("What is 4+4?")
+    assert refused.status == "error"
+    assert "This session is closed." in refused.markdown
+    kernel.run("%session resume Sums")
+    assert kernel.run("What is 4+4?").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%session nwe", "Did you mean `%session new`?"),
+        ("%session resume", "`%session list` shows them."),
+        ("%session resume nothing of that name", 'There is no session "nothing of that name".'),
+        ("%session title", "A session needs a title."),
+        ("%session list everything", "`%session list`"),
+        ("%cost all", "`%cost`"),
+        ("%help nope", "There is no magic %nope."),
+        ("%sesion", "Did you mean `%session`?"),
+    ],
+)
+def test_what_is_mistyped_is_told_with_what_was_meant(kernel: Kernel, cell: str, said: str) -> None:
+    output = kernel.run(cell)
+
+    assert output.status == "error"
+    assert said in "\n".join(str(bundle["text/plain"]) for bundle in output.bundles)
+    assert "error" not in output.messages
+
+
+def test_costs_are_told_turn_by_turn_and_an_unknown_price_is_never_nothing(
+    home: GatewayHome, kernel: Kernel, fake_openai: FakeOpenAI
+) -> None:
+    kernel.run("%session new Costs")
+    kernel.run("What is 2+2?")
+    kernel.run(f"%model openai/echo {fake_openai.url}/v1")
+    kernel.run("how much is this?")
+
+    lines = plain(kernel, "%cost").splitlines()
+    (offline,) = [line for line in lines if "What is 2+2?" in line]
+    (unknown,) = [line for line in lines if "how much is this?" in line]
+    (total,) = [line for line in lines if "This session" in line]
+    kernel.run("%model offline")
+
+    assert offline.endswith("$0.00")
+    assert unknown.endswith("unknown")
+    assert total.endswith("unknown")
+    assert max(map(len, lines)) <= 80
+
+
+def test_titles_that_try_to_be_more_stay_text_in_every_list(kernel: Kernel) -> None:
+    kernel.run("%session new")
+    for name in (*BROWSER_TWELVE, "control_characters", "bidi_override"):
+        # Halves of surrogate pairs are left out: no front end can send them.
+        title = re.sub("[\ud800-\udfff\n]", " ", render_sample(name, "http://127.0.0.1:9"))
+        kernel.run(f"%session title {title}")
+        for cell in ("%session", "%session list"):
+            output = kernel.run(cell)
+            (bundle,) = output.bundles
+            assert_inert_source(bundle["text/markdown"])
+            assert not UNSAFE.search(bundle["text/plain"])
+        matches = complete(kernel, "%session resume ")["matches"]
+        assert all(match.isprintable() for match in matches)
+    kernel.run("%session title plain again")
+
+
+def test_messages_that_try_to_be_more_stay_text_in_the_table_of_costs(kernel: Kernel) -> None:
+    kernel.run("%session new Hostile")
+    for name in BROWSER_TWELVE:
+        kernel.run(render_sample(name, "http://127.0.0.1:9"))
+
+    (bundle,) = kernel.run("%cost").bundles
+
+    assert_inert_source(bundle["text/markdown"])
+    assert not UNSAFE.search(bundle["text/plain"])
+    assert len(bundle["text/plain"].splitlines()) >= len(BROWSER_TWELVE)
