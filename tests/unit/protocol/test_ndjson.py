@@ -55,3 +55,11 @@ def test_a_lone_surrogate_of_a_model_is_repaired() -> None:
 def test_a_message_over_the_limit_is_not_encoded() -> None:
     with pytest.raises(LineTooLong):
         encode_line({"text": "x" * 30}, max_line=30)
+
+
+def test_where_lines_are_text_an_empty_one_is_kept_and_what_has_no_end_is_there_too() -> None:
+    decoder = LineDecoder(keep_empty=True)
+    assert decoder.feed(b"\na\n\r\n\nb") == [b"", b"a", b"", b""]
+    assert decoder.rest() == b"b"
+    assert decoder.feed(b"c\n") == [b"bc"]
+    assert decoder.rest() == b""

@@ -9,8 +9,10 @@ from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.worker import (
     Abort,
+    CloseSession,
     Command,
     Configure,
+    CreateSession,
     Error,
     Generate,
     Provider,
@@ -38,6 +40,8 @@ STOP = Stop(
     [
         Configure(providers={"gpt4": Provider(driver="openai", api_key="k", headers={"x": "y"})}),
         Generate(session_id="s", prompt="", id="1", request={"model": "m"}, first_s=1.5),
+        CreateSession(params={"model": "m"}),
+        CloseSession(session_id="s"),
         Abort(session_id="s", id="1"),
         Status(),
     ],
@@ -83,3 +87,20 @@ def test_anything_else_is_refused(message: JsonObject) -> None:
 
 def test_a_key_shows_in_no_repr() -> None:
     assert "sk-secret" not in repr(Configure(providers={"p": Provider(driver="openai", api_key="sk-secret")}))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (CreateSession(params={}), {"type": "create_session", "params": {}}),
+        (
+            Generate(session_id="s", prompt="hello", id="1", request={"model": "m"}),
+            {"type": "generate", "session_id": "s", "prompt": "hello", "stream": True},
+        ),
+        (Abort(session_id="s", id="1"), {"type": "abort", "session_id": "s"}),
+        (CloseSession(session_id="s"), {"type": "close_session", "session_id": "s"}),
+        (Status(id="1"), {"type": "status"}),
+    ],
+)
+def test_a_plain_command_has_the_specifications_fields_alone(command: Command, message: JsonObject) -> None:
+    assert command_json(command, plain=True) == message
