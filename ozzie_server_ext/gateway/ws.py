@@ -82,7 +82,7 @@ class WsHandler(Caller, WebSocketHandler):
         allowed = await _is_allowed(self)
         if not allowed:
             raise HTTPError(403)
-        self._ozzie: Services = self.state.require()
+        self._ozzie: Services = self.services
         await super().get(*args, **kwargs)
 
     def set_default_headers(self) -> None:
@@ -106,6 +106,8 @@ class WsHandler(Caller, WebSocketHandler):
 
     def open(self, *args: str, **kwargs: str) -> None:
         self._is_open = True
+        # Small messages in quick succession: otherwise TCP keeps the second back until the first is acknowledged, 40 ms.
+        self.set_nodelay(True)
         self.state.clients += 1
         self._spawn(self._send_what_comes())
 
