@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.errors import (
 )
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.frames import ErrorInfo
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -117,6 +118,14 @@ class Caller(JupyterHandler):
     def principal(self) -> Principal:
         """Who asks, once authenticated."""
         return self.granted or Principal(kind="user", name=self.current_user.username)
+
+    @property
+    def services(self) -> Services:
+        """Ozzie, while this server has it. Raises Refusal: whatever keeps it away, it is not the request."""
+        try:
+            return self.state.require()
+        except OzzieError as error:
+            raise Refusal(503, str(error), hint=error.hint, code=error.code) from error
 
     def skip_check_origin(self) -> bool:
         """A page of another origin has no business with Ozzie's own tokens, though Jupyter trusts any token."""

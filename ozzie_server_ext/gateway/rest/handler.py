@@ -8,7 +8,6 @@ import msgspec
 from jupyter_server.auth.decorator import allow_unauthenticated, authorized
 from tornado.web import authenticated
 
-from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
 from ozzie_server_ext.gateway.rest.operation import Call, Operation
 from ozzie_server_ext.gateway.rest.reading import read
@@ -73,17 +72,9 @@ class RestHandler(OzzieHandler):
             raise self._unsupported()
         body = self.body_object() if method == "POST" else {}
         asked = read(operation, path, self.request.query_arguments, body)
-        answer = await operation.run(self._call(), asked)
+        answer = await operation.run(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
         self.finish(msgspec.json.encode(answer))
-
-    def _call(self) -> Call:
-        try:
-            ozzie = self.state.require()
-        except OzzieError as error:
-            # Whatever keeps Ozzie from this server, it is not the request.
-            raise Refusal(503, str(error), hint=error.hint, code=error.code) from error
-        return Call(self.state, ozzie, self.principal, self._gone)
 
     def _unsupported(self) -> Refusal:
         return Refusal(

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -34,6 +35,24 @@ def test_nobody_gets_in_without_credentials(shared_gateway: Gateway, method: str
     assert "WWW-Authenticate" not in headers, "a browser would ask for a password"
     if (method, path) != WS and method != "HEAD":
         assert set(error) == {"code", "message", "hint"}
+
+
+@pytest.mark.parametrize("path", ["/api/kernels", "/api/contents", "/api/me", "/files/x", "/metrics", "/ozzie", "/lab"])
+def test_the_rest_of_a_headless_server_says_nothing_to_nobody(shared_gateway: Gateway, path: str) -> None:
+    status, headers, _ = ask_whole(shared_gateway, "GET", path)
+
+    assert status in (302, 403, 404)
+    assert headers.get("Location", "/login").startswith("/login")
+
+
+def test_the_root_of_a_headless_server_tells_nobody_more_than_that_a_server_is_there(shared_gateway: Gateway) -> None:
+    status, _, version = ask_whole(shared_gateway, "GET", "/api")
+    root = urllib.request.urlopen(shared_gateway.url, timeout=20).read().decode()
+
+    assert (status, set(version)) == (200, {"version"})
+    assert "Jupyter Server is running" in root
+    folder = str(shared_gateway.home.home.parent)
+    assert [secret for secret in (JUPYTER_TOKEN, shared_gateway.token, folder) if secret in root] == []
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
