@@ -89,7 +89,7 @@ def _build(host: str, port: int, project: Path) -> GatewayServer:
         "root_dir": str(project),
         "open_browser": False,
         "allow_remote_access": False,
-        # Nor does the root, or Jupyter's own API, say anything to who is not known (THREATS 11).
+        # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
         "allow_unauthenticated_access": False,
         # Without Jupyter's "open this page": there is no page.
         "log_level": "CRITICAL" if port == 0 else "WARN",
