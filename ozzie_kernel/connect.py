@@ -13,7 +13,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
 from ozzie_kernel.client import GatewayClient, Refused
-from ozzie_kernel.launch import Launched, launch_gateway, reap_ended
+from ozzie_kernel.launch import Launched, launch_gateway, launched_ahead, reap_ended
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
@@ -87,7 +87,7 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
         return await _try_until(use, home, seconds=wait)
     except Unavailable:
         _expect_this_version(home)
-        launched = launch_gateway(home)
+        launched = launched_ahead(home) or launch_gateway(home)
     try:
         return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
     except Unavailable as error:
