@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ozzie_server_ext.cli.parser import Misused, parser
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.render.text import visible_prose
 
 INTERRUPTED = 130
 
@@ -75,7 +76,8 @@ def _failed(error: OzzieError, as_json: bool, *, status: int = 1) -> int:
         if as_json:
             print(json.dumps({"code": error.code, "message": str(error), "hint": error.hint}), file=sys.stderr)
         else:
-            print(f"ozzie: {error}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
+            told = [f"ozzie: {error}", *([error.hint] if error.hint else [])]
+            print(*map(visible_prose, told), sep="\n", file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return status

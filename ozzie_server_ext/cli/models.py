@@ -5,7 +5,7 @@ import argparse
 from ozzie_server_ext.cli.http import Object, get, post
 from ozzie_server_ext.cli.output import cell, cost, print_json, tokens
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.render.text import duration, visible_label
+from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
 SESSION = {"name": "cli:models test", "title": "models test"}
 QUESTION = "Answer with one short sentence: are you there?"
@@ -25,7 +25,7 @@ def list_models(options: argparse.Namespace) -> int:
     for offer in listing["offers"]:
         print(f"Found: {visible_label(offer['found'])}. Use it with --model {visible_label(offer['choose'])}")
     if listing["config_error"]:
-        print(f"The configuration was not taken:\n{listing['config_error']}")
+        print(f"The configuration was not taken:\n{visible_prose(listing['config_error'])}")
     return 0
 
 

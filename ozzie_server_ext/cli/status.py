@@ -4,6 +4,7 @@ import argparse
 
 from ozzie_server_ext.cli.http import get
 from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.render.text import visible_prose
 
 
 def status(options: argparse.Namespace) -> int:
@@ -22,7 +23,7 @@ def status(options: argparse.Namespace) -> int:
     if health["log_warning"]:
         print(f"{health['log_warning']} Run: ozzie events verify")
     if health["config_error"]:
-        print(f"The configuration was not taken:\n{health['config_error']}")
+        print(f"The configuration was not taken:\n{visible_prose(health['config_error'])}")
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     return 0
