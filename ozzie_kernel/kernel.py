@@ -106,7 +106,8 @@ class OzzieKernel(ReadingKernel):
             return done
         # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
         name, sentence = map(visible_label, failure)
-        return {"status": "error", "execution_count": count, "ename": name, "evalue": sentence, "traceback": []}
+        # nbclient quotes nothing but the traceback: the sentence takes its place, and a real one never does.
+        return {"status": "error", "execution_count": count, "ename": name, "evalue": sentence, "traceback": [sentence]}
 
     async def _run_cell(
         self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool

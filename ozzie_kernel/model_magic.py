@@ -66,7 +66,7 @@ MAGIC = Magic(
     usage=Usage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
     run=_model,
     forms=(
-        Usage("%model", "Shows which models there are, and what else was found here"),
+        Usage("%model", "Shows the models, and what else was found here"),
         Usage("%model NAME", "Chooses what answers in this session"),
         Usage("%model openai/NAME ADDRESS", "The same, at an OpenAI-compatible address"),
     ),

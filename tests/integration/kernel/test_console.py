@@ -1,0 +1,112 @@
+"""`jupyter console` on a terminal: what is typed, completed, stopped and left, as a person sees it."""
+
+import re
+import sys
+from collections.abc import Iterator
+
+import pexpect
+import pytest
+
+from tests.fakes.openai_server import FakeOpenAI
+from tests.rig import GatewayHome, start_gateway
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+
+COLUMNS = 80
+_DRAWING = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])|[^\n]\x08")
+
+
+class Console:
+    """A terminal with Ozzie's console in it."""
+
+    def __init__(self, home: GatewayHome) -> None:
+        self._child: pexpect.spawn = pexpect.spawn(
+            sys.executable,
+            ["-m", "jupyter_console", "--kernel", "ozzie"],
+            cwd=str(home.project),
+            env={**home.env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            dimensions=(40, COLUMNS),
+            encoding="utf-8",
+            timeout=60,
+        )
+        self.wait_for_prompt()
+
+    def wait_for_prompt(self) -> str:
+        """What was shown until the console takes the next line."""
+        self._child.expect(r"In \[\x1b[^m]*m?(?:\x1b\[[0-9;]*m)*\d+.*?\]: ")
+        return _DRAWING.sub("", str(self._child.before)).replace("\r", "")
+
+    def type(self, text: str, until: str = "") -> str:
+        """Type without Enter; what was shown until `until`."""
+        self._child.send(text)
+        return self.see(until) if until else ""
+
+    def see(self, text: str) -> str:
+        self._child.expect_exact(text)
+        return str(self._child.before)
+
+    def enter(self, text: str = "") -> str:
+        """Run a cell to its end; what it showed."""
+        self._child.send(f"{text}\r")
+        self._child.expect_exact("\x1b[?2004l")  # the line is taken
+        return self.wait_for_prompt()
+
+    def begin(self, text: str, until: str) -> None:
+        self._child.send(f"{text}\r")
+        self._child.expect_exact("\x1b[?2004l")
+        self._child.expect_exact(until)
+
+    def stop_cell(self) -> str:
+        self._child.sendintr()
+        return self.wait_for_prompt()
+
+    def leave(self, text: str) -> int:
+        self._child.send(text)
+        self._child.expect(pexpect.EOF)
+        self._child.close()
+        return int(self._child.exitstatus or 0)
+
+    def close(self) -> None:
+        self._child.close(force=True)
+
+
+@pytest.fixture
+def console(home: GatewayHome) -> Iterator[Console]:
+    (home.project / "data").mkdir()
+    (home.project / "data" / "sales.csv").write_text("a,b\n1,2\n")
+    with start_gateway(home):
+        console = Console(home)
+        yield console
+        console.close()
+
+
+def test_a_person_talks_to_ozzie_on_a_terminal(console: Console, fake_openai: FakeOpenAI) -> None:
+    answer = console.enter("What is 2+2? Use the calculator.")
+    assert answer.startswith("[working] offline\n  calculator    2+2")
+    assert "`2+2` = **4**\n[done] " in answer
+    assert answer.count("Offline script") == 1
+    assert all(len(line) <= COLUMNS for line in answer.splitlines())
+
+    told = console.enter("%session")
+    assert "This is the session What is 2+2? Use the calculator.." in told
+    assert "|" not in told, "Markdown's source reached the terminal"
+
+    console.type("%mod\t", until="el")
+    assert "offline answers in this session." in console.enter()
+    console.type("read @data/s\t", until=".csv")
+    assert "`data/sales.csv` has 2 lines." in console.enter()
+
+    console.enter(f"%model openai/endless {fake_openai.url}/v1")
+    console.begin("go on for ever", until="[working] openai/endless")
+    fake_openai.wait_for(lambda fake: bool(fake.requests), seconds=60)  # the worker starts for it
+    stopped = console.stop_cell()
+    assert "Stopped here by you." in stopped
+    assert "[stopped] " in stopped
+    assert "Traceback" not in stopped
+    assert "offline script answers" in console.enter("%model offline")
+
+    refused = console.enter("%sesion")
+    assert "Did you mean `%session`?" in refused
+    console.type("\x1b[A", until="%sesion")
+    console.enter()
+    assert console.leave("exit\r") == 0

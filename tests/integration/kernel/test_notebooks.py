@@ -1,0 +1,95 @@
+"""Whole notebooks through nbclient and nbconvert: nobody watches, and there is neither a cell's id nor a keyboard."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tests.rig import Gateway, new_home, start_gateway
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+
+KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with start_gateway(new_home(tmp_path_factory.mktemp("notebooks"))) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _at_home(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nbclient starts kernels with the environment of this process."""
+    for name, value in gateway.home.env.items():
+        monkeypatch.setenv(name, value)
+
+
+def notebook(*sources: str) -> nbformat.NotebookNode:
+    return new_notebook(cells=[new_code_cell(source) for source in sources], metadata={"kernelspec": KERNELSPEC})
+
+
+def shown(cell: Any) -> str:
+    return "\n".join(output["data"].get("text/markdown", "") for output in cell["outputs"] if "data" in output)
+
+
+def test_a_notebook_of_every_kind_of_cell_runs_to_its_end() -> None:
+    found = notebook("What is 2+2? Use the calculator.", "%session title Sums", "%cost", "%%python\nprint(6 * 7)", "")
+
+    NotebookClient(found, timeout=60).execute()
+
+    turn, titled, cost, python, empty = found["cells"]
+    assert "`2+2` = **4**" in shown(turn)
+    assert "**Sums**" in shown(titled)
+    assert "| What is 2+2? Use the calculator. | offline |" in shown(cost)
+    assert python["outputs"][0]["text"] == "42\n"
+    assert empty["outputs"] == []
+    assert [cell["execution_count"] for cell in found["cells"][:4]] == [1, 2, 3, 4]
+    assert "widgets" not in found["metadata"]
+    nbformat.validate(found)
+
+
+def test_a_cell_that_fails_stops_a_notebook_with_its_sentence() -> None:
+    found = notebook("%model nonesuch", "Say hello.")
+
+    with pytest.raises(CellExecutionError, match='There is no model "nonesuch"'):
+        NotebookClient(found, timeout=60).execute()
+
+    assert 'There is no model "nonesuch".' in shown(found["cells"][0])
+    assert found["cells"][1]["outputs"] == []
+
+
+def test_with_errors_allowed_the_next_cell_runs() -> None:
+    found = notebook("%model nonesuch", "Say hello.")
+
+    NotebookClient(found, timeout=60, allow_errors=True).execute()
+
+    assert "This is Ozzie" in shown(found["cells"][1])
+
+
+def test_a_notebook_of_a_hundred_cells_runs_in_one_session() -> None:
+    found = notebook(*(f"What is {number} + 1?" for number in range(98)), "%session", "%cost")
+
+    NotebookClient(found, timeout=120).execute()
+
+    assert "**98**" in shown(found["cells"][97])
+    assert "- Messages: 196" in shown(found["cells"][98]).replace("* ", "- ")
+    assert len(shown(found["cells"][99]).splitlines()) > 98
+
+
+def test_nbconvert_runs_a_notebook_and_writes_it_as_a_page(gateway: Gateway) -> None:
+    path = gateway.home.project / "page.ipynb"
+    nbformat.write(notebook("What is 3 * 4? Use the calculator.", "%help"), path)
+
+    command = [sys.executable, "-m", "nbconvert", "--execute", "--to=html", path.name]
+    subprocess.run(command, cwd=path.parent, check=True, capture_output=True, timeout=120)
+
+    html = path.with_suffix(".html").read_text()
+    assert "<strong>12</strong>" in html
+    assert "<code>%session [WHAT]</code>" in html

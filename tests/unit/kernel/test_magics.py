@@ -1,0 +1,117 @@
+"""What commands answer, from what the gateway told: in 80 columns, inert, and never nothing for what is unknown."""
+
+from typing import Any
+
+import pytest
+
+from ozzie_kernel.cost_magic import cost_page
+from ozzie_kernel.inspection import card_page, inspection_reply
+from ozzie_kernel.magics import MAGICS, magic_page
+from ozzie_kernel.model_magic import model_page
+from ozzie_kernel.session_magic import session_table
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.columns import columns
+from ozzie_server_ext.render.page import page_bundle, page_text
+from tests.hostile.samples import NAMES, render_sample
+from tests.unit.render.test_hostile import assert_inert_source
+from tests.unit.render.test_page import UNSAFE
+
+AT = "2026-11-03T14:00:00.000000Z"
+
+
+def spent(cost: int = 0, *, known: bool = True, tokens: int = 0) -> JsonObject:
+    return {"input_tokens": tokens, "output_tokens": 0, "cost": cost, "cost_known": known}
+
+
+def turn(title: str, cost: JsonObject, **other: Any) -> JsonObject:
+    return {"title": title, "status": "SUCCEEDED", "created_at": AT, "models": ["main"], "spent": cost, **other}
+
+
+def costs(*turns: JsonObject, session: JsonObject | None = None, earlier: bool = False) -> JsonObject:
+    return {"turns": list(turns), "session": session or spent(), "today": spent(), "has_earlier": earlier}
+
+
+def session(title: str, **other: Any) -> JsonObject:
+    row: JsonObject = {
+        "session_id": "sess_01JD4T0000000000000000SESS",
+        "title": title,
+        "message_count": 1_234,
+        "updated_at": AT,
+        "chosen_model": "",
+        "status": "active",
+    }
+    return {**row, **other}
+
+
+def models(text: str) -> JsonObject:
+    return {
+        "default": text,
+        "models": [{"name": text, "driver": text, "model": text, "missing": text, "is_default": False}],
+        "offers": [{"found": text, "choose": text}],
+        "config_file": text,
+        "config_error": text,
+        "ignored_config": [text],
+    }
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [
+        (spent(), "$0.00"),
+        (spent(21_000_000), "$0.021"),
+        (spent(1), "<$0.001"),
+        (spent(known=False), "unknown"),
+        (spent(21_000_000, known=False), "$0.021 + unknown"),
+    ],
+)
+def test_an_unknown_price_is_never_shown_as_nothing(cost: JsonObject, shown: str) -> None:
+    lines = page_text(cost_page(costs(turn("hello", cost), session=cost))).splitlines()
+
+    assert lines[1].endswith(shown)
+    assert lines[2].endswith(shown)
+    assert not cost["cost_known"] or "unknown" not in " ".join(lines)
+
+
+def test_a_turn_that_did_not_end_well_says_so() -> None:
+    page = page_text(cost_page(costs(turn("a", spent(), status="FAILED"), turn("b", spent(), status="CANCELLED"))))
+
+    assert "main, failed" in page
+    assert "main, stopped" in page
+
+
+def test_earlier_turns_are_mentioned() -> None:
+    assert "Earlier turns" in page_text(cost_page(costs(turn("a", spent()), earlier=True)))
+
+
+@pytest.mark.parametrize("magic", MAGICS.values(), ids=lambda magic: magic.name)
+def test_the_help_of_a_command_fits_and_loses_nothing(magic: Any) -> None:
+    text = page_text(magic_page(magic))
+
+    assert all(columns(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
+    assert all(form.text in text for form in magic.forms)
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "日本語のタイトル" * 20, "", "a|b"])
+def test_lists_fit_in_eighty_columns(text: str) -> None:
+    for page in (
+        [session_table([session(text, chosen_model=text)], "")],
+        cost_page(costs(turn(text, spent(123_456_789_000, tokens=12_345_678), models=[text]))),
+    ):
+        assert all(columns(line) <= 80 for line in page_text(page).splitlines())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_hostile_stays_text_in_every_answer(name: str) -> None:
+    text = render_sample(name, "http://127.0.0.1:9")
+    card: JsonObject = {"kind": text, "name": text, "about": text, "facts": [[text, text]], "sample": text}
+    for page in (
+        [session_table([session(text, chosen_model=text, status=text)], "")],
+        cost_page(costs(turn(text, spent(), models=[text], status=text))),
+        model_page(models(text), {"model": text}),
+        card_page(card),
+    ):
+        bundle = page_bundle(page)
+        assert_inert_source(bundle["text/markdown"])
+        assert not UNSAFE.search(bundle["text/plain"])
+    assert inspection_reply(card_page(card))["found"]
