@@ -32,9 +32,8 @@ fix: $(VENV)/.dev ## Format, and mend what can be mended
 build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
-bench: $(VENV)/.dev ## Measure the speed beside plain litellm; writes bench/results.json
-	$(BIN)/python -m bench.first_token
-	$(BIN)/python -m bench.interrupt
+bench: $(VENV)/.dev ## Measure the speed beside rivals and floors; writes bench/results.json
+	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \

@@ -93,7 +93,8 @@ class CellTurn:
                 frames = await _next_frames(queue)
                 for frame in frames:
                     self._take(frame)
-                self._display.show(self.view, datetime.now(UTC))
+                if not self.view.is_final:  # the final form is about to take this one's place
+                    self._display.show(self.view, datetime.now(UTC))
         finally:
             self._link.client.unfollow(task_id, ended=self.view.is_final)
 
