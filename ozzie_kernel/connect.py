@@ -81,12 +81,12 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     """
     home = home_folder(env, Path.home)
     reap_ended()
+    _expect_this_version(home)
     # An owner that has not written its handshake yet is just starting: to wait for it is quicker than to compete.
     wait = OWNER_WAIT_S if owner_alive(home) else 0.0
     try:
         return await _try_until(use, home, seconds=wait)
     except Unavailable:
-        _expect_this_version(home)
         launched = launched_ahead(home) or launch_gateway(home)
     try:
         return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
@@ -120,8 +120,9 @@ async def _try_until(
 
 
 def _expect_this_version(home: Path) -> None:
-    """Raises Unavailable where a gateway of another version owns the home: a second one could not start."""
-    if find_other_versions(Path(jupyter_runtime_dir()), home):
+    """Raises Unavailable where only a gateway of another version runs for the home: a second one could not start."""
+    runtime = Path(jupyter_runtime_dir())
+    if find_other_versions(runtime, home) and next(find_handshakes(runtime, home), None) is None:
         raise Unavailable(
             "The gateway that runs here is of another version of Ozzie.",
             hint="Restart Jupyter, or stop that gateway, then run the cell again.",

@@ -15,7 +15,7 @@ from ozzie_kernel import connect as connecting
 from ozzie_kernel.connect import reach
 from ozzie_kernel.launch import Launched, launch_gateway
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.protocol.handshake import VERSION, Handshake
+from ozzie_server_ext.protocol.handshake import VERSION, Handshake, owner_lock_path
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, Kernel, Output, start_gateway, start_kernel
 
@@ -68,12 +68,16 @@ def test_a_gateway_of_another_version_is_told_apart(home: GatewayHome, kernels: 
     other = home.runtime / f"ozzie-{os.getpid()}.json"
     other.write_text(json.dumps({"v": VERSION + 1, "home": str(home.home), "pid": os.getpid(), "address": "elsewhere"}))
     other.chmod(0o600)
+    lock = owner_lock_path(home.home)
+    lock.parent.mkdir()
+    lock.write_text(str(os.getpid()))
     kernels.append(start_kernel(home))
 
     output = kernels[0].run("hello")
 
     assert_told(output, "is of another version of Ozzie.", "Restart Jupyter")
     other.unlink()
+    lock.unlink()
     assert kernels[0].run("hello").status == "ok"
 
 
