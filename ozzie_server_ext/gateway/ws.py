@@ -106,7 +106,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     def open(self, *args: str, **kwargs: str) -> None:
         self._is_open = True
-        # Small messages in quick succession: otherwise TCP keeps the second back until the first is acknowledged, 40 ms.
+        # Otherwise TCP keeps the second of two small messages back until the first is acknowledged, 40 ms.
         self.set_nodelay(True)
         self.state.clients += 1
         self._spawn(self._send_what_comes())

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.tools.base import ToolFailed
@@ -49,7 +49,7 @@ class ProjectFiles:
 
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._looking: asyncio.Future[object] | None = None
+        self._looking: asyncio.Future[Any] | None = None
 
     async def completions(self, typed: str) -> list[Entry]:
         """What `typed` may become: entries of its folder whose names begin with its last component, by name. Hidden
