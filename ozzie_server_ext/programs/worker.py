@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.loader import Config, load
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     status = 0
     try:
-        config = load(find_home(), project=Path.cwd())
+        config = _configuration()
         registry = ModelRegistry(config.settings.models, config.env)
         choice = _choice(registry, options.model)
         _keep_environment()
@@ -46,6 +46,18 @@ def main(argv: list[str] | None = None) -> None:
     sys.stderr.flush()
     # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
     os._exit(status)
+
+
+def _configuration() -> Config:
+    """The settings as they are now. Raises OzzieError."""
+    try:
+        return load(find_home(), project=Path.cwd())
+    except RuntimeError:
+        raise Unavailable(
+            "This account has no home folder.", hint="Set HOME, or OZZIE_PATH.", code="home.none"
+        ) from None
+    except FileNotFoundError:
+        raise Unavailable("This folder is gone.", hint="Change into another one.", code="folder.gone") from None
 
 
 def _path(text: str) -> Path:

@@ -108,8 +108,11 @@ class FakeForeignWorker:
                         self._changed.notify_all()
                     await self._obey(message, reader, writer)
         finally:
-            self._connections.discard(task)
             writer.close()
+            # To the end of it: the loop may be closed right after, and a transport that is left open complains later.
+            with contextlib.suppress(OSError):
+                await asyncio.wait_for(writer.wait_closed(), 1)
+            self._connections.discard(task)
 
     async def _obey(self, message: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         session = str(message.get("session_id", ""))

@@ -149,8 +149,11 @@ class FakeProvider:
                 while await self._one_request(reader, writer):
                     pass
         finally:
-            self._connections.discard(task)
             writer.close()
+            # To the end of it: the loop may be closed right after, and a transport that is left open complains later.
+            with contextlib.suppress(OSError):
+                await asyncio.wait_for(writer.wait_closed(), 1)
+            self._connections.discard(task)
 
     async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answers one request; whether the connection may carry another."""
