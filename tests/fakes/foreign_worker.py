@@ -88,14 +88,16 @@ class FakeForeignWorker:
         self._started.set()
         await self._done.wait()
         server.close()
-        for connection in list(self._connections):
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        while self._connections:  # one may still be accepted meanwhile
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
         messages: list[dict[str, Any]] = []
         self.seen.append(messages)
         try:
@@ -112,7 +114,6 @@ class FakeForeignWorker:
             # To the end of it: the loop may be closed right after, and a transport that is left open complains later.
             with contextlib.suppress(OSError):
                 await asyncio.wait_for(writer.wait_closed(), 1)
-            self._connections.discard(task)
 
     async def _obey(self, message: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         session = str(message.get("session_id", ""))

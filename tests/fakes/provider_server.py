@@ -136,14 +136,16 @@ class FakeProvider:
         self._started.set()
         await self._done.wait()
         server.close()
-        for connection in list(self._connections):
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        while self._connections:  # one may still be accepted meanwhile
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while await self._one_request(reader, writer):
@@ -153,7 +155,6 @@ class FakeProvider:
             # To the end of it: the loop may be closed right after, and a transport that is left open complains later.
             with contextlib.suppress(OSError):
                 await asyncio.wait_for(writer.wait_closed(), 1)
-            self._connections.discard(task)
 
     async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answers one request; whether the connection may carry another."""
