@@ -22,6 +22,7 @@ ANSWERS = {
     "hello": ("Hello. This is Ozzie, the agent server of this Jupyter.", OFFLINE),
     "calculator": ("**434**", "| `calculator` |", OFFLINE),
     "rows": ("**48 rows**", "| `list_files` |", "| `read_file` |", OFFLINE),
+    "cost": ("| This session |", "&#36;0.00"),
     "model": ("**offline** answers in this session.", "ollama/NAME"),
 }
 """What each code cell of the notebook must show, by the cell's id. The last one is the reader's own, and empty."""
@@ -75,6 +76,6 @@ def test_as_html_it_holds_the_answers(executed: Any) -> None:
 def test_as_markdown_it_holds_the_answers(executed: Any) -> None:
     markdown, _ = MarkdownExporter().from_notebook_node(executed)
 
-    for cell_id in ("hello", "calculator", "rows"):
+    for cell_id in ("hello", "calculator", "rows", "cost"):
         assert [part for part in ANSWERS[cell_id] if part not in markdown] == []
     assert "What is 17.5 % of 2,480? Use the calculator." in markdown
