@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.ids import SessionId, TaskId, is_session_id, is_ulid, session_stream, task_stream
 from ozzie_server_ext.domain.places import home_folder
 
@@ -57,6 +58,13 @@ def test_the_home_is_where_ozzie_path_says_else_in_the_users_folder(named: str |
 
 def test_a_relative_home_is_made_absolute_so_that_all_parts_mean_the_same_folder() -> None:
     assert home_folder({"OZZIE_PATH": "here"}, _none) == Path.cwd() / "here"
+
+
+def test_an_account_without_any_folder_is_told_what_to_set() -> None:
+    with pytest.raises(Unavailable, match="OZZIE_PATH names no folder") as caught:
+        home_folder({}, _none)
+
+    assert caught.value.hint == "Set OZZIE_PATH to a folder that is yours."
 
 
 def _none() -> Path:

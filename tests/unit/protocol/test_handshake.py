@@ -10,6 +10,7 @@ import pytest
 from ozzie_server_ext.protocol.handshake import (
     Handshake,
     find_handshakes,
+    find_other_versions,
     handshake_path,
     owner_alive,
     owner_lock_path,
@@ -143,3 +144,13 @@ def test_an_owner_is_alive_while_the_process_in_its_lock_is(tmp_path: Path, dead
     ]:
         lock.write_text(text)
         assert owner_alive(tmp_path) is alive, text
+
+
+def test_a_gateway_of_another_version_is_found_apart_and_only_for_its_home(tmp_path: Path, dead_pid: int) -> None:
+    write_handshake(handshake_path(tmp_path, 1), handshake(v=2))
+    write_handshake(handshake_path(tmp_path, 2), handshake(v=2, home=Path("/srv/other")))
+    write_handshake(handshake_path(tmp_path, 3), handshake(dead_pid, v=2))
+    write_handshake(handshake_path(tmp_path, 4), handshake())
+
+    assert find_other_versions(tmp_path, HOME) == [os.getpid()]
+    assert [known.v for known in found(tmp_path)] == [1]
