@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fix build bench lock clean
+.PHONY: help setup run test soak check fix build bench lock clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ run: $(VENV)/.run ## Open JupyterLab on the first notebook; no key is needed
 
 test: $(VENV)/.dev ## Run all tests
 	$(BIN)/python -m pytest
+
+soak: $(VENV)/.dev ## Run the tests that can go on for long, with many more cases
+	OZZIE_SOAK=1 $(BIN)/python -m pytest -m soak
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

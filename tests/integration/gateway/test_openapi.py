@@ -68,6 +68,7 @@ def test_the_gateway_serves_the_document(shared_gateway: Gateway) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_a_fuzzer_finds_no_mistake_and_no_answer_that_is_not_documented(home: GatewayHome, tmp_path: Path) -> None:
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT))
