@@ -53,7 +53,6 @@ class FakeForeignWorker:
         self._done = asyncio.Event()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="foreign worker", daemon=True)
-        self._connections: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> "FakeForeignWorker":
         self._thread.start()
@@ -81,6 +80,11 @@ class FakeForeignWorker:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
+        # Every connection, one that was accepted in the last moment too.
+        while pending := asyncio.all_tasks(self._loop):
+            for task in pending:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(pending))
         self._loop.close()
 
     async def _serve(self) -> None:
@@ -88,16 +92,8 @@ class FakeForeignWorker:
         self._started.set()
         await self._done.wait()
         server.close()
-        while self._connections:  # one may still be accepted meanwhile
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
         messages: list[dict[str, Any]] = []
         self.seen.append(messages)
         try:

@@ -88,7 +88,6 @@ class FakeProvider:
         self._done = asyncio.Event()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fake provider", daemon=True)
-        self._connections: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> "FakeProvider":
         self._thread.start()
@@ -128,6 +127,11 @@ class FakeProvider:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
+        # Every connection, one that was accepted in the last moment too.
+        while pending := asyncio.all_tasks(self._loop):
+            for task in pending:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(pending))
         self._loop.close()
 
     async def _serve(self) -> None:
@@ -136,16 +140,8 @@ class FakeProvider:
         self._started.set()
         await self._done.wait()
         server.close()
-        while self._connections:  # one may still be accepted meanwhile
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while await self._one_request(reader, writer):
