@@ -152,3 +152,29 @@ def test_messages_that_try_to_be_more_stay_text_in_the_table_of_costs(kernel: Ke
     assert_inert_source(bundle["text/markdown"])
     assert not UNSAFE.search(bundle["text/plain"])
     assert len(bundle["text/plain"].splitlines()) >= len(BROWSER_TWELVE)
+
+
+def test_two_kernels_in_one_session_take_turns_and_leave_each_others_alone(
+    home: GatewayHome, kernel: Kernel, fake_openai: FakeOpenAI
+) -> None:
+    kernel.run("%session new Shared")
+    kernel.run(f"%model openai/endless {fake_openai.url}/v1")
+    running = kernel.send("go on for ever")
+    kernel.output(running, until_live="jp-RenderedHTMLCommon")
+    second = start_kernel(home)
+    try:
+        waiting = second.send("and then this")
+        second.output(waiting, until_live="Queued behind 1 task")
+        second.interrupt()
+        assert "Stopped here by you." in second.output(waiting).markdown
+        assert second.run("%session new Elsewhere").status == "ok"
+        assert second.run("What is 2+2?").status == "ok"
+    finally:
+        second.stop()
+
+    kernel.interrupt()
+    output = kernel.output(running)
+
+    assert "Stopped here by you." in output.markdown
+    assert plain(kernel, "%session").startswith("This is the session Shared.")
+    assert fake_openai.disconnects.count("endless") == 1, "the running turn was touched"
