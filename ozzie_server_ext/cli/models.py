@@ -7,9 +7,9 @@ from ozzie_server_ext.cli.output import cell, cost, print_json, tokens
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
-SESSION = {"name": "cli:models test", "title": "models test"}
 QUESTION = "Answer with one short sentence: are you there?"
 WAIT_S = 620.0
+MAX_TITLE = 60
 
 
 def list_models(options: argparse.Namespace) -> int:
@@ -31,11 +31,13 @@ def list_models(options: argparse.Namespace) -> int:
 
 def test_model(options: argparse.Namespace) -> int:
     """One real turn with a model; 0 if it answered. Raises NotRunning, or Answered."""
-    session = post("sessions", SESSION)
-    if session["status"] == "closed":
-        post(f"sessions/{session['id']}/resume", {})
+    # In a session of its own: what came of earlier tests would be sent along, and paid for.
+    session = post("sessions", {"title": f"test of {options.model}"[:MAX_TITLE]})
     asked = {"content": QUESTION, "session_id": session["id"], "model": options.model, "wait": True}
-    task = post("message", asked, timeout_s=WAIT_S)
+    try:
+        task = post("message", asked, timeout_s=WAIT_S)
+    finally:
+        post(f"sessions/{session['id']}/archive", {})
     if "status" not in task:
         raise Unavailable(
             f"The turn {task['task_id']} has not ended after ten minutes.", hint="See ozzie tasks show.", code="timeout"

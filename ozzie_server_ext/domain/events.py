@@ -40,6 +40,7 @@ class SessionCreated(Fact):
     key: str
     title: str
     channel: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class SessionRenamed(Fact):
 
     type: ClassVar[str] = "session.renamed"
     title: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class SessionResumed(Fact):
 
     type: ClassVar[str] = "session.resumed"
     key: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,7 @@ class SessionArchived(Fact):
     """The session is put away: lists leave it out until somebody goes on in it."""
 
     type: ClassVar[str] = "session.archived"
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,7 @@ class SessionClosed(Fact):
     """The session takes no more messages until it is resumed."""
 
     type: ClassVar[str] = "session.closed"
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,7 @@ class SessionModelChosen(Fact):
     type: ClassVar[str] = "session.model_chosen"
     model: str
     base_url: str = ""
+    by: str = ""
 
 
 # --- message ------------------------------------------------------------------------------------------

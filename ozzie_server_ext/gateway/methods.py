@@ -51,7 +51,8 @@ async def session_open(call: Call) -> JsonObject:
     asked = decode(SessionOpen, call.params)
     if asked.session_name and not asked.session_id and call.principal.session_id is None:
         title = asked.title or asked.session_name
-        info = await call.ozzie.sessions.open(asked.session_name, title=title, channel="ws")
+        by = call.principal.name
+        info = await call.ozzie.sessions.open(asked.session_name, title=title, channel="ws", by=by)
     else:
         info = await call.ozzie.sessions.get(call.session(asked.session_id))
     row = await call.ozzie.sessions.row(info.session_id)
@@ -96,7 +97,7 @@ class SessionRename:
 async def session_rename(call: Call) -> JsonObject:
     asked = decode(SessionRename, call.params)
     session_id = call.session(asked.session_id)
-    await call.ozzie.sessions.rename(session_id, asked.title)
+    await call.ozzie.sessions.rename(session_id, asked.title, by=call.principal.name)
     return encode(await call.ozzie.sessions.get(session_id))
 
 
@@ -108,14 +109,14 @@ class SessionNamed:
 async def session_archive(call: Call) -> JsonObject:
     """Put a session away; a message in it brings it back."""
     session_id = call.session(decode(SessionNamed, call.params).session_id)
-    await call.ozzie.sessions.archive(session_id)
+    await call.ozzie.sessions.archive(session_id, by=call.principal.name)
     return encode(await call.ozzie.sessions.get(session_id))
 
 
 async def session_close(call: Call) -> JsonObject:
     """The session takes no more messages until it is resumed; what runs in it goes on."""
     session_id = call.session(decode(SessionNamed, call.params).session_id)
-    await call.ozzie.sessions.close(session_id)
+    await call.ozzie.sessions.close(session_id, by=call.principal.name)
     return encode(await call.ozzie.sessions.get(session_id))
 
 
@@ -179,7 +180,8 @@ class ModelChoose:
 async def model_choose(call: Call) -> JsonObject:
     """From the next turn on, this model answers in the session. Says what it stands for."""
     asked = decode(ModelChoose, call.params)
-    return await call.ozzie.models.choose(call.session(asked.session_id), asked.model, asked.base_url)
+    session_id = call.session(asked.session_id)
+    return await call.ozzie.models.choose(session_id, asked.model, asked.base_url, by=call.principal.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ class ModelService:
             "ignored_config": list(config.ignored),
         }
 
-    async def choose(self, session_id: SessionId, name: str, base_url: str) -> JsonObject:
+    async def choose(self, session_id: SessionId, name: str, base_url: str, *, by: str = "") -> JsonObject:
         """Fix what answers in a session from now on; says what it stands for.
 
         Raises NotFound, UnknownModel, BadAddress, or Unavailable where its key is missing.
@@ -64,7 +64,7 @@ class ModelService:
         await self._configuration.refresh()
         choice = self.registry.resolve(name, base_url=base_url)
         self._make_ready(choice)
-        await self._sessions.choose_model(session_id, name, base_url)
+        await self._sessions.choose_model(session_id, name, base_url, by=by)
         return encode(choice)
 
     async def warm_up(self, session: SessionInfo) -> None:

@@ -41,7 +41,10 @@ class SessionInfo:
 
 
 class Sessions:
-    """Opens, names and lists sessions. Everything is in the log; this only decides what to append."""
+    """Opens, names and lists sessions. Everything is in the log; this only decides what to append.
+
+    `by` is the name of who asks, as authentication gave it.
+    """
 
     def __init__(self, log: EventLog, ids: IdSource) -> None:
         self._log = log
@@ -49,29 +52,29 @@ class Sessions:
         # Two clients opening the same key at once must get the same session.
         self._opening = asyncio.Lock()
 
-    async def open(self, key: str, *, title: str, channel: str) -> SessionInfo:
+    async def open(self, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
         """The session that this key opens; a new one where there is none yet."""
         async with self._opening:
             if held := await self._holder(key):
                 return await self.get(held)
             session_id = self._new_id()
-            await self._append(session_id, SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel))
+            await self._append(session_id, SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel, by=by))
         return await self.get(session_id)
 
-    async def begin(self, key: str, *, channel: str) -> SessionInfo:
+    async def begin(self, key: str, *, channel: str, by: str = "") -> SessionInfo:
         """A new session, which the key opens from now on. It is called after its first message."""
         async with self._opening:
             session_id = self._new_id()
-            created = SessionCreated(key=str(session_id), title="", channel=channel)
-            await self._append(session_id, created, SessionResumed(key=key))
+            created = SessionCreated(key=str(session_id), title="", channel=channel, by=by)
+            await self._append(session_id, created, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
-    async def resume(self, session_id: SessionId, key: str) -> SessionInfo:
+    async def resume(self, session_id: SessionId, key: str, *, by: str = "") -> SessionInfo:
         """Go on in this session: the key opens it from now on, and it takes messages again. Raises NotFound."""
         async with self._opening:
             row = await self.row(session_id)
             if row["status"] != "active" or row["key"] != key:
-                await self._append(session_id, SessionResumed(key=key))
+                await self._append(session_id, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
     async def get(self, session_id: SessionId) -> SessionInfo:
@@ -127,23 +130,23 @@ class Sessions:
             return titled
         return [row for row in rows if str(row["session_id"]).casefold().endswith(wanted)]
 
-    async def rename(self, session_id: SessionId, title: str) -> None:
+    async def rename(self, session_id: SessionId, title: str, *, by: str = "") -> None:
         """Raises NotFound, or InputError for a title that says nothing."""
         await self.get(session_id)
         said = " ".join(title.split())
         if not said:
             raise InputError("A session needs a title.", hint="Write it behind the command.", code="input.title")
-        await self._append(session_id, SessionRenamed(title=said[:TITLE_LENGTH]))
+        await self._append(session_id, SessionRenamed(title=said[:TITLE_LENGTH], by=by))
 
-    async def archive(self, session_id: SessionId) -> None:
+    async def archive(self, session_id: SessionId, *, by: str = "") -> None:
         """Put a session away; a message in it brings it back. Raises NotFound."""
         if (await self.get(session_id)).status != "archived":
-            await self._append(session_id, SessionArchived())
+            await self._append(session_id, SessionArchived(by=by))
 
-    async def close(self, session_id: SessionId) -> None:
+    async def close(self, session_id: SessionId, *, by: str = "") -> None:
         """Take no more messages until it is resumed; what runs in it goes on. Raises NotFound."""
         if (await self.get(session_id)).status != "closed":
-            await self._append(session_id, SessionClosed())
+            await self._append(session_id, SessionClosed(by=by))
 
     async def expect_open(self, session_id: SessionId) -> None:
         """Raises NotFound, or Conflict where the session takes no messages."""
@@ -154,10 +157,10 @@ class Sessions:
                 code="session.closed",
             )
 
-    async def choose_model(self, session_id: SessionId, model: str, base_url: str = "") -> None:
+    async def choose_model(self, session_id: SessionId, model: str, base_url: str = "", *, by: str = "") -> None:
         """From the next turn on, `model` answers in this session; empty for the default."""
         await self.get(session_id)
-        await self._append(session_id, SessionModelChosen(model=model, base_url=base_url))
+        await self._append(session_id, SessionModelChosen(model=model, base_url=base_url, by=by))
 
     async def _holder(self, key: str) -> SessionId | None:
         rows = await self._log.rows("session_keys", where={"key": key}, limit=1)

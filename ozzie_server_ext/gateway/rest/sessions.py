@@ -105,7 +105,9 @@ async def resume_session(call: Call, asked: SessionResume) -> Session:
     """Go on in a session: it takes messages again, and its name opens it."""
     session_id = ids.SessionId(asked.session_id)
     row = await call.ozzie.sessions.row(session_id)
-    info = await call.ozzie.sessions.resume(session_id, asked.name or str(row["key"]) or asked.session_id)
+    info = await call.ozzie.sessions.resume(
+        session_id, asked.name or str(row["key"]) or asked.session_id, by=call.principal.name
+    )
     return await _session(call, info)
 
 
@@ -118,7 +120,7 @@ class SessionRename:
 async def rename_session(call: Call, asked: SessionRename) -> Session:
     """Give a session another title."""
     session_id = ids.SessionId(asked.session_id)
-    await call.ozzie.sessions.rename(session_id, asked.title)
+    await call.ozzie.sessions.rename(session_id, asked.title, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
@@ -130,22 +132,23 @@ class SessionNamed:
 async def archive_session(call: Call, asked: SessionNamed) -> Session:
     """Put a session away; a message in it brings it back."""
     session_id = ids.SessionId(asked.session_id)
-    await call.ozzie.sessions.archive(session_id)
+    await call.ozzie.sessions.archive(session_id, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
 async def close_session(call: Call, asked: SessionNamed) -> Session:
     """Let a session take no more messages until it is resumed; what runs in it goes on."""
     session_id = ids.SessionId(asked.session_id)
-    await call.ozzie.sessions.close(session_id)
+    await call.ozzie.sessions.close(session_id, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
 async def open_session(call: Call, name: str | None, *, title: str = "") -> SessionInfo:
     """The session of that name; without one, a new session that nothing but its id finds again."""
+    by = call.principal.name
     if name is None:
-        return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL)
-    return await call.ozzie.sessions.open(name, title=title or name, channel=CHANNEL)
+        return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL, by=by)
+    return await call.ozzie.sessions.open(name, title=title or name, channel=CHANNEL, by=by)
 
 
 def session_shape(row: Row) -> Session:

@@ -107,7 +107,7 @@ def test_a_model_is_tried_with_one_real_turn_that_is_recorded(home: GatewayHome,
         found = json.loads(ozzie(home, "models", "test", "echo", "--json").stdout)
         failed = ozzie(home, "models", "test", "nonesuch")
         failure = json.loads(ozzie(home, "models", "test", "nonesuch", "--json").stdout)
-        tasks = json.loads(ozzie(home, "tasks", "list", "--session", "models test", "--json").stdout)
+        tasks = json.loads(ozzie(home, "tasks", "list", "--json").stdout)
 
     assert said.returncode == 0
     assert said.stdout.startswith("echo  echo/echo\nfirst token after ")
