@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ from ozzie_kernel.client import REQUEST_TIMEOUT_S, GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link
 from ozzie_kernel.display import TurnDisplay
 from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.render.turn import TurnView, fold, new_turn
@@ -44,10 +47,7 @@ class CellTurn:
 
         Raises OzzieError where the gateway did not take the message, or can't be reached any more.
         """
-        # Without a time limit: what is taken in late has to be known, to be stopped.
-        sending = asyncio.ensure_future(
-            self._link.client.request("message.send", {"content": text, "cell_id": cell_id}, timeout_s=None)
-        )
+        sending = asyncio.ensure_future(self._send(text, cell_id))
         turn = asyncio.ensure_future(self._to_its_end(sending))
         try:
             if await _interrupted(turn):
@@ -59,18 +59,28 @@ class CellTurn:
             if self.view.task_id:
                 self._display.finish(self.view)
 
+    async def _send(self, text: str, cell_id: str) -> JsonObject:
+        """The gateway's answer to the message. It has an id: sent again where a connection ended before the answer, it
+        is still one message."""
+        message_id = ulid_text(time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big"))
+        params = {"content": text, "cell_id": cell_id, "message_id": message_id}
+        for _ in range(MAX_LOST_IN_VAIN):
+            try:
+                # Without a time limit: what is taken in late has to be known, to be stopped.
+                return await self._link.client.request("message.send", params, timeout_s=None)
+            except GatewayLost:
+                self._link = await self._reconnect()
+        raise GatewayLost(
+            hint="Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; "
+            "else run the cell again."
+        )
+
     async def _to_its_end(self, sending: "asyncio.Future[JsonObject]") -> TurnView:
         try:
             sent = await asyncio.wait_for(asyncio.shield(sending), REQUEST_TIMEOUT_S)
         except TimeoutError:
             _in_background(self._cancel(sending))
             raise GatewaySilent from None
-        except GatewayLost:
-            # Sent again, it could become two turns.
-            raise GatewayLost(
-                hint="Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; "
-                "else run the cell again."
-            ) from None
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
         self._position = int(str(sent["position"])) - 1

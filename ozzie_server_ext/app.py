@@ -11,7 +11,7 @@ from ozzie_server_ext.config.home import Home, anchor_key_file
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.offline import OfflineDriver
@@ -146,11 +146,13 @@ class Ozzie:
     def busy(self) -> bool:
         return self.driver.busy
 
-    async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
+    async def submit(
+        self, session_id: SessionId, text: str, origin: Origin, *, model: str = "", message_id: MessageId | None = None
+    ) -> Submitted:
         config = await self.configuration.refresh()
         await self.sessions.expect_open(session_id)
         limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
-        return await self.tasks.submit(session_id, text, origin, limits=limits, model=model)
+        return await self.tasks.submit(session_id, text, origin, limits=limits, model=model, message_id=message_id)
 
     async def _run_turn(self, row: Row, recorder: Recorder) -> int:
         config = self.config

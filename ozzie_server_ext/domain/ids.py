@@ -13,11 +13,20 @@ BlobRef = NewType("BlobRef", str)
 """Content address: `sha256:` and 64 hexadecimal digits."""
 
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SHIFTS = range(120, -1, -10)
 
 
 def is_ulid(text: str) -> bool:
     """Whether `text` is a ULID in its canonical form: 26 characters of Crockford's base 32, upper case."""
     return _ULID.fullmatch(text) is not None
+
+
+def ulid_text(value: int) -> str:
+    """The canonical form of a ULID's 128 bits: the milliseconds of its making, then 80 bits of chance. Two characters
+    of Crockford's base 32 at a time."""
+    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
 def is_session_id(text: str) -> bool:

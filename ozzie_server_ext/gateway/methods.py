@@ -6,7 +6,7 @@ from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.services import Services
@@ -128,10 +128,13 @@ async def session_costs(call: Call) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
+    """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message."""
+
     content: str
     session_id: str = ""
     cell_id: str = ""
     model: str = ""
+    message_id: str = ""
 
 
 async def message_send(call: Call) -> JsonObject:
@@ -145,7 +148,8 @@ async def message_send(call: Call) -> JsonObject:
         cell_id=asked.cell_id,
     )
     session_id = call.session(asked.session_id)
-    return encode(await call.ozzie.submit(session_id, asked.content, origin, model=asked.model))
+    message_id = MessageId(asked.message_id) if asked.message_id else None
+    return encode(await call.ozzie.submit(session_id, asked.content, origin, model=asked.model, message_id=message_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.completion import Completion
@@ -56,8 +56,10 @@ class Services(Protocol):
         """Whether a task runs or waits here."""
         ...
 
-    async def submit(self, session_id: SessionId, text: str, origin: Origin, *, model: str = "") -> Submitted:
-        """A message becomes a turn under the settings of this moment.
+    async def submit(
+        self, session_id: SessionId, text: str, origin: Origin, *, model: str = "", message_id: MessageId | None = None
+    ) -> Submitted:
+        """A message becomes a turn under the settings of this moment; with the same `message_id`, once.
 
         Raises NotFound, InputError, or Conflict in a closed session.
         """

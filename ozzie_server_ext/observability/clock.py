@@ -4,9 +4,7 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_SHIFTS = range(120, -1, -10)
+from ozzie_server_ext.domain.ids import ulid_text
 
 
 class SystemClock:
@@ -63,8 +61,3 @@ class CountingIds:
     def new(self) -> str:
         self._next += 1
         return ulid_text(self._next)
-
-
-def ulid_text(value: int) -> str:
-    """The canonical form of a ULID's 128 bits: 26 characters of Crockford's base 32, two at a time."""
-    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])

@@ -1,5 +1,6 @@
 """What may be done to tasks from outside: submit a message, cancel, look. Decides, appends, then the driver acts."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -56,13 +57,24 @@ class TaskService:
         self._log = log
         self._ids = ids
         self._runner = runner
+        # A message that comes twice at once is taken in once.
+        self._sending_again = asyncio.Lock()
 
     async def submit(
-        self, session_id: SessionId, text: str, origin: Origin, *, limits: Limits, model: str = ""
+        self,
+        session_id: SessionId,
+        text: str,
+        origin: Origin,
+        *,
+        limits: Limits,
+        model: str = "",
+        message_id: MessageId | None = None,
     ) -> Submitted:
         """Take in a message as a new turn of its session. It is durable when this returns.
 
-        Raises InputError for an empty or oversized message.
+        A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
+        second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized
+        message or an id that is none, Conflict for an id that stands for something else.
         """
         if not text.strip():
             raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
@@ -72,7 +84,38 @@ class TaskService:
                 hint="Put the text into a file of the project and name the file.",
                 code="message.too_long",
             )
-        task_id, message_id = TaskId(self._ids.new()), MessageId(self._ids.new())
+        if message_id is None:
+            return await self._begin(TaskId(self._ids.new()), session_id, text, origin, limits=limits, model=model)
+        if not is_ulid(message_id):
+            raise InputError("The message's id is no ULID.", code="message.id")
+        async with self._sending_again:
+            task_id = TaskId(message_id)
+            return await self._taken(task_id, session_id, message_id) or await self._begin(
+                task_id, session_id, text, origin, limits=limits, model=model, message_id=message_id
+            )
+
+    async def _taken(self, task_id: TaskId, session_id: SessionId, message_id: MessageId) -> Submitted | None:
+        """What became of a message that was taken in before; None where it was not."""
+        events = await self._log.read_stream(task_stream(task_id))
+        if not events:
+            return None
+        first = events[0].body
+        if not isinstance(first, MessageReceived) or events[0].session_id != session_id:
+            raise Conflict("The message's id stands for something else.", code="message.id")
+        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=0)
+
+    async def _begin(
+        self,
+        task_id: TaskId,
+        session_id: SessionId,
+        text: str,
+        origin: Origin,
+        *,
+        limits: Limits,
+        model: str,
+        message_id: MessageId | None = None,
+    ) -> Submitted:
+        message_id = message_id or MessageId(self._ids.new())
         bodies = (
             MessageReceived(message_id=message_id, text=text, origin=origin),
             TaskCreated(

@@ -2,13 +2,16 @@
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from ozzie_kernel.client import GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link, connect
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, STOP_WAIT_S, CellTurn
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.turn import TurnView
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import Gateway, GatewayHome, start_gateway
@@ -58,6 +61,35 @@ async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
 
     assert ended["canonical"] == "task.cancelled"
     assert screen.finished == []
+
+
+async def test_a_message_whose_answer_was_lost_is_sent_again_and_is_one_turn(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(gateway.home.runtime))
+    link = await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env)
+    requested = link.client.request
+
+    async def lose_the_answer(method: str, params: Mapping[str, Any], **how: Any) -> JsonObject:
+        await requested(method, params, **how)
+        await link.client.close()
+        raise GatewayLost
+
+    again: list[Link] = []
+
+    async def reconnect() -> Link:
+        again.append(await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env))
+        return again[-1]
+
+    monkeypatch.setattr(link.client, "request", lose_the_answer)
+    view = await CellTurn(link, reconnect, Screen()).run("What is 6 * 7?", "")
+    async with connected(gateway) as client:
+        session = (await client.request("session.open", session_id=link.session_id))["payload"]
+    await again[0].client.close()
+
+    assert view.status == "Done"
+    assert len(again) == 1
+    assert session["message_count"] == 2, "a question and its answer, once"
 
 
 async def test_a_turn_whose_connections_all_end_at_once_is_given_up(

@@ -3,9 +3,20 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ulid import ULID as ReferenceUlid
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.domain.ids import SessionId, TaskId, is_session_id, is_ulid, session_stream, task_stream
+from ozzie_server_ext.domain.ids import (
+    SessionId,
+    TaskId,
+    is_session_id,
+    is_ulid,
+    session_stream,
+    task_stream,
+    ulid_text,
+)
 from ozzie_server_ext.domain.places import home_folder
 
 ULID = "01M800000000000000000000ZZ"
@@ -69,3 +80,8 @@ def test_an_account_without_any_folder_is_told_what_to_set() -> None:
 
 def _none() -> Path:
     raise RuntimeError("this account has no home folder")
+
+
+@given(st.integers(min_value=0, max_value=2**128 - 1))
+def test_a_ulid_is_written_as_its_specification_says(value: int) -> None:
+    assert ulid_text(value) == str(ReferenceUlid.from_int(value))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, Origin
-from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -33,8 +33,8 @@ class TaskRig:
         turn = self.turns.get(title)
         return await turn(recorder) if turn else 1
 
-    async def submit(self, text: str, session: str = "s1") -> Submitted:
-        return await self.service.submit(SessionId(session), text, ORIGIN, limits=Limits())
+    async def submit(self, text: str, session: str = "s1", *, message_id: MessageId | None = None) -> Submitted:
+        return await self.service.submit(SessionId(session), text, ORIGIN, limits=Limits(), message_id=message_id)
 
     async def status(self, task_id: TaskId) -> str:
         return str((await self.service.get(task_id))["status"])

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
     TaskStarted,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.service import MAX_MESSAGE_CHARS, TITLE_LENGTH, TaskService, limits_of
@@ -47,6 +47,26 @@ async def test_a_message_that_can_not_be_answered_is_refused_and_nothing_recorde
 
     assert (refused.value.code, bool(refused.value.hint)) == (code, True)
     assert (await rig.log.head()).position == 0
+
+
+async def test_a_message_that_comes_twice_under_its_own_id_is_one_task(rig: TaskRig) -> None:
+    named = MessageId(CountingIds().new())
+    first, again = await asyncio.gather(*(rig.submit("hello", message_id=named) for _ in range(2)))
+    await rig.end(first.task_id)
+    later = await rig.submit("hello", message_id=named)
+
+    assert (first.task_id, first.message_id, first.position) == (again.task_id, again.message_id, again.position)
+    assert later.position == first.position
+    assert [type(body) for body in await rig.bodies(first.task_id)].count(MessageReceived) == 1
+
+
+async def test_an_id_that_is_none_or_stands_for_something_else_is_refused(rig: TaskRig) -> None:
+    sent = await rig.submit("hello")
+
+    with pytest.raises(InputError, match="no ULID"):
+        await rig.submit("hello", message_id=MessageId("mine"))
+    with pytest.raises(Conflict, match="stands for something else"):
+        await rig.submit("hello", session="other", message_id=MessageId(sent.task_id))
 
 
 async def test_a_message_of_the_greatest_length_is_taken(rig: TaskRig) -> None:
