@@ -99,8 +99,9 @@ def launch_ahead(env: Mapping[str, str] = os.environ) -> None:
 
 
 def launched_ahead(home: Path) -> Launched | None:
-    """The gateway of this home that `launch_ahead` began to start, once."""
-    return _ahead.pop(home, None)
+    """The gateway of this home that `launch_ahead` began to start, once; None where it has ended since."""
+    launched = _ahead.pop(home, None)
+    return None if launched is None or launched.ended else launched
 
 
 def reap_ended() -> None:

@@ -97,7 +97,16 @@ def _build(host: str, port: int, project: Path) -> GatewayServer:
     # As arguments, because these win over whatever the user's Jupyter configuration says of a server's address.
     argv = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
     server.initialize(argv=argv, find_extensions=False, new_httpserver=True)
+    _keep_token_secret(server)
     return server
+
+
+def _keep_token_secret(server: GatewayServer) -> None:
+    """Jupyter prints a token of its own making, which would stand in a log then, and in what is told of why a gateway
+    ended. Nobody needs it: there is no page, and programs take the token of the handshake."""
+    provider = server.identity_provider
+    if provider.token:  # it is made at the first look at it
+        provider.token_generated = False
 
 
 def _end_when_idle(state: GatewayState, seconds: float) -> None:
