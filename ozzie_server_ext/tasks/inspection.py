@@ -22,7 +22,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _MODEL = re.compile(r"[ \t]*%model[ \t]+(\S+)")
-_SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(\S.*?)[ \t]*")
+_SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(\S.*)")
 _EFFECTS = {
     SideEffect.NONE: "none: it only reads",
     SideEffect.REVERSIBLE: "can be undone",
@@ -72,7 +72,7 @@ class Inspection:
         if found := _MODEL.match(line):
             return model_card(await self._models.listing(), found[1])
         if found := _SESSION.fullmatch(line):
-            return await self._session(found[1]) if sees_all else None
+            return await self._session(found[1].rstrip()) if sees_all else None
         if mention := mention_at(text, cursor):
             return await self._file(mention)
         tool = self._tools.find(_word(line, cursor - start))
@@ -134,13 +134,20 @@ def session_card(row: Row) -> Card:
 
 
 def file_card(found: FileFacts) -> Card:
-    changed = datetime.fromtimestamp(found.modified_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    changed = _moment(found.modified_s)
     if found.kind == "folder":
         count = f"{found.entries:,}" if found.is_whole else f"more than {found.entries:,}"
         return Card(kind="folder", name=found.path, facts=[("Entries", count), ("Changed", changed)])
     facts = [("Size", f"{found.size:,} bytes"), ("Kind", "text" if found.is_text else "not text"), ("Changed", changed)]
     head = "\n".join(found.head).rstrip("\n")
     return Card(kind="file", name=found.path, facts=facts, sample=head if found.is_whole or not head else f"{head}\n…")
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a file system may hold any number
+        return "unknown"
 
 
 def _word(line: str, at: int) -> str:

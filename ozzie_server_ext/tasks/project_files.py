@@ -116,6 +116,14 @@ def _facts(project: Path, path: str) -> FileFacts:
             return _folder(project, path)
         except ToolFailed:
             raise error from None
+        except OSError as failed:
+            raise _unreadable(path, failed) from None
+    except OSError as failed:  # the project itself is gone, or its disk fails
+        raise _unreadable(path, failed) from None
+
+
+def _unreadable(path: str, error: OSError) -> ToolFailed:
+    return ToolFailed(f"{path} can't be read: {error.strerror}.")
 
 
 def _file(project: Path, path: str) -> FileFacts:

@@ -1,5 +1,6 @@
 """Inspection: what a word, a command or a path stands for."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.inspection import Card, Inspection
-from ozzie_server_ext.tasks.project_files import ProjectFiles
+from ozzie_server_ext.tasks.inspection import Card, Inspection, file_card
+from ozzie_server_ext.tasks.project_files import FileFacts, ProjectFiles
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -98,3 +99,24 @@ async def test_what_no_tool_reads_is_said_in_words_and_not_shown(it: Inspection)
 @pytest.mark.parametrize("text", ["", "hello there", "%session", "@", "%model "])
 async def test_plain_words_stand_for_nothing(it: Inspection, text: str) -> None:
     assert await it.inspect(text, len(text), sees_all=True) is None
+
+
+async def test_a_long_line_holds_nobody_up(it: Inspection) -> None:
+    # Backtracking, these blanks would take minutes, in which the loop stands still.
+    line = f"%session resume plans{' ' * 200_000}for may"
+
+    assert await it.inspect(line, 5, sees_all=True) is None
+    assert (await card(it, f"%session resume plans for may{' ' * 200_000}", 5)).name == "Plans for May"
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e12, 1e18])
+def test_a_file_of_an_impossible_day_is_shown_all_the_same(seconds: float) -> None:
+    found = file_card(FileFacts(path="a", kind="file", modified_s=seconds))
+
+    assert dict(found.facts)["Changed"] == "unknown"
+
+
+async def test_a_file_of_a_project_that_is_gone_says_so(it: Inspection, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path)
+
+    assert (await card(it, "@data.csv")).about == "data.csv can't be read: No such file or directory."
