@@ -13,15 +13,24 @@ from IPython.core.history import HistoryManager
 
 FILE_NAME = "ozzie-history.sqlite"
 
-_MODEL = re.compile(r"(?m)^([ \t]*%model[ \t]+\S+)[ \t]+(\S.*)$")
+_MODEL = re.compile(r"(\s*%model\s+\S+)\s+(\S.*)")
 _ADDRESS = re.compile(r"https?://[^\s@?#]+\Z")
 
 
 def remembered(code: str) -> str:
     """`code` as the history keeps it: behind `%model NAME` nothing but an address, since a key may have been typed
     into its place, and no halves of surrogate pairs, which no file can hold."""
-    kept = _MODEL.sub(lambda found: found[0] if _ADDRESS.match(found[2].strip()) else found[1], code)
+    # The lines are those of `cells.parse`, with every blank that may stand between two words.
+    kept = "".join(map(_without_key, code.splitlines(keepends=True)))
     return kept.encode("utf-8", "replace").decode()
+
+
+def _without_key(line: str) -> str:
+    text = line.splitlines()[0]
+    found = _MODEL.fullmatch(text)
+    if found is None or _ADDRESS.match(found[2].rstrip()):
+        return line
+    return found[1] + line[len(text) :]
 
 
 class OzzieHistory(HistoryManager):

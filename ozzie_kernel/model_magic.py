@@ -11,8 +11,9 @@ async def _model(argument: str, host: Host) -> Sequence[Block]:
     client = (await host.link()).client
     if not argument:
         return model_page(await client.request("models.list", {}), await client.request("session.open", {}))
-    name, _, base_url = argument.partition(" ")
-    chosen = await client.request("model.choose", {"model": name, "base_url": base_url.strip()})
+    # At any blank: a key behind a tab must not become part of the name, which is recorded.
+    name, *address = argument.split(maxsplit=1)
+    chosen = await client.request("model.choose", {"model": name, "base_url": "".join(address)})
     if chosen["driver"] == "offline":
         return [paragraph("The offline script answers in this session. It is not a language model.")]
     return [

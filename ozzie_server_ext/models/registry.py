@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os.path import expanduser
+from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
@@ -244,4 +245,11 @@ def _check_address(base_url: str) -> None:
         raise BadAddress(
             "What follows the model's name is not the address of a server.",
             hint=f"An address begins with http:// or https:// and has no spaces, for example {_WITH_ADDRESS}.",
+        )
+    parts = urlsplit(base_url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        # The address is recorded with the session and shown in cells, where no password may stand.
+        raise BadAddress(
+            "An address in a cell can't carry a name, a password or a query.",
+            hint="Give it to a provider in the configuration, as its base_url (the README shows one).",
         )

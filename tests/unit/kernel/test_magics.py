@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.cost_magic import cost_page
 from ozzie_kernel.inspection import card_page, inspection_reply
-from ozzie_kernel.magics import MAGICS, magic_page
+from ozzie_kernel.magics import MAGICS, magic_page, run_magic
 from ozzie_kernel.model_magic import model_page
 from ozzie_kernel.session_magic import session_table
 from ozzie_server_ext.domain.json import JsonObject
@@ -115,3 +116,31 @@ def test_what_is_hostile_stays_text_in_every_answer(name: str) -> None:
         assert_inert_source(bundle["text/markdown"])
         assert not UNSAFE.search(bundle["text/plain"])
     assert inspection_reply(card_page(card))["found"]
+
+
+class AskedHost:
+    """A kernel whose gateway takes every model, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.client = self
+        self.asked: list[JsonObject] = []
+
+    async def link(self) -> Any:
+        return self
+
+    async def switch(self, choice: SessionChoice) -> Any:
+        return self
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        self.asked.append(params)
+        return {"alias": params["model"], "driver": "openai", "model": "x", "provider": "openai"}
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  \t ", "\u00a0"])
+async def test_what_stands_behind_a_models_name_is_never_part_of_it(blank: str) -> None:
+    host = AskedHost()
+
+    await run_magic("model", f"openai/x{blank}sk-a-key", host)
+    await run_magic("model", "openai/x", host)
+
+    assert host.asked == [{"model": "openai/x", "base_url": "sk-a-key"}, {"model": "openai/x", "base_url": ""}]

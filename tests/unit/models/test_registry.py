@@ -94,6 +94,13 @@ def test_a_key_that_was_typed_in_place_of_an_address_is_not_repeated() -> None:
     assert "sk-secret" not in f"{caught.value} {caught.value.hint}"
 
 
+@pytest.mark.parametrize("address", ["https://me:secret@host/v1", "https://secret@host", "https://host/v1?key=secret"])
+def test_a_secret_within_an_address_is_refused_before_it_is_recorded(address: str) -> None:
+    with pytest.raises(InputError, match="password") as caught:
+        registry().resolve("openai/x", base_url=address)
+    assert "secret" not in f"{caught.value} {caught.value.hint}"
+
+
 @pytest.mark.parametrize("name", ["main", "fast", "offline", "script", ""])
 def test_an_address_for_a_name_that_has_its_own_is_refused_and_not_dropped(name: str) -> None:
     with pytest.raises(InputError, match=name or "main") as caught:
