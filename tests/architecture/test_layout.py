@@ -14,10 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ozzie_server_ext", "ozzie_kernel")
 MAX_LINES = 400
-LONG = {
-    "ozzie_server_ext/domain/events.py": "a catalogue of small classes, one for each fact",
-}
-"""Modules that may be longer, each with the reason."""
 
 SHARED_FOLDERS = ("/", "/data", "/home", "/mnt", "/opt", "/root", "/src", "/srv", "/tmp", "/usr", "/var")
 """Folders that are on every machine: that a checkout lies right below one tells nothing of whose it is."""
@@ -89,11 +85,7 @@ def test_a_module_is_short_and_begins_by_saying_what_it_is(path: Path) -> None:
 
     assert first, "a module begins with a docstring"
     assert first[0].rstrip().endswith((".", ":")) or len(first[0]) > 60, "its first line is a sentence"
-    assert len(text.splitlines()) <= MAX_LINES or named(path) in LONG
-
-
-def test_only_long_modules_are_excused() -> None:
-    assert [name for name in LONG if len((ROOT / name).read_text().splitlines()) <= MAX_LINES] == []
+    assert len(text.splitlines()) <= MAX_LINES
 
 
 @cache

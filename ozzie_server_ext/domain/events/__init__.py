@@ -1,0 +1,118 @@
+"""Facts in the past tense: one frozen class each, and the envelope that carries them through the log.
+
+The canonical names are those of DESIGN §4; `protocol.names` maps them to the names in the other documents. A
+class is here once something records it. A fact's shape changes only by a higher `schema` and a function in
+`store.upcast` that turns the older shape into the present one.
+"""
+
+from ozzie_server_ext.domain.events.catalogue import (
+    EVENT_CLASSES,
+    EventBody,
+)
+from ozzie_server_ext.domain.events.envelope import (
+    Draft,
+    Event,
+    Transient,
+)
+from ozzie_server_ext.domain.events.fact import (
+    Actor,
+    Fact,
+    Finish,
+)
+from ozzie_server_ext.domain.events.message import (
+    MessageCompleted,
+    MessageReceived,
+    Origin,
+)
+from ozzie_server_ext.domain.events.model import (
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    ToolUse,
+)
+from ozzie_server_ext.domain.events.session import (
+    SessionArchived,
+    SessionClosed,
+    SessionCreated,
+    SessionModelChosen,
+    SessionRenamed,
+    SessionResumed,
+)
+from ozzie_server_ext.domain.events.system import (
+    ConfigChanged,
+    WorkerLost,
+    WorkerStarted,
+)
+from ozzie_server_ext.domain.events.task import (
+    Limits,
+    TaskCancelled,
+    TaskCreated,
+    TaskFact,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskResumed,
+    TaskRetried,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.events.tool import (
+    InjectedTool,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolsetInjected,
+)
+
+__all__ = [
+    "EVENT_CLASSES",
+    "Actor",
+    "ConfigChanged",
+    "Draft",
+    "Event",
+    "EventBody",
+    "Fact",
+    "Finish",
+    "InjectedTool",
+    "Limits",
+    "MessageCompleted",
+    "MessageReceived",
+    "ModelCallCompleted",
+    "ModelCallFailed",
+    "ModelCallStarted",
+    "Origin",
+    "SessionArchived",
+    "SessionClosed",
+    "SessionCreated",
+    "SessionModelChosen",
+    "SessionRenamed",
+    "SessionResumed",
+    "TaskCancelled",
+    "TaskCreated",
+    "TaskFact",
+    "TaskFailed",
+    "TaskPaused",
+    "TaskQueued",
+    "TaskResumed",
+    "TaskRetried",
+    "TaskStarted",
+    "TaskSucceeded",
+    "TaskWaitingApproval",
+    "TaskWaitingInput",
+    "ToolCallCancelled",
+    "ToolCallCompleted",
+    "ToolCallDecided",
+    "ToolCallFailed",
+    "ToolCallRequested",
+    "ToolCallStarted",
+    "ToolUse",
+    "ToolsetInjected",
+    "Transient",
+    "WorkerLost",
+    "WorkerStarted",
+]

@@ -1,0 +1,53 @@
+"""Every fact that there is: in the log stands nothing else."""
+
+from typing import TypeAlias, get_args
+
+from ozzie_server_ext.domain.events.fact import Fact
+from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived
+from ozzie_server_ext.domain.events.model import ModelCallCompleted, ModelCallFailed, ModelCallStarted
+from ozzie_server_ext.domain.events.session import (
+    SessionArchived,
+    SessionClosed,
+    SessionCreated,
+    SessionModelChosen,
+    SessionRenamed,
+    SessionResumed,
+)
+from ozzie_server_ext.domain.events.system import ConfigChanged, WorkerLost, WorkerStarted
+from ozzie_server_ext.domain.events.task import TaskFact
+from ozzie_server_ext.domain.events.tool import (
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolsetInjected,
+)
+
+EventBody: TypeAlias = (
+    SessionCreated
+    | SessionRenamed
+    | SessionResumed
+    | SessionArchived
+    | SessionClosed
+    | SessionModelChosen
+    | MessageReceived
+    | MessageCompleted
+    | TaskFact
+    | ModelCallStarted
+    | ModelCallCompleted
+    | ModelCallFailed
+    | ToolCallRequested
+    | ToolCallDecided
+    | ToolCallStarted
+    | ToolCallCompleted
+    | ToolCallFailed
+    | ToolCallCancelled
+    | ToolsetInjected
+    | ConfigChanged
+    | WorkerStarted
+    | WorkerLost
+)
+
+EVENT_CLASSES: tuple[type[Fact], ...] = get_args(EventBody)

@@ -1,0 +1,38 @@
+"""Facts about messages: what was asked, and what was answered."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ozzie_server_ext.domain.events.fact import Fact, Finish
+from ozzie_server_ext.domain.ids import MessageId, ReplyId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a message came from. Empty where a channel has no such thing."""
+
+    channel: str
+    sender_id: str = ""
+    sender_name: str = ""
+    kernel_id: str = ""
+    cell_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageReceived(Fact):
+    """Somebody wrote something: what a turn is made from."""
+
+    type: ClassVar[str] = "message.received"
+    message_id: MessageId
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCompleted(Fact):
+    """The final text of a reply; a stopped or broken one keeps what had come."""
+
+    type: ClassVar[str] = "message.completed"
+    reply_id: ReplyId
+    text: str
+    finish: Finish

@@ -1,0 +1,37 @@
+"""Facts about Ozzie itself: its settings and its processes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ozzie_server_ext.domain.events.fact import Fact
+from ozzie_server_ext.domain.ids import BlobRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChanged(Fact):
+    """The settings in force changed. `blob` holds them before any environment variable is put in, so no secret."""
+
+    type: ClassVar[str] = "config.changed"
+    version: str
+    blob: BlobRef
+    files: tuple[str, ...]
+    previous: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted(Fact):
+    """A child process of a plane is up."""
+
+    type: ClassVar[str] = "worker.started"
+    plane: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Fact):
+    """A child process of a plane is gone, and its calls with it."""
+
+    type: ClassVar[str] = "worker.lost"
+    plane: str
+    pid: int
+    reason: str

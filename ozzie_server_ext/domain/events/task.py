@@ -1,0 +1,137 @@
+"""Facts about a task, and the limits that it runs under."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from ozzie_server_ext.domain.events.fact import Fact
+from ozzie_server_ext.domain.ids import MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one task may use up. None means no limit. Money in 1e-9 USD."""
+
+    max_rounds: int = 25
+    max_tokens: int | None = None
+    max_cost: int | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCreated(Fact):
+    """A unit of durable work began to exist, with what it may use up and who asked for it."""
+
+    type: ClassVar[str] = "task.created"
+    title: str
+    mode: Literal["FREE", "GRAPH"]
+    message_id: MessageId
+    limits: Limits
+    thread_id: str = ""
+    scope_id: str = ""
+    channel: str = ""
+    sender_id: str = ""
+    risk_level: Literal["low", "medium", "high"] = "low"
+    model: str = ""
+    """The alias or provider that the caller chose; empty for the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQueued(Fact):
+    """Ready to be claimed. `reason`: created, or recovered after a restart."""
+
+    type: ClassVar[str] = "task.queued"
+    reason: Literal["created", "recovered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted(Fact):
+    """A driver claimed the task. `epoch` fences: only the holder of the highest one may go on."""
+
+    type: ClassVar[str] = "task.started"
+    attempt: int
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWaitingApproval(Fact):
+    """The task goes on once a person has decided."""
+
+    type: ClassVar[str] = "task.waiting_approval"
+    approval_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWaitingInput(Fact):
+    """The task goes on once its question is answered."""
+
+    type: ClassVar[str] = "task.waiting_input"
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPaused(Fact):
+    """A person or a rule holds the task."""
+
+    type: ClassVar[str] = "task.paused"
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResumed(Fact):
+    """The task is not held any more."""
+
+    type: ClassVar[str] = "task.resumed"
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRetried(Fact):
+    """A task that had failed or was cancelled goes back to the queue."""
+
+    type: ClassVar[str] = "task.retried"
+    by: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSucceeded(Fact):
+    """The task did what it was for."""
+
+    type: ClassVar[str] = "task.succeeded"
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed(Fact):
+    """Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step."""
+
+    type: ClassVar[str] = "task.failed"
+    kind: Literal["model", "parse", "tool", "business", "system"]
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCancelled(Fact):
+    """A person or a rule ended the task."""
+
+    type: ClassVar[str] = "task.cancelled"
+    by: str
+    reason: str
+
+
+TaskFact: TypeAlias = (
+    TaskCreated
+    | TaskQueued
+    | TaskStarted
+    | TaskWaitingApproval
+    | TaskWaitingInput
+    | TaskPaused
+    | TaskResumed
+    | TaskRetried
+    | TaskSucceeded
+    | TaskFailed
+    | TaskCancelled
+)

@@ -1,0 +1,90 @@
+"""Facts about the calls of tools, and which tools a model was offered."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ozzie_server_ext.domain.events.fact import Fact
+from ozzie_server_ext.domain.ids import BlobRef, CallId
+from ozzie_server_ext.domain.json import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRequested(Fact):
+    """The model asked for a call. `use_id` is its own id for that, unique within the round only; `call_id` is ours."""
+
+    type: ClassVar[str] = "tool.call.requested"
+    call_id: CallId
+    use_id: str
+    tool_id: str
+    name: str
+    version: str
+    args: JsonObject
+    round: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDecided(Fact):
+    """What the rules say to a call: the decision, the rule that made it, and its reason in words."""
+
+    type: ClassVar[str] = "tool.call.decided"
+    call_id: CallId
+    decision: Literal["ALLOW", "ASK", "DENY"]
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted(Fact):
+    """The intent: durable before the tool runs (DESIGN §2.5)."""
+
+    type: ClassVar[str] = "tool.call.started"
+    call_id: CallId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCompleted(Fact):
+    """The outcome. `data` is the result, or `blob` where it is large; `summary` is for people, in a few words."""
+
+    type: ClassVar[str] = "tool.call.completed"
+    call_id: CallId
+    ok: bool
+    data: Json
+    summary: str
+    duration_ms: float
+    blob: BlobRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallFailed(Fact):
+    """The call gave no result. `message` is what the model and the user read."""
+
+    type: ClassVar[str] = "tool.call.failed"
+    call_id: CallId
+    code: str
+    message: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCancelled(Fact):
+    """The call was stopped before it gave a result."""
+
+    type: ClassVar[str] = "tool.call.cancelled"
+    call_id: CallId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectedTool:
+    tool_id: str
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsetInjected(Fact):
+    """Which tools, in which versions, the model was offered (TL-6)."""
+
+    type: ClassVar[str] = "toolset.injected"
+    tools: tuple[InjectedTool, ...]
