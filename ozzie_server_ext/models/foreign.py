@@ -7,6 +7,7 @@ could not be told from it.
 import asyncio
 import contextlib
 import errno
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 
 from ozzie_server_ext.domain.clock import Clock
@@ -74,8 +75,9 @@ class ForeignWorkerDriver:
         try:
             session_id = await self._create_session(request, access)
             prompt = fold_prompt(request.messages)
-            connection = await self._connect(access)
-            await connection.send(command_json(Generate(session_id=session_id, prompt=prompt), plain=True))
+            async with asyncio.timeout(access.first_s):  # it may take connections, and read from none
+                connection = await self._connect(access)
+                await connection.send(command_json(Generate(session_id=session_id, prompt=prompt), plain=True))
             while not ended:
                 async with asyncio.timeout(access.next_s if text else access.first_s):
                     said = await connection.next_event(is_first=not text)
@@ -155,7 +157,7 @@ class _Connection:
         self._reader = reader
         self._writer = writer
         self._decoder = LineDecoder(keep_empty=True)
-        self._lines: list[bytes] = []
+        self._lines: deque[bytes] = deque()
 
     async def send(self, message: JsonObject) -> None:
         self._writer.write(encode_line(message))
@@ -167,8 +169,8 @@ class _Connection:
             data = await self._reader.read(READ_BYTES)
             if not data:
                 raise _Failed("provider.broken_stream", "The worker closed the connection.")
-            self._lines = self._decoder.feed(data)
-        return self._lines.pop(0)
+            self._lines.extend(self._decoder.feed(data))
+        return self._lines.popleft()
 
     async def next_event(self, *, is_first: bool) -> Said:
         """The next line of an answer; text that no line end follows comes before the complaint about the end."""
@@ -182,7 +184,8 @@ class _Connection:
             return read_line(rest, is_first=is_first, has_end=False)
 
     def close(self) -> None:
-        self._writer.close()
+        """At once: what the worker has not read yet it need not, and may never."""
+        self._writer.transport.abort()
 
 
 def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:

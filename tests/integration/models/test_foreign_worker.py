@@ -105,6 +105,34 @@ async def test_the_conversation_goes_as_one_text(worker: FakeForeignWorker, driv
     assert prompt == "Be brief.\n\nUser: I am Ana.\n\nAssistant: Hello Ana.\n\nUser: Who am I?\n\nAssistant:"
 
 
+async def test_a_worker_that_does_not_read_what_it_is_asked_is_let_go_of(tmp_path: Path) -> None:
+    prompt = "x" * 900_000  # more than a socket holds
+    arrived: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    let_go = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begin = await reader.read(40)
+        if b"generate" in begin:
+            await let_go.wait()
+            arrived.set_result(await reader.read())
+        else:
+            writer.write(b'{"ok": true, "session_id": "s"}\n')
+        writer.close()
+
+    path = str(tmp_path / "s")
+    async with await asyncio.start_unix_server(serve, path, limit=1024):
+        driver = driver_at(path, wait_s=0.2)
+        with pytest.raises(ModelError) as caught:
+            await read(driver, request("m", ChatMessage(role="user", content=prompt)), [])
+        let_go.set()
+        async with asyncio.timeout(WAIT_S):
+            rest = await arrived
+        await driver.close()
+
+    assert caught.value.code == "provider.timeout"
+    assert len(rest) < len(prompt), "the connection stood until the worker had read all"
+
+
 # --- what it may say ----------------------------------------------------------------------------------
 
 
