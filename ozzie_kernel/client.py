@@ -10,9 +10,16 @@ from typing import Any
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
+from ozzie_server_ext.protocol.frames import (
+    MAX_FRAME_BYTES,
+    EventFrame,
+    Request,
+    Response,
+    decode_frames,
+    encode_frame,
+)
 
 REQUEST_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
@@ -37,6 +44,18 @@ class GatewaySilent(Unavailable):
 
     def __init__(self, *, hint: str = "Try again in a moment. If that does not help, restart Jupyter.") -> None:
         super().__init__("The gateway does not answer.", hint=hint)
+
+
+class TooLong(InputError):
+    """A request is larger than the gateway takes. Sent, it would cost the connection."""
+
+    code = "input.too_long"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"The message has {size:,} bytes; at most {MAX_FRAME_BYTES:,} are taken.",
+            hint="Put the text into a file of the project and name the file.",
+        )
 
 
 class Refused(OzzieError):
@@ -91,13 +110,16 @@ class GatewayClient:
     ) -> JsonObject:
         """The payload of the answer; with a `timeout_s` of None it may come as long as the connection stands.
 
-        Raises Refused with the gateway's own words, GatewayLost, or GatewaySilent.
+        Raises TooLong before anything is sent, Refused with the gateway's own words, GatewayLost, or GatewaySilent.
         """
         request_id = str(next(self._ids))
+        text = encode_frame(Request(id=request_id, method=method, params=dict(params)))
+        if (size := len(text.encode())) > MAX_FRAME_BYTES:
+            raise TooLong(size)
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
-            await self._send(encode_frame(Request(id=request_id, method=method, params=dict(params))))
+            await self._send(text)
             response = await asyncio.wait_for(answer, timeout_s)
         except TimeoutError:
             raise GatewaySilent from None

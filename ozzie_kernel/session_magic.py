@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import Link, SessionChoice
 from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean, objects
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
 from ozzie_server_ext.render.text import money
@@ -102,10 +103,24 @@ async def _new(title: str, host: Host) -> list[Block]:
     link = await host.switch(SessionChoice(new=True))
     session = await link.client.request("session.rename", {"title": title}) if title else None
     said: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
+    model = await _keep_model(before, link)
+    answers = f" {model} answers in it, too." if model else ""
     return [
-        paragraph(*said, " It knows nothing of the one before, ", _title(before), ", which is kept."),
+        paragraph(*said, " It knows nothing of the one before, ", _title(before), f", which is kept.{answers}"),
         paragraph("To go back: ", Command(f"%session resume {before['session_id']}")),
     ]
+
+
+async def _keep_model(before: JsonObject, link: Link) -> str:
+    """Choose in the new session what was chosen in the one before: a model is connected once in a notebook. Empty where
+    nothing was, or where there is no such model any more and the default answers."""
+    choice = {"model": before["model"], "base_url": before["base_url"]}
+    if not before["model"]:
+        return ""
+    try:
+        return str((await link.client.request("model.choose", choice))["alias"])
+    except Refused:
+        return ""
 
 
 async def _resume(named: str, host: Host) -> list[Block]:
@@ -153,7 +168,12 @@ async def _find(named: str, what: str, link: Link) -> JsonObject:
             code="magic.usage",
         )
     async with link.as_user() as client:
-        return await client.request("session.find", {"text": named})
+        try:
+            return await client.request("session.find", {"text": named})
+        except Refused as error:
+            # The gateway names the command of a terminal.
+            hint = "`%session list` shows them." if error.code == NotFound.code else error.hint
+            raise Refused(str(error), hint=hint, code=error.code) from None
 
 
 async def _own(link: Link) -> JsonObject:

@@ -106,6 +106,34 @@ def test_what_is_mistyped_is_told_with_what_was_meant(kernel: Kernel, cell: str,
     assert "error" not in output.messages
 
 
+def test_a_title_that_is_not_found_is_quoted_as_it_is_and_the_hint_is_a_cells(kernel: Kernel) -> None:
+    shown = kernel.run("%session resume A *bold* ![](http://example.org/x.png)")
+
+    assert "\\*bold\\*" in shown.markdown or "&#42;bold&#42;" in shown.markdown
+    assert "`%session list` shows them." in shown.markdown
+    assert "ozzie sessions list" not in shown.markdown
+    assert_inert_source(shown.markdown)
+
+
+def test_a_new_session_keeps_the_model_that_was_connected(kernel: Kernel, fake_openai: FakeOpenAI) -> None:
+    kernel.run("%session new Before")
+    kernel.run(f"%model openai/echo {fake_openai.url}/v1")
+
+    assert "openai/echo answers in it, too." in plain(kernel, "%session new After")
+
+    assert kernel.run("say this").turn["parts"][0]["text"] == "say this"
+    kernel.run("%model offline")
+
+
+def test_a_cell_that_is_longer_than_a_message_may_be_is_told_at_once_and_the_next_one_works(kernel: Kernel) -> None:
+    output = kernel.run("a" * (1 << 20))
+
+    assert output.status == "error"
+    assert "at most 1,048,576 are taken." in output.markdown
+    assert "Put the text into a file" in output.markdown
+    assert kernel.run("What is 4+4?").status == "ok"
+
+
 def test_costs_are_told_turn_by_turn_and_an_unknown_price_is_never_nothing(
     home: GatewayHome, kernel: Kernel, fake_openai: FakeOpenAI
 ) -> None:
@@ -168,6 +196,7 @@ def test_two_kernels_in_one_session_take_turns_and_leave_each_others_alone(
         second.interrupt()
         assert "Stopped here by you." in second.output(waiting).markdown
         assert second.run("%session new Elsewhere").status == "ok"
+        assert second.run("%model offline").status == "ok"
         assert second.run("What is 2+2?").status == "ok"
     finally:
         second.stop()
