@@ -33,6 +33,7 @@ def gateway(options: argparse.Namespace) -> int:
         return _start(arguments, as_json=options.json)
     if options.json:
         raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
+    _expect_none_runs()
     os.execv(sys.executable, [*PROGRAM, *arguments])
 
 

@@ -111,6 +111,15 @@ def test_a_second_gateway_on_the_same_home_says_who_owns_it(gateway: Gateway) ->
     second = ozzie(gateway.home, "gateway", "--port", "0")
 
     assert second.returncode == 1
+    assert f"A gateway runs already (process {gateway.process.pid})." in second.stderr
+    assert "ozzie gateway --stop" in second.stderr
+
+
+def test_a_second_gateway_that_begins_at_the_same_moment_says_who_owns_the_home(gateway: Gateway) -> None:
+    command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0"]
+    second = subprocess.run(command, env=gateway.home.env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert second.returncode == 1
     assert f"belongs to another server already (process {gateway.process.pid})" in second.stderr
     assert "Traceback" not in second.stderr
 
