@@ -53,5 +53,8 @@ def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]")
         worker_litellm.prepare()
     except ImportError as error:
         loop.call_soon_threadsafe(loaded.set_exception, error)
+    except Exception as error:  # of another version than ours, it may lack what is needed of it
+        failed = ImportError(f"litellm can't be used ({type(error).__name__})")
+        loop.call_soon_threadsafe(loaded.set_exception, failed)
     else:
         loop.call_soon_threadsafe(loaded.set_result, worker_litellm)

@@ -177,6 +177,10 @@ class WorkerServer:
         except OzzieError as error:
             # Without the hint, which speaks to somebody in a notebook.
             last = {"type": "error", "message": str(error), "code": error.code}
+        except ConnectionError:
+            raise
+        except Exception as error:  # a mistake of ours: the client must not wait for an end that never comes
+            note(f"An answer failed: {type(error).__name__}.")
         await client.send((last if command.stream else _whole(last, "".join(text))) | mark)
 
 

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,15 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelError, ModelRequest, ProviderAccess
+from ozzie_server_ext.models.driver import (
+    ChatMessage,
+    ModelChoice,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ProviderAccess,
+    TextDelta,
+)
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds
@@ -362,6 +370,36 @@ async def test_a_client_of_another_user_is_closed_before_its_first_byte_is_read(
         await server.stop()
 
     assert (answer, asked) == (b"", [os.getuid()])
+
+
+class Broken:
+    """A model that fails as none should."""
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield TextDelta("so far")
+        raise RuntimeError("a mistake of ours")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_answer_that_fails_by_a_mistake_of_ours_has_an_end_all_the_same(tmp_path: Path, streams: bool) -> None:
+    choice = ModelChoice(alias="m", provider="scripted", driver="scripted", model="m")
+    server = WorkerServer(Broken(), choice, CountingIds(), max_history=10)
+    with listening(tmp_path / "own" / "w.sock") as end:
+        accepting = await asyncio.start_unix_server(server.accept, sock=end)
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "own" / "w.sock"))
+        async with asyncio.timeout(WAIT_S):
+            writer.write(b'{"type":"create_session","params":{}}\n')
+            session = json.loads(await reader.readline())["session_id"]
+            asked = {"type": "generate", "session_id": session, "prompt": "x", "stream": streams}
+            writer.write(json.dumps(asked).encode() + b"\n")
+            writer.write_eof()
+            *_, last = [json.loads(line) async for line in reader]
+        writer.close()
+        accepting.close()
+        await server.stop()
+
+    said = "The answer broke off."
+    assert last == ({"type": "error", "message": said} if streams else {"ok": False, "error": said})
 
 
 # --- through our own driver ---------------------------------------------------------------------------
