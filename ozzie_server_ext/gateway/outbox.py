@@ -12,7 +12,9 @@ from ozzie_server_ext.store.feed import Item, Subscription
 MAX_READY = 256
 """Frames that wait beside the feeds; who adds more waits too."""
 MAX_ITEMS = 512
-"""Items of one feed in one message."""
+"""Items of one feed that are sent in one go."""
+ENOUGH_CHARACTERS = 4 << 20
+"""Of one message: clients refuse what is much larger. A single frame may be."""
 CACHED_CHARACTERS = 4 << 20
 
 
@@ -61,10 +63,13 @@ class Outbox:
         self._room = asyncio.Event()
         self._room.set()
         self._news = asyncio.Event()
+        self._closed = False
 
     async def put(self, text: str) -> None:
-        """Send a ready frame; waits while the client is far behind."""
+        """Send a ready frame; waits while the client is far behind. Once closed, it is dropped."""
         await self._room.wait()
+        if self._closed:
+            return
         self._ready.append(text)
         if len(self._ready) >= MAX_READY:
             self._room.clear()
@@ -83,7 +88,9 @@ class Outbox:
             followed.on_end()
 
     def close(self) -> None:
-        """End all feeds."""
+        """End all feeds, and let go of who waits to send something."""
+        self._closed = True
+        self._room.set()
         for followed in list(self._feeds):
             self.unfollow(followed)
 
@@ -107,8 +114,13 @@ class Outbox:
             await self._send_all(texts)
 
     async def _send_all(self, texts: list[str]) -> None:
-        if texts:
-            await self._send(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
+        begin = size = 0
+        for end, text in enumerate(texts, start=1):
+            size += len(text)
+            if size >= ENOUGH_CHARACTERS or end == len(texts):
+                part = texts[begin:end]
+                await self._send(part[0] if len(part) == 1 else f"[{','.join(part)}]")
+                begin, size = end, 0
 
     async def _items(self, followed: Followed) -> list[Item]:
         items = await followed.subscription.take(MAX_ITEMS)

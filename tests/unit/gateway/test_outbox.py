@@ -9,7 +9,7 @@ import pytest
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Draft, Event, SessionRenamed, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.gateway.outbox import MAX_READY, Followed, FrameCache, Outbox
+from ozzie_server_ext.gateway.outbox import ENOUGH_CHARACTERS, MAX_READY, Followed, FrameCache, Outbox
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.protocol.frames import Response, decode_frames, encode_frame
 from ozzie_server_ext.store.feed import Feed, Item
@@ -128,6 +128,18 @@ async def test_what_is_ready_at_the_same_moment_is_one_message(
     assert len(socket.messages) == 1
 
 
+async def test_what_no_client_would_take_in_one_message_comes_in_several(
+    outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
+) -> None:
+    titles = [letter * (ENOUGH_CHARACTERS // 3) for letter in "abcdefgh"]
+    for title in titles:
+        await rename(log, title)
+    follow(outbox, feed)
+
+    assert [shown(frame) for frame in await socket.frames(8)] == titles
+    assert [len(message) for message in socket.messages] == [3, 3, 2]
+
+
 async def test_a_feed_ends_behind_its_last_item_and_brings_nothing_more(
     outbox: Outbox, socket: Socket, feed: Feed, log: InMemoryEventLog
 ) -> None:
@@ -191,6 +203,19 @@ async def test_a_client_that_does_not_read_holds_up_who_answers_it_and_no_more_i
 
     found = await socket.frames(MAX_READY + 2)
     assert [shown(frame) for frame in found] == list(map(str, range(MAX_READY + 2)))
+
+
+async def test_who_waits_to_answer_a_client_is_let_go_of_when_that_is_gone(outbox: Outbox, socket: Socket) -> None:
+    socket.taking.clear()
+    await outbox.put(answer(0))
+    await asyncio.wait_for(socket.sending.wait(), WAIT_S)
+    for number in range(MAX_READY):
+        await outbox.put(answer(number))
+    waiting = [asyncio.ensure_future(outbox.put(answer(number))) for number in range(2 * MAX_READY)]
+
+    outbox.close()
+
+    await asyncio.wait_for(asyncio.gather(*waiting), WAIT_S)
 
 
 async def test_a_socket_that_is_gone_ends_the_sending() -> None:
