@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import io
 import json
 import os
 import sys
@@ -21,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # as the shell's >&- leaves it
         nowhere = Unavailable("There is nowhere to print to: standard output is closed.", code="output.closed")
         sys.exit(_failed(nowhere, as_json))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal of another encoding than UTF-8 has not every character; standard error escapes these by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(words)
         sys.stdout.flush()

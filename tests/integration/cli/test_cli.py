@@ -1,6 +1,7 @@
 """The command line as a user meets it: words, JSON, exit statuses."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -308,6 +309,18 @@ def test_errors_are_an_object_where_json_is_asked_for(home: GatewayHome) -> None
     assert (done.returncode, done.stdout) == (1, "")
     assert json.loads(done.stderr)["code"] == "gateway.not_running"
     assert set(json.loads(done.stderr)) == {"code", "message", "hint"}
+
+
+def test_what_the_terminals_encoding_lacks_is_shown_escaped(home: GatewayHome) -> None:
+    folder = home.project / "caf\u00e9" / ".ozzie"
+    folder.mkdir(parents=True)
+    (folder / "config.jsonc").write_text("{}")
+    ascii_only = dataclasses.replace(home, env={**home.env, "PYTHONIOENCODING": "ascii"})
+
+    done = ozzie(ascii_only, "config", "trust", "caf\u00e9")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "caf\\xe9/.ozzie/config.jsonc counts from now on" in done.stdout
 
 
 def test_without_any_home_folder_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
