@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
@@ -10,13 +10,14 @@ from ozzie_server_ext.render.markdown import inert_parts
 from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.turn import TextPart, TurnError, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, figures, result_text, unresolved
 
 TURN_MIME = "application/vnd.ozzie.turn+json"
 MAX_JSON_BYTES = 64 * 1024
 MAX_TABLE_ROWS = 20
 _CELL_WIDTH = 80
+_PROVIDER_WIDTH = 500
 _NAMED_TOOLS = 6
 _TEXT_STEPS = (48_000, 12_000, 4_000, 1_000, 200)
 _JSON_ROWS = 200
@@ -40,6 +41,8 @@ def turn_markdown(view: TurnView) -> str:
         blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))
     if view.closing:
         blocks.append(text_source(visible_label(view.closing)))
+    if view.error is not None:
+        blocks.append(_failure(view, view.error))
     blocks.append(f"<sub>{' · '.join(text_source(item) for item in _footer(view))}</sub>")
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -82,6 +85,18 @@ def _sentence(text: str) -> str:
     if len(pieces) % 2 == 0:  # a mark without its partner
         return text_source(visible_label(text))
     return "".join(code_source(piece) if at % 2 else text_source(piece) for at, piece in enumerate(pieces) if piece)
+
+
+def _failure(view: TurnView, error: TurnError) -> str:
+    """What somebody who looks into a failure wants to know, folded (UX §2.8)."""
+    told = {
+        "Time": view.finished_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.finished_at else "",
+        "Code": code_source(visible_label(error.code)),
+        "Task": code_source(visible_label(view.task_id)),
+        "Provider said": code_source(cut_end(visible_label(error.detail), _PROVIDER_WIDTH)) if error.detail else "",
+    }
+    rows = [f"| {name} | {value} |" for name, value in told.items() if value]
+    return "\n".join(["<details><summary>Details</summary>", "", "| | |", "|---|---|", *rows, "", "</details>"])
 
 
 def _details(part: WorkPart, view: TurnView) -> str:
@@ -176,7 +191,12 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
         "closing": view.closing[:_SENTENCE],
         "error": None
         if error is None
-        else {"code": error.code, "message": error.message[:_SENTENCE], "hint": error.hint[:_SENTENCE]},
+        else {
+            "code": error.code,
+            "message": error.message[:_SENTENCE],
+            "hint": error.hint[:_SENTENCE],
+            "detail": error.detail[:_SENTENCE],
+        },
         "cut": cut,
     }
 

@@ -50,11 +50,12 @@ Part: TypeAlias = TextPart | WorkPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnError:
-    """Why a turn failed: a sentence, what to do about it, and the stable code."""
+    """Why a turn failed: a sentence, what to do about it, the stable code, and what the provider itself said."""
 
     code: str
     message: str
     hint: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +258,7 @@ def _succeeded(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) 
 
 
 def _failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    error = TurnError(
-        code=str(payload.get("code", "")), message=str(payload.get("message", "")), hint=str(payload.get("hint", ""))
-    )
+    error = TurnError(**{name: str(payload.get(name, "")) for name in ("code", "message", "hint", "detail")})
     return replace(_ended(view, "Failed", ts), error=error)
 
 

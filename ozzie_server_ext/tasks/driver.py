@@ -33,6 +33,7 @@ Tell = Callable[[Recorder, str], None]
 TellPlace = Callable[[SessionId, TaskId, int], None]
 """Tells whoever watches a queued task how many are before it."""
 
+MAX_DETAIL_CHARS = 2000
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
 
@@ -178,7 +179,8 @@ def _failure(error: OzzieError) -> TaskFailed:
     kind = "model" if isinstance(error, ModelError) or error.code.startswith(("provider.", "model.")) else "system"
     if isinstance(error, LimitExceeded):
         kind = "business"
-    return TaskFailed(kind=kind, code=error.code, message=str(error), hint=error.hint)
+    detail = error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else ""
+    return TaskFailed(kind=kind, code=error.code, message=str(error), hint=error.hint, detail=detail)
 
 
 def _broken(error: Exception) -> TaskFailed:

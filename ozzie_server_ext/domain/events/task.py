@@ -104,13 +104,15 @@ class TaskSucceeded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(Fact):
-    """Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step."""
+    """Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a
+    model's provider itself said, bounded and without any key."""
 
     type: ClassVar[str] = "task.failed"
     kind: Literal["model", "parse", "tool", "business", "system"]
     code: str
     message: str
     hint: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ def turn_with(text: str) -> TurnView:
         ("tool.call.requested", {"call_id": "c", "name": text, "args": {"n": [text]}}),
         ("tool.call.decided", {"call_id": "c", "decision": "DENY", "reason": text}),
         ("reply.delta", {"reply_id": "s", "offset": 0, "content": f"{text}\n\n{text}"}),
-        ("task.failed", {"code": text, "message": text, "hint": text}),
+        ("task.failed", {"code": text, "message": text, "hint": text, "detail": text}),
     ]
     for name, payload in frames:
         view = fold(view, name, payload)

@@ -143,6 +143,22 @@ def test_a_failed_turn_says_first_what_to_do():
     assert first == f"**Failed.** The provider refused the key. {hint} Your message is kept."
 
 
+def test_a_failed_turn_keeps_what_the_provider_said_folded_at_its_end():
+    said = {"code": "provider.auth", "message": "No.", "hint": "Look.", "detail": "Incorrect | key\n`x`" + "y" * 600}
+    *_, details, _footer = turn_markdown(folded([(1, "task.failed", said)])).split("<details>")[-1].split("</details>")
+    rows = [line for line in details.splitlines() if line.startswith("| ")][1:]
+    assert [row.split(" | ")[0] for row in rows] == ["| Time", "| Code", "| Task", "| Provider said"]
+    assert rows[0].endswith(" UTC |")
+    assert "`provider.auth`" in rows[1]
+    assert "Incorrect &#124; key &#96;x&#96;" in rows[3]
+    assert len(rows[3]) < 600
+
+
+def test_a_failed_turn_without_a_providers_words_has_no_row_for_them():
+    failed = [(1, "task.failed", {"code": "bug", "message": "No.", "hint": "Look."})]
+    assert "Provider said" not in turn_markdown(folded(failed))
+
+
 def test_a_stopped_turn_ends_with_who_stopped_it():
     view = folded([*BEGINNING, (3, "task.cancelled", {"by": "user", "reason": ""})])
     lines = turn_markdown(view).splitlines()
