@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from ozzie_server_ext.cli.http import Answered, Object, handshakes
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
@@ -55,8 +55,11 @@ async def _follow(
                         show(_event(frame))
                         if params["task_id"] and frame.canonical in FINAL:
                             return
+        except WebSocketClosedError:
+            pass  # it ended before it was asked anything
         finally:
             connection.close()
+        await asyncio.sleep(POLL_S)
 
 
 async def _connect() -> WebSocketClientConnection | None:
