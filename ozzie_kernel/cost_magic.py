@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ozzie_kernel.magic import Host, Magic, Usage, objects
+from ozzie_kernel.magic import Host, Magic, Usage
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Table, paragraph
 from ozzie_server_ext.render.text import money
 

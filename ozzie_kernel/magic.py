@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ozzie_kernel.connect import Link, SessionChoice
-from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.render.page import Block
 
 
@@ -54,8 +53,3 @@ def did_you_mean(word: str, known: Iterable[str], before: str) -> str:
     """A hint that names the nearest of the known words; empty where none is near."""
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return f"Did you mean `{before}{near[0]}`?" if near else ""
-
-
-def objects(value: Json) -> list[JsonObject]:
-    """The objects of a list in an answer."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ozzie_kernel.magic import Host, Magic, Usage, objects
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_kernel.magic import Host, Magic, Usage
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Bullets, Command, Inline, Strong, Table, paragraph
 
 

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import Link, SessionChoice
-from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean, objects
+from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
 from ozzie_server_ext.render.text import money
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 from typing import Any
 
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.worker import Provider
 
@@ -30,7 +30,7 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
     """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`."""
     arguments: dict[str, Any] = {
         "model": litellm_model(provider.driver, str(request.get("model", ""))),
-        "messages": [_message(message) for message in _objects(request.get("messages"))],
+        "messages": [_message(message) for message in objects(request.get("messages"))],
         "stream": True,
         "stream_options": {"include_usage": True},
         # Whoever asks decides on trying again: it alone knows whether text has been shown and what it may cost.
@@ -38,7 +38,7 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
         "max_retries": 0,
         "timeout": timeout_s,
     }
-    if tools := _objects(request.get("tools")):
+    if tools := objects(request.get("tools")):
         arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
         # Tools are ours to run. Without this litellm looks for its own MCP gateway first, and fails where the package
         # mcp is not installed.
@@ -61,7 +61,7 @@ def _message(message: JsonObject) -> dict[str, Any]:
     """A message as every provider takes it. What a model made up (names, ids and arguments of its tool calls) is
     recorded as it came; sent back like that, it would make a strict provider refuse the session from then on."""
     found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
-    if uses := _objects(message.get("tool_uses")):
+    if uses := objects(message.get("tool_uses")):
         found["tool_calls"] = [
             {
                 "id": _sendable_id(str(use["call_id"])),
@@ -98,7 +98,3 @@ def _sendable_arguments(text: str) -> str:
     except InvalidJson:
         return "{}"
     return text
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, typed_mention, write_mention
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.tables import Row
@@ -88,11 +88,11 @@ def fitting_models(listing: JsonObject, typed: str) -> list[Match]:
     is only offered."""
     named = [
         Match(text=str(model["name"]), kind="model", detail=f"{model['driver']}/{model['model']}")
-        for model in _objects(listing.get("models"))
+        for model in objects(listing.get("models"))
     ]
     offered = [
         Match(text=str(offer["choose"]), kind="model", detail=str(offer["found"]))
-        for offer in _objects(listing.get("offers"))
+        for offer in objects(listing.get("offers"))
     ]
     wanted = typed.casefold()
     unique: dict[str, Match] = {}
@@ -131,7 +131,3 @@ def _is_plain(text: str) -> bool:
     """Whether `text` can stand in a list as it is. What could draw on a terminal or hide its end is not offered:
     escaped, it would name something else."""
     return bool(text) and visible_label(text) == text
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

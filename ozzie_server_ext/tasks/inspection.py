@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, mention_at
 from ozzie_server_ext.domain.toolmeta import Idempotency, SideEffect
 from ozzie_server_ext.store.tables import Row
@@ -105,12 +105,12 @@ def tool_card(tool: Tool) -> Card:
 
 def model_card(listing: JsonObject, name: str) -> Card | None:
     """A model that has a name here, or is offered. None for any other."""
-    for model in _objects(listing.get("models")):
+    for model in objects(listing.get("models")):
         if model["name"] == name:
             state = str(model["missing"]) or ("the default" if model["is_default"] else "can be chosen")
             stands_for = f"{model['driver']}/{model['model']}"
             return Card(kind="model", name=name, facts=[("Stands for", stands_for), ("State", state)])
-    for offer in _objects(listing.get("offers")):
+    for offer in objects(listing.get("offers")):
         if offer["choose"] == name:
             return Card(kind="model", name=name, about=f"Offered here: {offer['found']}. It is not used yet.")
     return None
@@ -171,7 +171,3 @@ def _parameter(name: str, schema: Any) -> str:
     needed = "needed" if name in schema.get("required", ()) else f"otherwise {found.get('default')!r}"
     said = str(found.get("description", ""))
     return f"{kind}, {needed}. {said}".strip() if said else f"{kind}, {needed}"
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
