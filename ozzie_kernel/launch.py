@@ -62,7 +62,7 @@ class Launched:
 def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launched:
     """A gateway of its own process session, so that neither the interrupt nor the end of who starts it reaches it.
 
-    Raises Unavailable where its folder can't be written.
+    Raises Unavailable where its folder can't be written, or no process can be started.
     """
     logs = home / "logs" / "app"
     path = logs / "gateway-start.log"
@@ -77,14 +77,21 @@ def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launch
         ) from None
     with output:
         begin = output.tell()
-        process = subprocess.Popen(
-            # `-P`: a `json.py` in the notebook's folder must not take the place of the library's.
-            [sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                # `-P`: a `json.py` in the notebook's folder must not take the place of the library's.
+                [sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(
+                f"Ozzie's gateway could not be started: {error.strerror}.",
+                hint="This account may have as many processes as it is allowed; end some and try again.",
+                code="gateway.start",
+            ) from None
     _children.append(process)
     return Launched(process, path, begin)
 

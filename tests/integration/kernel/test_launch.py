@@ -1,6 +1,8 @@
 """A kernel begins to start the gateway before it loads itself, where none runs, and goes on with that one."""
 
 import asyncio
+import errno
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -8,6 +10,7 @@ import pytest
 
 from ozzie_kernel.connect import reach
 from ozzie_kernel.launch import launch_ahead, launched_ahead
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.rig import GatewayHome, new_home, start_gateway
 
@@ -68,3 +71,17 @@ def test_what_keeps_it_from_starting_is_left_to_whoever_connects(
     monkeypatch.setenv("OZZIE_PATH", "/dev/null/ozzie")
     launch_ahead()
     assert launched_ahead(Path("/dev/null/ozzie")) is None
+
+
+def test_where_no_process_can_be_started_a_kernel_comes_up_and_says_so_when_asked(
+    home: GatewayHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **how: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", full)
+    launch_ahead()
+
+    with pytest.raises(Unavailable, match="could not be started: Resource temporarily unavailable") as caught:
+        asyncio.run(reach(pid_of))
+    assert "end some" in caught.value.hint
