@@ -71,6 +71,32 @@ def test_one_that_is_silent_is_not_waited_for() -> None:
     thread.join(10)
 
 
+def test_one_that_drips_is_not_waited_for_either() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    dripped: list[int] = []
+    gone = threading.Event()
+
+    def serve() -> None:
+        with listening, listening.accept()[0] as client:
+            client.recv(65536)
+            client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n")
+            try:
+                for number in range(500):
+                    client.sendall(b" ")
+                    dripped.append(number)
+                    gone.wait(0.02)  # each piece comes well within the time-out
+            except OSError:
+                gone.set()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+
+    assert installed_models(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.2) == ()
+    thread.join(20)
+    assert gone.is_set()
+    assert len(dripped) < 500
+
+
 def test_no_more_are_listed_than_a_page_can_show() -> None:
     names = ", ".join(f'{{"name": "m{number}"}}' for number in range(100))
     url, thread = answer_once(f'{{"models": [{names}]}}'.encode())
