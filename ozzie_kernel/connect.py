@@ -93,6 +93,8 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     except Unavailable as error:
         launched.end()
         raise _unreachable(home, launched.reason(), error) from None
+    except Refused:
+        raise  # it works, and others may be using it by now
     except BaseException:
         launched.end()
         raise

@@ -8,8 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import reach
-from ozzie_kernel.launch import launch_ahead, launched_ahead
+from ozzie_kernel.launch import Launched, launch_ahead, launched_ahead
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.rig import GatewayHome, new_home, start_gateway
@@ -57,6 +58,24 @@ def test_another_one_is_started_where_that_one_has_ended_since(home: GatewayHome
         home.stop_gateways()
 
     assert second != first.pid
+
+
+async def test_one_that_refuses_something_is_not_ended_for_it(
+    home: GatewayHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Launched] = []
+    monkeypatch.setattr(Launched, "end", ended.append)
+
+    async def refused(handshake: Handshake) -> None:
+        raise Refused("There is no such session.")
+
+    try:
+        with pytest.raises(Refused):
+            await reach(refused)
+    finally:
+        home.stop_gateways()
+
+    assert ended == []
 
 
 def test_where_a_gateway_runs_none_is_started(home: GatewayHome) -> None:
