@@ -34,6 +34,8 @@ from ozzie_server_ext.protocol.worker import Abort, CloseSession, CreateSession,
 READ_BYTES = 1 << 16
 COMMAND_S = 10.0
 GOODBYE_S = 2.0
+YIELD_EVERY = 64
+"""Lines that are taken without a pause: those of a burst are all there, and nothing else would make the loop go on."""
 
 
 class _Failed(Exception):
@@ -70,7 +72,7 @@ class ForeignWorkerDriver:
         access = self._access(request.choice)
         text: list[str] = []
         ttft_ms: float | None = None
-        session_id, ended = "", False
+        session_id, ended, taken = "", False, 0
         connection: _Connection | None = None
         try:
             session_id = await self._create_session(request, access)
@@ -81,6 +83,9 @@ class ForeignWorkerDriver:
             while not ended:
                 async with asyncio.timeout(access.next_s if text else access.first_s):
                     said = await connection.next_event(is_first=not text)
+                taken += 1
+                if taken % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
                 match said:
                     case str() if said:
                         if ttft_ms is None:

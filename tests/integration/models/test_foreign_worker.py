@@ -133,6 +133,39 @@ async def test_a_worker_that_does_not_read_what_it_is_asked_is_let_go_of(tmp_pat
     assert len(rest) < len(prompt), "the connection stood until the worker had read all"
 
 
+async def test_a_burst_of_lines_does_not_stop_the_loop(tmp_path: Path) -> None:
+    lines = 20_000
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = b"generate" in await reader.readline()
+        writer.write(b"\n" * lines + b'{"type": "stop"}\n' if asked else b'{"ok": true, "session_id": "s"}\n')
+        await writer.drain()
+        writer.close()
+
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    path = str(tmp_path / "s")
+    async with await asyncio.start_unix_server(serve, path):
+        driver = driver_at(path)
+        counting = asyncio.ensure_future(count())
+        answer = driver.generate(request("m"))
+        await anext(answer)
+        begun = turns
+        async with asyncio.timeout(WAIT_S):
+            events = [event async for event in answer]
+        counting.cancel()
+        await driver.close()
+
+    assert len(events) == lines
+    assert turns - begun > lines // 100
+
+
 # --- what it may say ----------------------------------------------------------------------------------
 
 
