@@ -29,15 +29,17 @@ async def pid_of(handshake: Handshake) -> int:
     return handshake.pid
 
 
-def gateways() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "programs.gateway" in " ".join(child.cmdline())]
+def gateways(home: GatewayHome) -> list[psutil.Process]:
+    """Those of this home that were started from here; other tests may have gateways of their own."""
+    children = [child for child in psutil.Process().children() if "programs.gateway" in " ".join(child.cmdline())]
+    return [child for child in children if child.environ().get("OZZIE_PATH") == str(home.home)]
 
 
 async def test_the_gateway_that_was_started_ahead_is_the_one_that_is_reached(home: GatewayHome) -> None:
     launch_ahead()
     try:
         pid = await reach(pid_of)
-        started = [gateway.pid for gateway in gateways()]
+        started = [gateway.pid for gateway in gateways(home)]
     finally:
         home.stop_gateways()
 
@@ -50,7 +52,7 @@ async def test_the_gateway_that_was_started_ahead_is_the_one_that_is_reached(hom
 def test_another_one_is_started_where_that_one_has_ended_since(home: GatewayHome) -> None:
     launch_ahead()
     try:
-        (first,) = gateways()
+        (first,) = gateways(home)
         first.kill()
         first.wait(20)
         second = asyncio.run(reach(pid_of))
