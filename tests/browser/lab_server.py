@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +72,17 @@ class Lab:
 
 
 @contextmanager
-def start_lab(folder: Path, provider_url: str, models: Mapping[str, str]) -> Iterator[Lab]:
+def start_lab(
+    folder: Path, provider_url: str, models: Mapping[str, str], *, env: Mapping[str, str] | None = None
+) -> Iterator[Lab]:
     """JupyterLab on a copy of the notebooks below `folder`.
 
     The offline script answers, as on a machine without keys; `models` may be chosen with `%model`: what they are
-    called here, and what by the provider.
+    called here, and what by the provider. `env` is added to the environment: keys, for example.
     """
     folder.mkdir(exist_ok=True)
     home = new_home(folder)
+    home = replace(home, env={**home.env, **(env or {})})
     shutil.copytree(NOTEBOOKS, home.project, dirs_exist_ok=True)
     _turn_off_news(Path(home.env["JUPYTER_CONFIG_DIR"]))
     providers = {

@@ -1,8 +1,9 @@
-"""Draw the README's pictures anew: `python -m tests.browser.pictures docs/images`."""
+"""Draw the pictures of the README and docs/providers.md anew: `python -m tests.browser.pictures docs/images`."""
 
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from playwright.async_api import BrowserContext, expect
@@ -11,6 +12,8 @@ from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, start_lab
 from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.provider_server import FakeProvider
+from tests.fakes.providers import all_providers
 from tests.fakes.replies import Answer, ToolCall, pieces_of
 
 WIDTH = 1100
@@ -36,21 +39,42 @@ CONVERSATION = (
     Answer(tool_calls=[ToolCall("calculator", {"expr": "48888-35070"})], usage=(1240, 27), first_s=0.8),
     Answer(pieces=pieces_of(ANSWER), first_s=1.0, gap_s=0.08, usage=(1289, 164)),
 )
+# What the README says for each wire format, and where the environment may name the provider's address.
+CONNECTING = {
+    "anthropic": ("%model anthropic/claude-sonnet-4-6", "ANTHROPIC_BASE_URL"),
+    "openai": ("%model openai/gpt-4o-mini", "OPENAI_BASE_URL"),
+    "gemini": ("%model gemini/gemini-2.5-flash", "GEMINI_API_BASE"),
+    "ollama": ("%model ollama/llama3.2", "OLLAMA_HOST"),
+}
+FIRST_QUESTION = "How much is 17.5 % of 2,480? Use the calculator."
+FIRST_ANSWER = (
+    Answer(tool_calls=[ToolCall("calculator", {"expr": "17.5/100*2480"})], usage=(398, 21)),
+    Answer(pieces=pieces_of("17.5 % of 2,480 is **434**."), usage=(441, 15)),
+)
 
 
 async def draw(folder: Path) -> None:
-    """Four pictures: a cell while it streams and when it is done, in Lab's light and dark themes."""
+    """A cell while it streams and when it is done, in Lab's light and dark themes; a first turn with each provider."""
     chromium = find_chromium()
     if chromium is None:
         raise SystemExit(MISSING)
     with (
         tempfile.TemporaryDirectory() as scratch,
         FakeOpenAI() as provider,
-        start_lab(Path(scratch, "lab"), provider.url, {"main": "scripted"}) as lab,
+        all_providers() as providers,
+        start_lab(Path(scratch, "lab"), provider.url, {"main": "scripted"}, env=_keys(providers)) as lab,
     ):
         async with open_chromium(chromium, Path(scratch, "profile")) as browser:
             for theme, suffix in THEMES.items():
                 await _draw(browser, lab, provider, theme=theme, folder=folder, suffix=suffix)
+            for name, fake in providers.items():
+                await _draw_first_turn(browser, lab, fake, name=name, folder=folder)
+
+
+def _keys(providers: Mapping[str, FakeProvider]) -> dict[str, str]:
+    """What the environment says where these providers' keys are set; they stand at other addresses."""
+    keys = {f"{name.upper()}_API_KEY": "a-key-of-the-pictures" for name in providers if name != "ollama"}
+    return keys | {CONNECTING[name][1]: fake.base_url for name, fake in providers.items()}
 
 
 async def _draw(
@@ -82,10 +106,34 @@ async def _draw(
     lab.end_kernels()
 
 
-async def _picture(it: NotebookPage, path: Path) -> None:
-    """The notebook from its toolbar to the end of the cell."""
+async def _draw_first_turn(
+    browser: BrowserContext, lab: Lab, provider: FakeProvider, *, name: str, folder: Path
+) -> None:
+    connect, _ = CONNECTING[name]
+    page = await browser.new_page()
+    await page.set_viewport_size({"width": WIDTH, "height": 900})
+    # A turn before, because the worker loads a provider's code with its first call.
+    for notebook, cells in (("before", [connect, "Hello."]), ("first", [connect, FIRST_QUESTION, ""])):
+        lab.write(f"{notebook}-{name}.ipynb", cells)
+        it = NotebookPage(lab, page, f"{notebook}-{name}.ipynb")
+        await it.open()
+        await it.run(0)
+        if notebook == "first":
+            provider.queue(*FIRST_ANSWER)
+        await it.run(1)
+    await it.command("apputils:change-theme", theme=next(iter(THEMES)))
+    await it.command("application:toggle-left-area")
+    await it.final(1).locator("summary").click()
+    await page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+    await _picture(it, folder / f"first-turn-{name}.png", last=1)
+    await page.close()
+    lab.end_kernels()
+
+
+async def _picture(it: NotebookPage, path: Path, *, last: int = 0) -> None:
+    """The notebook from its toolbar to the end of the cell `last`."""
     panel = await it.page.locator(".jp-NotebookPanel").bounding_box()
-    cell = await it.cell(0).bounding_box()
+    cell = await it.cell(last).bounding_box()
     assert panel is not None
     assert cell is not None
     height = cell["y"] + cell["height"] - 2 - panel["y"]
