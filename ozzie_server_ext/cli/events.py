@@ -9,6 +9,7 @@ from typing import Any
 from ozzie_server_ext.cli.http import Object, get, items
 from ozzie_server_ext.cli.output import cell, local_time, print_json
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 _DETAIL_WIDTH = 32
@@ -41,7 +42,7 @@ def tail(options: argparse.Namespace) -> int:
     for record in found:
         show(record)
     last = max([position, *(record["position"] for record in found)])
-    if found and options.task and found[-1]["type"] in ("task.succeeded", "task.failed", "task.cancelled"):
+    if found and options.task and found[-1]["type"] in FINAL_TYPES:
         return 0
     follow(last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), _say)
     return 0

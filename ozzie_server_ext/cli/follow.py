@@ -8,13 +8,13 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from ozzie_server_ext.cli.http import Answered, Object, handshakes
+from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
 from ozzie_server_ext.protocol.handshake import Handshake
 
 POLL_S = 0.5
 CONNECT_S = 10.0
 MAX_MESSAGE_BYTES = 64 << 20
-FINAL = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
 
 
 def follow(
@@ -53,7 +53,7 @@ async def _follow(
                     if isinstance(frame, EventFrame) and frame.position is not None:
                         position = frame.position
                         show(_event(frame))
-                        if params["task_id"] and frame.canonical in FINAL:
+                        if params["task_id"] and frame.canonical in FINAL_TYPES:
                             return
         except WebSocketClosedError:
             pass  # it ended before it was asked anything

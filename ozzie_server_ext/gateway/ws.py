@@ -11,7 +11,7 @@ from tornado.web import HTTPError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
-from ozzie_server_ext.domain.events import Event, TaskCancelled, TaskFailed, TaskSucceeded, Transient
+from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
@@ -237,7 +237,7 @@ def _asked(frame: Request | EventFrame) -> Request | None:
 
 
 def _is_final(item: Event | Transient) -> bool:
-    return isinstance(item, Event) and isinstance(item.body, TaskSucceeded | TaskFailed | TaskCancelled)
+    return item.type in FINAL_TYPES
 
 
 def _failed(request_id: str, error: BaseException) -> Response:

@@ -44,6 +44,7 @@ from ozzie_server_ext.domain.events.system import (
     WorkerStarted,
 )
 from ozzie_server_ext.domain.events.task import (
+    FINAL_TYPES,
     Limits,
     TaskCancelled,
     TaskCreated,
@@ -71,6 +72,7 @@ from ozzie_server_ext.domain.events.tool import (
 
 __all__ = [
     "EVENT_CLASSES",
+    "FINAL_TYPES",
     "Actor",
     "ConfigChanged",
     "Draft",

@@ -124,6 +124,9 @@ class TaskCancelled(Fact):
     reason: str
 
 
+FINAL_TYPES = frozenset(fact.type for fact in (TaskSucceeded, TaskFailed, TaskCancelled))
+"""The events that end a task, until somebody retries it."""
+
 TaskFact: TypeAlias = (
     TaskCreated
     | TaskQueued

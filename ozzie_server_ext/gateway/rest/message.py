@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.domain.events import Origin
+from ozzie_server_ext.domain.events import FINAL_TYPES, Origin
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.sessions import CHANNEL, open_session
 from ozzie_server_ext.gateway.rest.shapes import Accepted, Content, SessionId, SessionName, TaskWithSteps, Words
@@ -13,7 +13,6 @@ from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.tasks.service import Submitted
 
 MAX_WAIT_S = 600.0
-FINAL_TYPES = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
