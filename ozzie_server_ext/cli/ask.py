@@ -6,10 +6,12 @@ import contextlib
 import json
 import signal
 import sys
+from dataclasses import replace
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import fold_frame
+from ozzie_server_ext.cli.output import for_terminal
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import Handshake
@@ -80,6 +82,8 @@ async def _follow(client: GatewayClient, task_id: str, position: int, as_json: b
         if frame is None:
             raise GatewayLost(task_id)
         view = fold_frame(view, frame)
+        if view.error is not None:
+            view = replace(view, error=replace(view.error, hint=for_terminal(view.error.hint)))
         if not as_json:
             sys.stdout.write(writer.update(view))
             sys.stdout.flush()

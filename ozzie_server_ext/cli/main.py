@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from ozzie_server_ext.cli.output import for_terminal
 from ozzie_server_ext.cli.parser import Misused, parser
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.render.text import visible_prose
@@ -76,11 +77,12 @@ def _failed(error: OzzieError, as_json: bool, *, status: int = 1) -> int:
     """Say what went wrong, where there is somewhere to say it; the exit status."""
     if sys.stderr is None:
         return status
+    hint = for_terminal(error.hint)
     try:
         if as_json:
-            print(json.dumps({"code": error.code, "message": str(error), "hint": error.hint}), file=sys.stderr)
+            print(json.dumps({"code": error.code, "message": str(error), "hint": hint}), file=sys.stderr)
         else:
-            told = [f"ozzie: {error}", *([error.hint] if error.hint else [])]
+            told = [f"ozzie: {error}", *([hint] if hint else [])]
             print(*map(visible_prose, told), sep="\n", file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -3,7 +3,7 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, post
-from ozzie_server_ext.cli.output import cell, cost, print_json, tokens
+from ozzie_server_ext.cli.output import cell, cost, failure_lines, print_json, tokens
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
@@ -72,7 +72,7 @@ def _print(found: Object) -> None:
     stands_for = visible_label(f"{found['provider']}/{found['model']}") if found["model"] else ""
     print(f"{named}  {stands_for}".rstrip())
     if found["error"]:
-        print(*filter(None, (visible_label(found["error"][part]) for part in ("message", "hint"))), sep="\n")
+        print(*failure_lines(found["error"]), sep="\n")
         return
     first = "no text came" if found["ttft_ms"] is None else f"first token after {duration(found['ttft_ms'] / 1000)}"
     print(", ".join([first, tokens(found["token_usage"]), cost(found["cost"])]))

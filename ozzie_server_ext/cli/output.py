@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ozzie_server_ext.render.columns import cut_columns, padded
-from ozzie_server_ext.render.text import money, token_count, visible_label
+from ozzie_server_ext.render.text import money, token_count, visible_label, visible_prose
 
 STATES: Mapping[str, str] = {
     "CREATED": "Queued",
@@ -20,6 +20,29 @@ STATES: Mapping[str, str] = {
     "CANCELLED": "Stopped",
 }
 """The words of UX §2.1."""
+
+
+_IN_A_TERMINAL = (
+    ("Run the cell again", "Ask again"),
+    ("run the cell again", "ask again"),
+    ("%session resume", "ozzie sessions resume"),
+    ("%session list", "ozzie sessions list"),
+    ("another with %session new", "another with --session NAME"),
+    ("%model", "--model"),
+)
+"""What hints say to do in a cell, and what does the same here; the gateway words them for cells."""
+
+
+def for_terminal(hint: str) -> str:
+    """A hint of the gateway's, with what one does in a terminal."""
+    for in_a_cell, here in _IN_A_TERMINAL:
+        hint = hint.replace(in_a_cell, here)
+    return hint
+
+
+def failure_lines(error: Mapping[str, str]) -> list[str]:
+    """A task's error for people: what happened, what to do."""
+    return [visible_prose(text) for text in (error["message"], for_terminal(error["hint"])) if text]
 
 
 def print_json(value: Any) -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.output import STATES, cell, cost, counted, local_time, print_json, tokens
+from ozzie_server_ext.cli.output import STATES, cell, cost, counted, failure_lines, local_time, print_json, tokens
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.ids import is_ulid
@@ -51,7 +51,7 @@ def show_task(options: argparse.Namespace) -> int:
     if task["text"]:
         print(f"\n{visible_prose(task['text'])}")
     if task["error"]:
-        print("", *filter(None, [visible_prose(task["error"][name]) for name in ("message", "hint")]), sep="\n")
+        print("", *failure_lines(task["error"]), sep="\n")
     return 0
 
 

@@ -142,6 +142,12 @@ _WORKER_WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     ),
 }
 _BY_DRIVER = {"ollama": _OLLAMA_WORDS, "worker": _WORKER_WORDS}
+_TYPED = (
+    'The address of "{alias}" wants a key, and one that was typed in gets none.',
+    "Put it into the configuration as a provider with its key, or choose another model with %model. "
+    "Your message is kept.",
+)
+_GEMINI_PATH = f"Its address has no path: Google's mostly ends in /v1beta. Check it, {_OR_ANOTHER}"
 _OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
 _SPEAK_OPENAI = frozenset({"openai", "vllm"})
 _NOWHERE = Place()
@@ -185,7 +191,12 @@ def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed:
         return _MIDDLE
     if code in (own := _BY_DRIVER.get(choice.driver, {})):
         return own[code]
+    if code == "provider.auth" and choice.provider.startswith(f"{choice.driver}@"):
+        return _TYPED
     message, hint = _WORDS[code]
-    if code in ("provider.not_found", "provider.garbage") and choice.driver in _SPEAK_OPENAI and place.has_no_path:
-        return message, _OPENAI_PATH
+    if code in ("provider.not_found", "provider.garbage") and place.has_no_path:
+        if choice.driver in _SPEAK_OPENAI:
+            return message, _OPENAI_PATH
+        if choice.driver == "gemini":
+            return message, _GEMINI_PATH
     return message, hint

@@ -28,6 +28,13 @@ def test_a_refused_key_names_the_variable_to_check() -> None:
     assert "Your message is kept." in error.hint
 
 
+def test_an_address_that_was_typed_and_wants_a_key_is_told_apart_from_a_key_that_is_refused() -> None:
+    typed = ModelChoice(alias="openai/x", provider="openai@http://localhost:1/v1", driver="openai", model="x")
+    error = model_error("provider.auth", typed)
+    assert str(error) == 'The address of "openai/x" wants a key, and one that was typed in gets none.'
+    assert error.hint.startswith("Put it into the configuration as a provider with its key, or choose another")
+
+
 @pytest.mark.parametrize("code", ["worker.lost", "provider.broken_stream", "provider.timeout"])
 def test_an_answer_that_broke_off_is_told_as_such(code: ModelErrorCode) -> None:
     error = model_error(code, CHOICE, streamed=True)
@@ -53,6 +60,7 @@ def test_what_the_provider_says_against_a_request_is_quoted_on_one_line_and_cut(
         ("openai", "http://localhost:8000", "provider.not_found", "mostly ends in /v1"),
         ("vllm", "http://localhost:8000/", "provider.garbage", "mostly ends in /v1"),
         ("openai", "http://localhost:8000/v1", "provider.not_found", "Check the model's name and base_url"),
+        ("gemini", "http://localhost:8000", "provider.not_found", "mostly ends in /v1beta"),
         ("ollama", "http://localhost:11434", "provider.not_found", "`ollama pull gpt-4o`"),
         ("ollama", "http://localhost:11434", "provider.unreachable", "ollama serve"),
         ("gemini", "", "provider.unreachable", "Check that it runs, the network"),

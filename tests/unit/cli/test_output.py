@@ -1,0 +1,42 @@
+"""What the gateway words for a cell is told in a terminal's own words."""
+
+from typing import get_args
+
+import pytest
+
+from ozzie_server_ext.cli.output import failure_lines, for_terminal
+from ozzie_server_ext.models.driver import ModelChoice, ModelErrorCode
+from ozzie_server_ext.models.failures import model_error
+
+CHOICE = ModelChoice(alias="main", provider="p", driver="openai", model="m")
+
+
+@pytest.mark.parametrize("code", get_args(ModelErrorCode))
+def test_no_hint_of_a_failed_model_speaks_of_cells_and_magics(code: ModelErrorCode) -> None:
+    hint = for_terminal(model_error(code, CHOICE, after_s=3).hint)
+    assert "%" not in hint
+    assert "cell" not in hint
+
+
+@pytest.mark.parametrize(
+    ("in_a_cell", "here"),
+    [
+        (
+            "Run the cell again in 7 s, or choose another model with %model.",
+            "Ask again in 7 s, or choose another model with --model.",
+        ),
+        (
+            "Go on in it with %session resume sess_1, or begin another with %session new.",
+            "Go on in it with ozzie sessions resume sess_1, or begin another with --session NAME.",
+        ),
+        ("List them with %session list.", "List them with ozzie sessions list."),
+        ("Check the disk.", "Check the disk."),
+    ],
+)
+def test_a_hint_names_what_one_does_here(in_a_cell: str, here: str) -> None:
+    assert for_terminal(in_a_cell) == here
+
+
+def test_a_failure_is_its_sentence_and_what_to_do() -> None:
+    assert failure_lines({"message": "No.\x1b[31m", "hint": "Run the cell again."}) == ["No.\\u001b[31m", "Ask again."]
+    assert failure_lines({"message": "No.", "hint": ""}) == ["No."]
