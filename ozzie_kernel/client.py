@@ -5,10 +5,7 @@ import contextlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
@@ -20,6 +17,9 @@ from ozzie_server_ext.protocol.frames import (
     decode_frames,
     encode_frame,
 )
+
+if TYPE_CHECKING:
+    from tornado.websocket import WebSocketClientConnection
 
 REQUEST_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
@@ -73,7 +73,7 @@ class _Followed:
 class GatewayClient:
     """One connection. `connect` makes it; after `GatewayLost` make another."""
 
-    def __init__(self, connection: WebSocketClientConnection) -> None:
+    def __init__(self, connection: "WebSocketClientConnection") -> None:
         self._connection = connection
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Response]] = {}
@@ -88,6 +88,10 @@ class GatewayClient:
 
         Raises Unavailable where nobody answers there, or not as a gateway.
         """
+        # These take 50 ms to load: after the kernel has said that it is ready, and not before.
+        from tornado.httpclient import HTTPClientError, HTTPRequest
+        from tornado.websocket import websocket_connect
+
         request = HTTPRequest(
             f"ws{url.removeprefix('http')}ozzie/api/ws",
             headers={"Authorization": f"token {token}"},

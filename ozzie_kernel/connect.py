@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
 from ozzie_kernel.client import GatewayClient, Refused
 from ozzie_kernel.launch import Launched, launch_gateway, launched_ahead, reap_ended
@@ -19,6 +18,9 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, find_other_versions, owner_alive
 from ozzie_server_ext.protocol.jsontext import loads_object
+
+if TYPE_CHECKING:
+    from tornado.httpclient import HTTPClientError
 
 T = TypeVar("T")
 
@@ -151,6 +153,9 @@ async def _link(handshake: Handshake, kernel_id: str, session_name: str, choice:
 
 
 async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
+    # Not needed before the kernel is ready, and it is ready earlier without.
+    from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+
     request = HTTPRequest(
         url,
         method="POST",
@@ -172,7 +177,7 @@ async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
         raise _silent(error) from None
 
 
-def _refusal(error: HTTPClientError) -> OzzieError:
+def _refusal(error: "HTTPClientError") -> OzzieError:
     """What an answer that is none means: the gateway's own words, or that there is none at that address any more."""
     try:
         said = loads_object(error.response.body) if error.response is not None else {}

@@ -32,6 +32,7 @@ from ozzie_server_ext.render.turn import TurnView, new_turn
 
 T = TypeVar("T")
 
+PREPARE_AFTER_S = 0.1
 TYPING_WAIT_S = 2.0
 """How long a completion or an inspection may take; then it is only what the kernel knows itself."""
 
@@ -65,8 +66,9 @@ class OzzieKernel(ReadingKernel):
 
     def start(self) -> None:
         super().start()
-        # The first cell should find the gateway connected and the widgets imported.
-        self.io_loop.add_callback(self._prepare)
+        # The first cell should find the gateway connected and the widgets imported; but who waits for the kernel is
+        # told first that it is ready, and a cell that comes sooner begins with this by itself.
+        self.io_loop.call_later(PREPARE_AFTER_S, self._prepare)
 
     async def _prepare(self) -> None:
         self._begin_to_connect()
