@@ -155,8 +155,8 @@ def test_a_failed_turn_keeps_what_the_provider_said_folded_at_its_end():
 
 
 def test_a_failed_turn_without_a_providers_words_has_no_row_for_them():
-    failed = [(1, "task.failed", {"code": "bug", "message": "No.", "hint": "Look."})]
-    assert "Provider said" not in turn_markdown(folded(failed))
+    view = folded([(1, "task.failed", {"code": "bug", "message": "No.", "hint": "Look."})])
+    assert "Provider said" not in turn_markdown(view)
 
 
 def test_a_stopped_turn_ends_with_who_stopped_it():
