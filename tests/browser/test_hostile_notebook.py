@@ -1,5 +1,6 @@
 """A notebook from somewhere else is opened: nothing of it runs, and nothing is done in the user's name (THREATS 4)."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -38,8 +39,12 @@ async def test_opening_a_hostile_notebook_runs_asks_and_saves_nothing(lab: Lab, 
     page.on("request", lambda request: asked.append(request))
     it = NotebookPage(lab, page, NAME)
 
+    at_first = lab.position()
     await it.open()
-    # The second time, the kernel's session is there already: not one event may be added.
+    async with asyncio.timeout(20):
+        while lab.position() == at_first:  # the kernel gets its session a moment after it is ready
+            await page.evaluate("new Promise(requestAnimationFrame)")
+    # The second time, that session is there already: not one event may be added.
     events, tasks = lab.position(), lab.tasks()
     await it.open(workspace="somewhere-else-again")
     await expect(it.output(0).locator(".jp-OutputArea-output").first).to_be_visible()
