@@ -56,6 +56,16 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One attempt at a task: what a driver holds from `task.started` until the task ends or goes back to the queue.
+    `epoch` is the driver's, `attempt` counts from 1 over all drivers."""
+
+    task_id: TaskId
+    epoch: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of durable work: a turn, a workflow (S4 §8.1.2)."""
 
@@ -72,6 +82,12 @@ class Task:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN
+
+    def belongs_to(self, claim: Claim) -> bool:
+        """Whether `claim` is the latest one and was not given back. It outlives the end of the task: what an attempt
+        has still to say of how it let go is its own."""
+        given_back = self.status in (TaskStatus.CREATED, TaskStatus.QUEUED)
+        return not given_back and (self.epoch, self.attempt) == (claim.epoch, claim.attempt)
 
 
 def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> Task:

@@ -14,9 +14,11 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import EventId
+from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, strings_text, time_text
-from ozzie_server_ext.store.log import Head, IdempotencyConflict
+from ozzie_server_ext.store.log import ClaimLost, Head, IdempotencyConflict
+from ozzie_server_ext.store.projections.tasks import TASKS, task_from
 from ozzie_server_ext.store.projector import apply
 from ozzie_server_ext.store.tables import Rows
 
@@ -47,6 +49,7 @@ class Append:
     stream: str
     prepared: tuple[Prepared, ...]
     expected_version: int | None
+    claim: Claim | None = None
 
 
 class Found(NamedTuple):
@@ -85,6 +88,7 @@ def prepare(
     drafts: Sequence[Draft],
     *,
     expected_version: int | None,
+    claim: Claim | None = None,
     clock: Clock,
     ids: IdSource,
     salts: SaltSource,
@@ -104,13 +108,13 @@ def prepare(
         raw, body = BODIES.encode(draft.body)
         stored = StoredBody(raw, salts())
         prepared.append(Prepared(draft, draft.event_id or ids.new(), at, ts, body, stored, commit_to(stored)))
-    return Append(stream, tuple(prepared), expected_version)
+    return Append(stream, tuple(prepared), expected_version, claim)
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     """Give an append its place and fold it into `rows`.
 
-    Raises VersionConflict, IdempotencyConflict, or what a fold raises; `rows` may then hold part of it.
+    Raises VersionConflict, IdempotencyConflict, ClaimLost, or what a fold raises; `rows` may then hold part of it.
     """
     repeated = _repeated(append, log)
     if repeated is not None:
@@ -118,6 +122,8 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     version = log.version(append.stream)
     if append.expected_version is not None and append.expected_version != version:
         raise VersionConflict(append.stream, append.expected_version, version)
+    if append.claim is not None:
+        _check_claim(append.claim, rows)
     head = log.head()
     position, prev_hash = head.position, head.hash
     new: list[Found] = []
@@ -132,6 +138,12 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
         new.append(Found(envelope, prepared.stored))
         events.append(event)
     return Admitted(tuple(events), tuple(new))
+
+
+def _check_claim(claim: Claim, rows: Rows) -> None:
+    row = rows.get(TASKS, (claim.task_id,))
+    if row is None or not task_from(row).belongs_to(claim):
+        raise ClaimLost(claim.task_id)
 
 
 def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: str) -> Envelope:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Bug, InputError
 from ozzie_server_ext.domain.events import Event
-from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.store import ownership, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, admit
 from ozzie_server_ext.store.database import unusable
-from ozzie_server_ext.store.log import EventIdTaken, Head
+from ozzie_server_ext.store.log import EventIdTaken, Head, OwnerLost
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
 
@@ -34,7 +34,7 @@ class Committed:
 
 
 class Committer:
-    """Writes through the one connection that may; for one thread.
+    """Writes through the one connection that may; for one thread. Whoever wrote before it may no more.
 
     Towards admission it is the log as of now: what is recorded, and what the transaction at hand will add.
     """
@@ -42,6 +42,7 @@ class Committer:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self.epoch = ownership.take_over(connection)
         self._rows = SqliteRows(connection)
         self._head = sqlite_events.head(connection)
         self._versions: dict[str, int] = {}
@@ -61,7 +62,8 @@ class Committer:
         return sqlite_events.stream_slice(self._connection, stream, first, count)
 
     def commit(self, appends: Sequence[Append]) -> Committed:
-        """Record what can be recorded. If the transaction fails, every append gets Unavailable."""
+        """Record what can be recorded. If the transaction fails, every append gets Unavailable: OwnerLost where this is
+        not the one that writes any more."""
         before = self._head
         try:
             try:
@@ -83,8 +85,8 @@ class Committer:
 
     def make_anew(self) -> None:
         """Drop the projections and fold them from the log."""
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            ownership.begin(self._connection, self.epoch)
             sqlite_events.rebuild(self._connection, self._rows)
             self._connection.execute("COMMIT")
         except BaseException:
@@ -99,7 +101,7 @@ class Committer:
     def _transact(self, appends: Sequence[Append], *, savepoints: bool) -> Committed:
         results: list[Result] = []
         new: list[Event] = []
-        self._connection.execute("BEGIN IMMEDIATE")
+        ownership.begin(self._connection, self.epoch)
         for append in appends:
             try:
                 admitted = self._write_alone(append) if savepoints else self._admit(append)
@@ -169,7 +171,7 @@ class Committer:
 def _concerns_all(error: Exception) -> bool:
     """Whether the transaction can't go on, as distinct from one append that can't be part of it."""
     alone = sqlite3.IntegrityError | sqlite3.DataError | sqlite3.InterfaceError | sqlite3.ProgrammingError
-    return isinstance(error, sqlite3.Error) and not isinstance(error, alone)
+    return isinstance(error, sqlite3.Error | OwnerLost) and not isinstance(error, alone)
 
 
 def _refusal(error: Exception, append: Append) -> Exception:

@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.tables import Row
 
 Listener = Callable[[tuple[Event, ...]], None]
@@ -93,6 +94,28 @@ class LogClosed(Unavailable):
         super().__init__("The event log is closed.", hint="Start Ozzie again.")
 
 
+class OwnerLost(Unavailable):
+    """Another gateway has opened this log, so this one may write to it no more. It does not pass by waiting."""
+
+    code = "store.owner_lost"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another gateway has taken over Ozzie's folder, so nothing is recorded through this one any more.",
+            hint="Try again: what you use finds the other gateway.",
+        )
+
+
+class ClaimLost(Conflict):
+    """The task was given back or claimed anew since: what an earlier attempt has to say of it comes too late."""
+
+    code = "conflict.claim"
+
+    def __init__(self, task_id: TaskId) -> None:
+        super().__init__(f"The task {task_id} is not this attempt's any more.")
+        self.task_id = task_id
+
+
 class EventLog(Protocol):
     """The truth: an append-only sequence of facts, chained by hashes, with projections that never lag behind.
 
@@ -101,14 +124,21 @@ class EventLog(Protocol):
     """
 
     async def append(
-        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        expected_version: int | None = None,
+        claim: Claim | None = None,
     ) -> tuple[Event, ...]:
         """Record `drafts` at the end of `stream`, all or none, and return them once they are durable.
 
         `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None
-        any. Raises VersionConflict where the stream has moved on, IllegalTransition and other Conflicts where a
+        any. `claim` is the attempt at a task that the facts are part of. Raises VersionConflict where the stream has
+        moved on, ClaimLost where the task is no longer that attempt's, IllegalTransition and other Conflicts where a
         projection refuses a fact, InputError for a body that can't be stored, Unavailable where nothing could be
-        written. If the caller is cancelled while it waits, the facts may still be recorded.
+        written, and of these OwnerLost where this log never will be again. If the caller is cancelled while it waits,
+        the facts may still be recorded.
 
         Repeats: an append is the repeat of an earlier one when any of its drafts carries an idempotency key that
         already stands in the same stream. If, counted from there, type and key of every draft equal those of the
@@ -184,6 +214,10 @@ class EventLog(Protocol):
 
     async def rebuild(self) -> str:
         """Drop all projections, fold them anew from the log, and return the new canonical dump."""
+        ...
+
+    async def expect_owned(self) -> None:
+        """Raises OwnerLost where another gateway has opened the log since: nothing else may tell an idle one."""
         ...
 
     def on_commit(self, listener: Listener) -> None:

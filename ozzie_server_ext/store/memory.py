@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
@@ -38,12 +39,23 @@ class InMemoryEventLog:
         self._closed = False
 
     async def append(
-        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        expected_version: int | None = None,
+        claim: Claim | None = None,
     ) -> tuple[Event, ...]:
         if self._closed:
             raise LogClosed()
         append = prepare(
-            stream, drafts, expected_version=expected_version, clock=self._clock, ids=self._ids, salts=self._salts
+            stream,
+            drafts,
+            expected_version=expected_version,
+            claim=claim,
+            clock=self._clock,
+            ids=self._ids,
+            salts=self._salts,
         )
         try:
             admitted = admit(append, self._index, self._rows)
@@ -134,6 +146,9 @@ class InMemoryEventLog:
             apply(event, self._rows)
         self._rows.commit()
         return await self.dump()
+
+    async def expect_owned(self) -> None:
+        pass  # nobody else can open what is in this process's memory
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)

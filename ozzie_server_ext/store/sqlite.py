@@ -14,7 +14,8 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.domain.tasks import Claim
+from ozzie_server_ext.store import ownership, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
 from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, unusable
@@ -38,6 +39,7 @@ class SqliteEventLog:
         self._ids = ids
         self._salts = salts
         self._head = Head()
+        self._epoch = 0
         self._listeners: list[Listener] = []
         self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
         self._readers: _Readers | None = None
@@ -46,12 +48,12 @@ class SqliteEventLog:
     async def open(
         cls, path: Path, *, clock: Clock, ids: IdSource, salts: SaltSource = random_salt
     ) -> "SqliteEventLog":
-        """Open the log at `path` and make it where there is none.
+        """Open the log at `path`, make it where there is none, and be the one that writes to it from now on.
 
         Projections that were made by other folds are made anew. Raises NewerStore, DamagedStore, Unavailable.
         """
         log = cls(path, clock, ids, salts)
-        log._head = await log._writer.start()
+        log._epoch, log._head = await log._writer.start()
         try:
             log._readers = _Readers(path)
         except BaseException:
@@ -60,12 +62,23 @@ class SqliteEventLog:
         return log
 
     async def append(
-        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        expected_version: int | None = None,
+        claim: Claim | None = None,
     ) -> tuple[Event, ...]:
         if self._readers is None:
             raise LogClosed()
         append = prepare(
-            stream, drafts, expected_version=expected_version, clock=self._clock, ids=self._ids, salts=self._salts
+            stream,
+            drafts,
+            expected_version=expected_version,
+            claim=claim,
+            clock=self._clock,
+            ids=self._ids,
+            salts=self._salts,
         )
         return await self._writer.append(append)
 
@@ -133,6 +146,9 @@ class SqliteEventLog:
         if self._readers is None:
             raise LogClosed()
         return await self._writer.call(Committer.rebuild)
+
+    async def expect_owned(self) -> None:
+        await self._read(lambda connection: ownership.expect_owner(connection, self._epoch))
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)

@@ -66,11 +66,12 @@ class Writer:
         self._deliver = deliver
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._gathered: list[_Waiting] = []
-        self._opened: Future[Head] = Future()
+        self._opened: Future[tuple[int, Head]] = Future()
         self._thread = threading.Thread(target=self._run, name="ozzie-store-writer", daemon=True)
 
-    async def start(self) -> Head:
-        """Open the database, bring it up to date, and return its head; raises as `open_writable`."""
+    async def start(self) -> tuple[int, Head]:
+        """Open the database, take it over, bring it up to date; the epoch of this owner, and the log's head. Raises as
+        `open_writable`."""
         self._thread.start()
         return await asyncio.wrap_future(self._opened)
 
@@ -121,7 +122,7 @@ class Writer:
         except BaseException as error:
             self._opened.set_exception(self._translated(error))
             return None
-        self._opened.set_result(committer.head())
+        self._opened.set_result((committer.epoch, committer.head()))
         return committer
 
     def _serve(self, committer: Committer) -> None:

@@ -17,7 +17,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import CallId, EventId, SessionId
-from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, IdempotencyConflict, LogClosed
+from ozzie_server_ext.domain.tasks import Claim
+from ozzie_server_ext.store.log import ClaimLost, EventIdTaken, EventLog, Head, IdempotencyConflict, LogClosed
 from tests.replay.histories import (
     SESSION,
     TASK,
@@ -394,3 +395,44 @@ async def test_verifying_compares_with_an_anchor(log: EventLog) -> None:
     cut = await log.verify(anchor=Head(5, "f" * 64))
     assert (cut.ok, cut.bad_position, cut.events) == (False, 3, 2)
     assert "cut" in cut.reason
+
+
+# --- claims -------------------------------------------------------------------------------------------
+
+FIRST = Claim(task_id=TASK, epoch="old", attempt=1)
+SECOND = Claim(task_id=TASK, epoch="new", attempt=2)
+
+
+async def claimed(log: EventLog) -> None:
+    """A task that the first attempt holds."""
+    bodies = (task_created(), TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="old"))
+    await log.append(TASK_STREAM, [task_draft(body) for body in bodies])
+
+
+async def test_an_attempt_records_while_the_task_is_its_own(log: EventLog) -> None:
+    await claimed(log)
+    await log.append(TASK_STREAM, [task_draft(call_started("c"))], claim=FIRST)
+    await log.append(TASK_STREAM, [task_draft(TaskSucceeded(rounds=1))], claim=FIRST)
+    await log.append(TASK_STREAM, [task_draft(call_completed("c"))], claim=FIRST)
+    assert await log.version(TASK_STREAM) == 6
+
+
+async def test_an_attempt_comes_too_late_once_its_task_went_back_to_the_queue(log: EventLog) -> None:
+    await claimed(log)
+    await log.append(TASK_STREAM, [task_draft(TaskQueued(reason="recovered"))])
+    before = await log.dump()
+    with pytest.raises(ClaimLost):
+        await log.append(TASK_STREAM, [task_draft(call_started("c"))], claim=FIRST)
+    await log.append(TASK_STREAM, [task_draft(TaskStarted(attempt=2, epoch="new"))])
+    for body in (call_started("c"), TaskSucceeded(rounds=1)):
+        with pytest.raises(ClaimLost):
+            await log.append(TASK_STREAM, [task_draft(body)], claim=FIRST)
+    await log.append(TASK_STREAM, [task_draft(TaskSucceeded(rounds=1))], claim=SECOND)
+    assert await log.version(TASK_STREAM) == 6
+    assert await log.dump() != before
+
+
+async def test_a_claim_of_a_task_that_is_not_there_is_refused(log: EventLog) -> None:
+    with pytest.raises(ClaimLost):
+        await log.append(TASK_STREAM, [task_draft(call_started("c"))], claim=FIRST)
+    assert (await log.head()).position == 0
