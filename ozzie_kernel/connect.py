@@ -13,6 +13,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 from ozzie_kernel.client import GatewayClient, Refused
 from ozzie_kernel.launch import Launched, launch_gateway, launched_ahead, reap_ended
+from ozzie_kernel.notebook import noted_session
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
@@ -33,19 +34,23 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """Which session a kernel goes on in: by default the one that its notebook has, else a certain one, or a new one."""
+    """Which session a kernel goes on in: by default the one that its notebook has, else a certain one, a new one, or
+    `again` the one that it had on an earlier connection."""
 
     session_id: str = ""
     new: bool = False
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connected gateway and the session that this kernel was given there."""
+    """A connected gateway and the session that this kernel was given there. `copy_of`: the title of the session that it
+    was forked from just now, because the notebook is a copy."""
 
     client: GatewayClient
     session_id: str
     handshake: Handshake
+    copy_of: str = ""
 
     @asynccontextmanager
     async def as_user(self) -> AsyncIterator[GatewayClient]:
@@ -70,8 +75,10 @@ async def connect(
     Raises Unavailable, with what to do, and Refused, with the gateway's own words.
     """
 
+    noted = "" if choice.again else await asyncio.to_thread(noted_session, session_name)
+
     async def link(handshake: Handshake) -> Link:
-        return await _link(handshake, kernel_id, session_name, choice)
+        return await _link(handshake, kernel_id, session_name, noted, choice)
 
     return await reach(link, env)
 
@@ -144,12 +151,18 @@ def _unreachable(home: Path, reason: str, last: Unavailable) -> Unavailable:
     )
 
 
-async def _link(handshake: Handshake, kernel_id: str, session_name: str, choice: SessionChoice) -> Link:
-    wanted: JsonObject = {"session_name": session_name, "session_id": choice.session_id, "new": choice.new}
+async def _link(handshake: Handshake, kernel_id: str, session_name: str, noted: str, choice: SessionChoice) -> Link:
+    wanted: JsonObject = {
+        "session_name": session_name,
+        "noted": noted,
+        "again": choice.again,
+        "session_id": choice.session_id,
+        "new": choice.new,
+    }
     asked: JsonObject = {name: value for name, value in wanted.items() if value}
     granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, asked)
     client = await GatewayClient.connect(handshake.url, str(granted["token"]))
-    return Link(client, str(granted["session_id"]), handshake)
+    return Link(client, str(granted["session_id"]), handshake, str(granted.get("copy_of", "")))
 
 
 async def _post(url: str, token: str, body: JsonObject) -> JsonObject:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.live import LiveTurn
+from ozzie_server_ext.render.page import Paragraph, page_bundle
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.turn import TurnView
 
@@ -36,6 +37,12 @@ class TurnDisplay(Protocol):
         ...
 
 
+class CellDisplay(TurnDisplay, Protocol):
+    """A display that has something to say before its turn begins."""
+
+    def note(self, said: Paragraph) -> None: ...
+
+
 class WidgetDisplay:
     """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
 
@@ -47,6 +54,11 @@ class WidgetDisplay:
         self._live = LiveTurn()
         self._widget: ipywidgets.HTML | None = None
         self._html = ipywidgets.HTML
+        self._not_before = 0.0
+
+    def note(self, said: Paragraph) -> None:
+        self._end(page_bundle([said]), {})
+        self._display_id += "-"  # what is shown from now on stands below it
         self._not_before = 0.0
 
     def show(self, view: TurnView, now: "datetime") -> None:
@@ -101,6 +113,9 @@ class ConsoleDisplay:
         self._publisher = publisher
         self._writer = ConsoleWriter()
 
+    def note(self, said: Paragraph) -> None:
+        self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
+
     def show(self, view: TurnView, now: "datetime") -> None:
         if text := self._writer.update(view, now):
             self._publisher.publish("stream", {"name": "stdout", "text": text})
@@ -119,6 +134,9 @@ class StaticDisplay:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
+
+    def note(self, said: Paragraph) -> None:
+        self._publisher.publish("display_data", {"data": page_bundle([said]), "metadata": {}, "transient": {}})
 
     def show(self, view: TurnView, now: "datetime") -> None:
         pass

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, TypeVar
 from traitlets import Type
 
 from ozzie_kernel import completion, inspection
+from ozzie_kernel.announcements import announcements
 from ozzie_kernel.cells import Magic, Mistake, Python, Turn, parse
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import Link, SessionChoice, connect
-from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, TurnDisplay, WidgetDisplay
+from ozzie_kernel.display import CellDisplay, ConsoleDisplay, StaticDisplay, WidgetDisplay
 from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
 from ozzie_kernel.magics import run_magic
 from ozzie_kernel.reading import ReadingKernel
@@ -62,6 +63,8 @@ class OzzieKernel(ReadingKernel):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._connecting: asyncio.Future[Link] | None = None
+        self._session_id = ""
+        self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
 
     def start(self) -> None:
@@ -140,13 +143,23 @@ class OzzieKernel(ReadingKernel):
             return "Bug", sentence
         return None
 
-    async def _turn(self, text: str, cell_id: str, display: TurnDisplay) -> TurnView:
+    async def _turn(self, text: str, cell_id: str, display: CellDisplay) -> TurnView:
         if not self._begin_to_connect().done():
             # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
             display.show(new_turn(), datetime.now(UTC))
-        return await CellTurn(await self.link(), self.link, display).run(text, cell_id)
+        link = await self.link()
+        await self._announce(link, cell_id, display)
+        return await CellTurn(link, self.link, display).run(text, cell_id)
 
-    def _display(self, cell_id: str, allow_stdin: bool) -> TurnDisplay:
+    async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
+        """Before the first message of this kernel: what its notebook's cells did before it was started."""
+        if self._announced:
+            return
+        self._announced = True
+        for said in await announcements(link, cell_id):
+            display.note(said)
+
+    def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
         """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
         if cell_id:
             return WidgetDisplay(self, str(uuid.uuid4()))
@@ -162,10 +175,16 @@ class OzzieKernel(ReadingKernel):
 
     def _begin_to_connect(self) -> "asyncio.Future[Link]":
         if self._connecting is None or _is_over(self._connecting):
-            self._connecting = asyncio.ensure_future(connect(self.ident, _session_name()))
+            self._connecting = asyncio.ensure_future(self._connect(SessionChoice(again=self._session_id)))
             # Its failure is asked for when it is needed.
             self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._connecting
+
+    async def _connect(self, choice: SessionChoice) -> Link:
+        link = await connect(self.ident, _session_name(), choice=choice)
+        # From here on it has this one, wherever its notebook is moved to.
+        self._session_id = link.session_id
+        return link
 
     async def link(self) -> Link:
         """See `magic.Host`."""
@@ -175,12 +194,12 @@ class OzzieKernel(ReadingKernel):
         """See `magic.Host`."""
         before = await self.link()
         try:
-            link = await connect(self.ident, _session_name(), choice=choice)
+            link = await self._connect(choice)
         except Refused:
             raise
         except BaseException:
             # Which session the notebook has now, nobody knows here: the next cell asks anew.
-            self._connecting = None
+            self._connecting, self._session_id = None, ""
             raise
         self._connecting = asyncio.get_running_loop().create_future()
         self._connecting.set_result(link)

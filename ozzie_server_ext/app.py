@@ -30,8 +30,10 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
@@ -107,6 +109,8 @@ class Ozzie:
         )
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
+        self.notebooks = Notebooks(self.sessions)
+        self.earlier = EarlierRuns(self.log, registry)
         self.models = ModelService(
             self.configuration, self.sessions, warm=worker.warm, config_file=self.home.config_file
         )

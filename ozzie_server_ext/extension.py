@@ -12,6 +12,7 @@ from jupyter_server.extension.application import ExtensionApp
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home, find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.gateway.contents import follow_contents
 from ozzie_server_ext.gateway.owner import OwnerLock
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.state import GatewayState
@@ -47,6 +48,7 @@ class OzzieExtension(ExtensionApp):
         # The base class puts this list below the server's own routes; the base URL is part of each pattern.
         assert self.serverapp is not None, "handlers are added once the extension is linked to a server"
         self.handlers.extend(handlers(self.serverapp.base_url))
+        follow_contents(self.serverapp, self.state)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         try:

@@ -40,15 +40,32 @@ class Conversations:
         # What is committed during the reading is kept aside and applied last: no gap, and `apply` drops doubles.
         arriving = self._arriving.setdefault(session_id, [])
         conversation = Conversation()
-        after = 0
-        while page := await self._log.read(after=after, limit=_PAGE, types=EVENT_TYPES, session_id=session_id):
-            for event in page:
-                conversation.apply(event)
-            after = page[-1].position
+        for ancestor, end in await self._lineage(session_id):
+            after = 0
+            while page := await self._log.read(
+                after=after, before=end, limit=_PAGE, types=EVENT_TYPES, session_id=ancestor
+            ):
+                for event in page:
+                    conversation.apply(event)
+                after = page[-1].position
         for event in arriving:
             conversation.apply(event)
         self._arriving.pop(session_id, None)
         return conversation
+
+    async def _lineage(self, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
+        """The sessions that this one was forked from, the first of all before the others, and at last itself; each
+        with the position before which it was left, None for itself."""
+        found: list[tuple[SessionId, int | None]] = []
+        end: int | None = None
+        while session_id:
+            found.append((session_id, end))
+            rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
+            if not rows:
+                break
+            end = int(str(rows[0]["forked_at"])) + 1
+            session_id = SessionId(str(rows[0]["parent"]))
+        return found[::-1]
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:

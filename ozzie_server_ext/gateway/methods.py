@@ -120,6 +120,19 @@ async def session_close(call: Call) -> JsonObject:
     return encode(await call.ozzie.sessions.get(session_id))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEarlier:
+    cell_id: str
+    session_id: str = ""
+
+
+async def session_earlier(call: Call) -> JsonObject:
+    """What the session's cells did before, where this one is among them; without `earlier` where it is not."""
+    asked = decode(SessionEarlier, call.params)
+    found = await call.ozzie.earlier.of_cell(call.session(asked.session_id), asked.cell_id)
+    return {} if found is None else {"earlier": encode(found)}
+
+
 async def session_costs(call: Call) -> JsonObject:
     """What the session's turns have cost, and all sessions together today."""
     session_id = call.session(decode(SessionNamed, call.params).session_id)
@@ -223,6 +236,7 @@ METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "session.archive": session_archive,
     "session.close": session_close,
     "session.costs": session_costs,
+    "session.earlier": session_earlier,
     "message.send": message_send,
     "task.cancel": task_cancel,
     "models.list": models_list,

@@ -11,8 +11,10 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.completion import Completion
+from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 
@@ -32,6 +34,10 @@ class Services(Protocol):
     def feed(self) -> Feed: ...
     @property
     def sessions(self) -> Sessions: ...
+    @property
+    def notebooks(self) -> Notebooks: ...
+    @property
+    def earlier(self) -> EarlierRuns: ...
     @property
     def tasks(self) -> TaskService: ...
     @property

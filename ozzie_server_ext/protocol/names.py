@@ -21,6 +21,7 @@ NAMES: dict[str, Names] = {
     "session.renamed": Names(),
     "session.model_chosen": Names(),
     "session.resumed": Names(),
+    "session.moved": Names(),
     "session.compacted": Names(),
     "session.forked": Names(),
     "session.archived": Names(),

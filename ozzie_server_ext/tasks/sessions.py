@@ -12,7 +12,9 @@ from ozzie_server_ext.domain.events import (
     SessionArchived,
     SessionClosed,
     SessionCreated,
+    SessionForked,
     SessionModelChosen,
+    SessionMoved,
     SessionRenamed,
     SessionResumed,
 )
@@ -55,7 +57,7 @@ class Sessions:
     async def open(self, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
         """The session that this key opens; a new one where there is none yet."""
         async with self._opening:
-            if held := await self._holder(key):
+            if held := await self.holder(key):
                 return await self.get(held)
             session_id = self._new_id()
             await self._append(session_id, SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel, by=by))
@@ -76,6 +78,29 @@ class Sessions:
             if row["status"] != "active" or row["key"] != key:
                 await self._append(session_id, SessionResumed(key=key, by=by))
         return await self.get(session_id)
+
+    async def fork(self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
+        """A new session that begins with all that was said in `parent` so far; the key opens it from now on.
+
+        Raises NotFound.
+        """
+        async with self._opening:
+            await self.row(parent)
+            session_id = self._new_id()
+            position = (await self._log.head()).position
+            created = SessionCreated(key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=by)
+            forked = SessionForked(parent=parent, position=position, by=by)
+            await self._append(session_id, created, forked, SessionResumed(key=key, by=by))
+        return await self.get(session_id)
+
+    async def move(self, before: str, key: str, *, by: str = "") -> SessionId | None:
+        """What the key `before` opens is opened by `key` instead, or by none where that is empty. The session; None
+        where `before` opens nothing."""
+        async with self._opening:
+            held = await self.holder(before)
+            if held is not None and before != key:
+                await self._append(held, SessionMoved(before=before, key=key, by=by))
+        return held
 
     async def get(self, session_id: SessionId) -> SessionInfo:
         """Raises NotFound."""
@@ -162,9 +187,15 @@ class Sessions:
         await self.get(session_id)
         await self._append(session_id, SessionModelChosen(model=model, base_url=base_url, by=by))
 
-    async def _holder(self, key: str) -> SessionId | None:
+    async def holder(self, key: str) -> SessionId | None:
+        """The session that this key opens; None where it opens nothing."""
         rows = await self._log.rows("session_keys", where={"key": key}, limit=1)
-        return SessionId(str(rows[0]["session_id"])) if rows else None
+        return SessionId(str(rows[0]["session_id"])) if rows and rows[0]["session_id"] else None
+
+    async def keys(self, beginning: str) -> Sequence[str]:
+        """The keys that open something and begin like this."""
+        rows = await self._log.rows("session_keys")
+        return [key for row in rows if (key := str(row["key"])).startswith(beginning) and row["session_id"]]
 
     def _new_id(self) -> SessionId:
         return SessionId(f"sess_{self._ids.new()}")

@@ -9,7 +9,9 @@ from ozzie_server_ext.domain.events.session import (
     SessionArchived,
     SessionClosed,
     SessionCreated,
+    SessionForked,
     SessionModelChosen,
+    SessionMoved,
     SessionRenamed,
     SessionResumed,
 )
@@ -29,6 +31,8 @@ EventBody: TypeAlias = (
     SessionCreated
     | SessionRenamed
     | SessionResumed
+    | SessionMoved
+    | SessionForked
     | SessionArchived
     | SessionClosed
     | SessionModelChosen

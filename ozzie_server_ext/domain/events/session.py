@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ozzie_server_ext.domain.events.fact import Fact
+from ozzie_server_ext.domain.ids import SessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,27 @@ class SessionResumed(Fact):
 
     type: ClassVar[str] = "session.resumed"
     key: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMoved(Fact):
+    """What is opened by `key` was opened by `before`, which opens nothing any more; `key` is empty where the notebook
+    was deleted."""
+
+    type: ClassVar[str] = "session.moved"
+    before: str
+    key: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionForked(Fact):
+    """The session begins with what stood in the log of `parent` up to `position`, and goes its own way from there."""
+
+    type: ClassVar[str] = "session.forked"
+    parent: SessionId
+    position: int
     by: str = ""
 
 

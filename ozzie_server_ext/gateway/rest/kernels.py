@@ -1,37 +1,55 @@
 """`kernels`: tokens for them (GW-7, THREATS 6)."""
 
-import os
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import KernelId, KernelToken, SessionId, SessionName
+from ozzie_server_ext.tasks.notebooks import Opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """`session_name`: what finds the kernel's session again, usually the notebook's path. `session_id` puts another
+    """`session_name` finds the kernel's session again: the notebook's path; `noted` is the session that stands in the
+    notebook's metadata. `again`: the one that the kernel had on an earlier connection. `session_id` puts another
     session in its place, `new` a fresh one."""
 
     kernel_id: KernelId
     session_name: SessionName | None = None
+    noted: SessionId | None = None
+    again: SessionId | None = None
     session_id: SessionId | None = None
     new: bool = False
 
 
 async def issue_kernel_token(call: Call, asked: TokenRequest) -> KernelToken:
     """A token for one kernel and one session; it ends with the kernel's connection, or with its next token."""
-    sessions = call.ozzie.sessions
-    key = f"notebook:{asked.session_name}" if asked.session_name else f"kernel:{asked.kernel_id}"
-    by = call.principal.name
+    opened = await _open(call, asked)
+    await call.ozzie.models.warm_up(opened.info)
+    session_id = opened.info.session_id
+    token = call.state.access.issue_kernel_token(asked.kernel_id, session_id)
+    return KernelToken(token=token, session_id=session_id, copy_of=opened.copy_of)
+
+
+async def _open(call: Call, asked: TokenRequest) -> Opened:
+    sessions, notebooks, by = call.ozzie.sessions, call.ozzie.notebooks, call.principal.name
+    # Without a notebook, as in a console, a session belongs to the kernel and is called after its first message.
+    path, key = asked.session_name, f"kernel:{asked.kernel_id}"
     if asked.session_id:
-        info = await sessions.resume(ids.SessionId(asked.session_id), key, by=by)
-    elif asked.new:
-        info = await sessions.begin(key, channel="notebook", by=by)
-    else:
-        # Without a notebook, as in a console, a session is called after its first message.
-        title = os.path.basename(asked.session_name or "")
-        info = await sessions.open(key, title=title, channel="notebook", by=by)
-    await call.ozzie.models.warm_up(info)
-    token = call.state.access.issue_kernel_token(asked.kernel_id, info.session_id)
-    return KernelToken(token=token, session_id=info.session_id)
+        chosen = ids.SessionId(asked.session_id)
+        return Opened(
+            info=await (notebooks.resume(chosen, path, by=by) if path else sessions.resume(chosen, key, by=by))
+        )
+    if asked.new:
+        return Opened(
+            info=await (notebooks.begin(path, by=by) if path else sessions.begin(key, channel="notebook", by=by))
+        )
+    if asked.again:
+        try:
+            return Opened(info=await sessions.get(ids.SessionId(asked.again)))
+        except NotFound:
+            pass  # another home, or a store that was put back: what its name says is next
+    if path:
+        return await notebooks.open(path, noted=ids.SessionId(asked.noted) if asked.noted else None, by=by)
+    return Opened(info=await sessions.open(key, title="", channel="notebook", by=by))

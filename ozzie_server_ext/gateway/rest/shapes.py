@@ -108,10 +108,12 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelToken:
-    """A token for one kernel and one session."""
+    """A token for one kernel and one session. `copy_of`: the title of the session that this one was forked from just
+    now, because the notebook is a copy; else empty."""
 
     token: str
     session_id: str
+    copy_of: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

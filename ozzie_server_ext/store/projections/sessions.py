@@ -11,7 +11,9 @@ from ozzie_server_ext.domain.events import (
     SessionArchived,
     SessionClosed,
     SessionCreated,
+    SessionForked,
     SessionModelChosen,
+    SessionMoved,
     SessionRenamed,
     SessionResumed,
 )
@@ -39,17 +41,21 @@ SESSIONS = Table(
         Column("cost", "INTEGER"),
         Column("cost_known", "INTEGER"),
         Column("last_position", "INTEGER"),
+        Column("parent"),
+        Column("forked_at", "INTEGER"),
     ),
     key=("session_id",),
 )
 """`status` is active, archived or closed (S3 F1 names the first). `key` is empty once another session has taken it.
 `model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in
-1e-9 USD; `cost_known` is 0 once a call had no known price."""
+1e-9 USD; `cost_known` is 0 once a call had no known price. A session that was forked has a `parent`, and begins with
+what that one was at the position `forked_at`."""
 
 TITLE_LENGTH = 60
 """In characters, of a title taken from a message."""
 
 SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
+"""`session_id` is empty where the key opens nothing any more."""
 
 TABLES = (SESSIONS, SESSION_KEYS)
 
@@ -57,6 +63,8 @@ HANDLES = (
     SessionCreated,
     SessionRenamed,
     SessionResumed,
+    SessionMoved,
+    SessionForked,
     SessionArchived,
     SessionClosed,
     SessionModelChosen,
@@ -77,21 +85,27 @@ def apply(event: Event, rows: Rows) -> None:
         return
     row = rows.get(SESSIONS, (event.session_id,))
     if isinstance(event.body, SessionCreated):
-        if row is not None or rows.get(SESSION_KEYS, (event.body.key,)) is not None:
+        held = rows.get(SESSION_KEYS, (event.body.key,))
+        if row is not None or (held is not None and held["session_id"]):
             raise Conflict(f'There is a session "{event.body.key}" already.', code="conflict.session")
         rows.put(SESSION_KEYS, {"key": event.body.key, "session_id": event.session_id})
         rows.put(SESSIONS, _begin(event, event.body))
     elif row is not None:
         if isinstance(event.body, SessionResumed):
             _hand_over(event.body.key, event.session_id, rows)
+        elif isinstance(event.body, SessionMoved):
+            rows.put(SESSION_KEYS, {"key": event.body.before, "session_id": ""})
+            if event.body.key:
+                _hand_over(event.body.key, event.session_id, rows)
         at = time_text(event.ts)
-        rows.put(SESSIONS, {**row, **_changes(row, event), "updated_at": at, "last_position": event.position})
+        changes = _forked(event.body, rows) if isinstance(event.body, SessionForked) else _changes(row, event)
+        rows.put(SESSIONS, {**row, **changes, "updated_at": at, "last_position": event.position})
 
 
 def _hand_over(key: str, session_id: SessionId, rows: Rows) -> None:
     """The session gets the key; the one that had it loses it."""
     held = rows.get(SESSION_KEYS, (key,))
-    if held is not None and held["session_id"] != session_id:
+    if held is not None and held["session_id"] not in ("", session_id):
         holder = rows.get(SESSIONS, (held["session_id"],))
         if holder is not None:
             rows.put(SESSIONS, {**holder, "key": ""})
@@ -117,7 +131,18 @@ def _begin(event: Event, fact: SessionCreated) -> Row:
         "cost": 0,
         "cost_known": 1,
         "last_position": event.position,
+        "parent": "",
+        "forked_at": 0,
     }
+
+
+def _forked(fact: SessionForked, rows: Rows) -> Row:
+    """A fork is answered by what was chosen in its parent."""
+    changes: Row = {"parent": fact.parent, "forked_at": fact.position}
+    parent = rows.get(SESSIONS, (fact.parent,))
+    if parent is not None:
+        changes |= {name: parent[name] for name in ("chosen_model", "chosen_base_url")}
+    return changes
 
 
 def _changes(row: Row, event: Event) -> Row:
@@ -126,6 +151,8 @@ def _changes(row: Row, event: Event) -> Row:
             return {"title": title}
         case SessionResumed(key=key):
             return {"key": key, "status": "active"}
+        case SessionMoved(before=before, key=key):
+            return {"key": key} if row["key"] == before else {}
         case SessionArchived():
             return {"status": "archived"}
         case SessionClosed():

@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.events import Draft, Event, MessageReceived, ModelC
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, ReplyId, SessionId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.sessions import Sessions
 
 SESSION = SessionId("s")
 
@@ -129,3 +130,23 @@ async def test_only_so_many_are_kept_that_nobody_uses() -> None:
     assert log.reads == reads
     await conversations.get(SessionId("s-0"))
     assert log.reads > reads
+
+
+async def test_a_fork_begins_with_what_was_said_before_it_and_hears_nothing_of_what_follows_there() -> None:
+    log = SlowLog()
+    sessions = Sessions(log, CountingIds())
+    first = (await sessions.open("a", title="a", channel="test")).session_id
+    await log.say("one", first)
+    second = (await sessions.fork(first, "b", title="b", channel="test")).session_id
+    await log.say("two", first)
+    await log.say("two of the second", second)
+    third = (await sessions.fork(second, "c", title="c", channel="test")).session_id
+    await log.say("three", second)
+    conversations = Conversations(log)
+
+    assert await texts(conversations, first) == ["one", "two"]
+    assert await texts(conversations, second) == ["one", "two of the second", "three"]
+    assert await texts(conversations, third) == ["one", "two of the second"]
+    await log.say("four", third)
+    await log.say("four of the first", first)
+    assert await texts(conversations, third) == ["one", "two of the second", "four"]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay
+from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import TurnView, fold, new_turn
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,3 +77,30 @@ def test_without_widgets_a_turn_is_text_or_its_final_form_only() -> None:
     assert text.startswith("[working]")
     assert "[done]" in text
     assert [kind for kind, _ in file.messages] == ["display_data"]
+
+
+def test_a_note_stands_above_the_turn_also_where_the_turn_was_shown_already() -> None:
+    page = Page()
+    display = WidgetDisplay(page, "here")
+    display.show(new_turn(), NOW)
+
+    display.note(paragraph("First this."))
+    display.show(saying("a"), NOW)
+    display.finish(saying("ab"))
+
+    kinds = [(kind, content["transient"]["display_id"]) for kind, content in page.messages]
+    assert kinds[:2] == [("display_data", "here"), ("update_display_data", "here")]
+    assert "First this." in page.messages[1][1]["data"]["text/plain"]
+    below = kinds[2][1]
+    assert below != "here"
+    assert kinds[2:] == [("display_data", below), ("update_display_data", below)]
+    assert "ab" in page.messages[-1][1]["data"]["text/markdown"]
+
+
+def test_a_note_is_a_line_of_a_console_and_an_output_of_its_own_where_nobody_watches() -> None:
+    console, unattended = Page(), Page()
+    ConsoleDisplay(console).note(paragraph("First this."))
+    StaticDisplay(unattended).note(paragraph("First this."))
+
+    assert console.messages == [("stream", {"name": "stdout", "text": "First this.\n"})]
+    assert [content["data"]["text/markdown"] for _, content in unattended.messages] == ["First this."]

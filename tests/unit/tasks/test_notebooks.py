@@ -1,0 +1,157 @@
+"""Which session a notebook has: moved, copied, brought from elsewhere, deleted (NB-15)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+
+ELSEWHERE = SessionId("sess_01CCCCCCCCCCCCCCCCCCCCCCCC")
+
+
+@dataclass
+class Desk:
+    """A folder of notebooks, and who knows their sessions."""
+
+    folder: Path
+    sessions: Sessions
+    notebooks: Notebooks
+
+    def file(self, name: str) -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        return str(path)
+
+    async def session(self, path: str, noted: SessionId | None = None) -> SessionInfo:
+        return (await self.notebooks.open(path, noted=noted)).info
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    sessions = Sessions(InMemoryEventLog(FakeClock(), CountingIds()), CountingIds())
+    return Desk(tmp_path, sessions, Notebooks(sessions))
+
+
+async def test_a_notebook_without_a_note_has_its_session_by_its_path(desk: Desk) -> None:
+    first = await desk.session(desk.file("a.ipynb"))
+
+    assert first.title == "a.ipynb"
+    assert await desk.session(desk.file("a.ipynb")) == first
+    assert (await desk.session(desk.file("b.ipynb"))).session_id != first.session_id
+
+
+async def test_a_notebook_that_was_moved_by_hand_goes_on_in_its_session(desk: Desk) -> None:
+    session = (await desk.session(str(desk.folder / "a.ipynb"))).session_id  # where nothing lies any more
+    after = desk.file("b.ipynb")
+
+    opened = await desk.notebooks.open(after, noted=session)
+
+    assert (opened.info.session_id, opened.copy_of) == (session, "")
+    assert (await desk.session(after)).session_id == session  # by its path as well, from now on
+
+
+async def test_a_copy_goes_on_in_a_fork_and_in_the_same_one_when_it_is_opened_again_unsaved(desk: Desk) -> None:
+    session = (await desk.session(desk.file("a.ipynb"))).session_id
+    copy = desk.file("a-Copy1.ipynb")
+
+    opened = await desk.notebooks.open(copy, noted=session)
+    again = await desk.notebooks.open(copy, noted=session)
+
+    assert opened.copy_of == "a.ipynb"
+    assert opened.info.title == "a-Copy1.ipynb"
+    assert opened.info.session_id != session
+    assert (await desk.sessions.row(opened.info.session_id))["parent"] == session
+    assert (again.info.session_id, again.copy_of) == (opened.info.session_id, "")
+    assert (await desk.session(desk.file("a.ipynb"), session)).session_id == session
+
+
+async def test_a_notebook_that_was_copied_over_another_goes_on_in_a_fork_of_the_first(desk: Desk) -> None:
+    first = (await desk.session(desk.file("a.ipynb"))).session_id
+    over = desk.file("b.ipynb")
+    second = (await desk.session(over)).session_id
+
+    opened = await desk.notebooks.open(over, noted=first)
+
+    assert opened.copy_of == "a.ipynb"
+    assert opened.info.session_id not in (first, second)
+
+
+async def test_a_notebook_from_elsewhere_begins_a_session_of_its_own(desk: Desk) -> None:
+    mine = (await desk.session(desk.file("a.ipynb"))).session_id
+
+    theirs = await desk.notebooks.open(desk.file("theirs.ipynb"), noted=ELSEWHERE)
+
+    assert theirs.info.session_id not in (mine, ELSEWHERE)
+    assert (theirs.copy_of, theirs.info.message_count) == ("", 0)
+
+
+@pytest.mark.parametrize("how", ["new", "resume"])
+async def test_another_session_in_the_notebook_is_not_undone_by_the_note_of_the_one_before(
+    desk: Desk, how: str
+) -> None:
+    path = desk.file("a.ipynb")
+    noted = (await desk.session(path)).session_id
+    if how == "new":
+        chosen = await desk.notebooks.begin(path)
+    else:
+        other = await desk.sessions.open("cli:x", title="other", channel="cli")
+        chosen = await desk.notebooks.resume(other.session_id, path)
+
+    assert (await desk.session(path, noted)).session_id == chosen.session_id
+
+
+async def test_a_session_that_no_notebook_has_any_more_is_taken_up_by_the_one_that_notes_it(desk: Desk) -> None:
+    path = desk.file("a.ipynb")
+    noted = (await desk.session(path)).session_id
+    await desk.notebooks.begin(path)
+
+    opened = await desk.notebooks.open(desk.file("b.ipynb"), noted=noted)
+
+    assert (opened.info.session_id, opened.copy_of) == (noted, "")
+
+
+async def test_a_notebook_renamed_in_jupyter_takes_its_session_along_and_leaves_its_name_free(desk: Desk) -> None:
+    before, after = str(desk.folder / "a.ipynb"), str(desk.folder / "b.ipynb")
+    session = (await desk.session(before)).session_id
+
+    await desk.notebooks.moved(before, after)
+
+    assert (await desk.session(after)).session_id == session
+    assert (await desk.session(after)).title == "b.ipynb"
+    assert (await desk.session(before)).session_id != session
+
+
+async def test_a_title_that_a_person_gave_stays_when_the_notebook_is_renamed(desk: Desk) -> None:
+    before, after = str(desk.folder / "a.ipynb"), str(desk.folder / "b.ipynb")
+    session = (await desk.session(before)).session_id
+    await desk.sessions.rename(session, "Prices in May")
+
+    await desk.notebooks.moved(before, after)
+
+    assert (await desk.session(after)).title == "Prices in May"
+
+
+async def test_a_folder_takes_the_sessions_of_its_notebooks_along_and_of_no_others(desk: Desk) -> None:
+    inside, beside = desk.file("old/deep/a.ipynb"), desk.file("older/a.ipynb")
+    moved, stays = (await desk.session(inside)).session_id, (await desk.session(beside)).session_id
+
+    await desk.notebooks.moved(str(desk.folder / "old"), str(desk.folder / "new"))
+
+    assert (await desk.session(str(desk.folder / "new/deep/a.ipynb"))).session_id == moved
+    assert (await desk.session(beside)).session_id == stays
+
+
+async def test_a_notebook_that_takes_the_name_of_a_deleted_one_begins_anew(desk: Desk) -> None:
+    path = desk.file("Untitled.ipynb")
+    gone = (await desk.session(path)).session_id
+
+    await desk.notebooks.deleted(path)
+
+    assert (await desk.session(path)).session_id != gone
+    assert (await desk.sessions.get(gone)).status == "active"  # what was said is kept
