@@ -1,7 +1,7 @@
 """The composition root: builds every object once, wires the seams, starts and stops in order."""
 
-import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
 from ozzie_server_ext.config.home import Home, anchor_key_file
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Draft, EventBody, Limits, Origin, Transient, WorkerLost, WorkerStarted
+from ozzie_server_ext.domain.events import Limits, Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
@@ -24,6 +24,7 @@ from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
@@ -38,6 +39,7 @@ from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.worker_record import WorkerRecord
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -45,7 +47,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 log = logger(__name__)
 
-WORKER_STREAM = "worker:model"
+MODEL_PLANE = "model"
 
 
 class Ozzie:
@@ -58,10 +60,11 @@ class Ozzie:
         self.clock = SystemClock()
         self.ids = UlidSource(self.clock)
         self._log_handler = log_to(home.app_logs, "gateway")
-        self._worker_facts: set[asyncio.Task[None]] = set()
         self._anchoring: Anchoring | None = None
         self._closing = AsyncExitStack()
         self.log_warning = ""
+        self.on_replaced: Callable[[OzzieError], None] = lambda error: None
+        """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
 
     @classmethod
     async def start(cls, home: Home, project: Path) -> "Ozzie":
@@ -86,12 +89,13 @@ class Ozzie:
         self.blobs = FileBlobs(self.home.blobs)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
+        self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
         self._worker = Supervisor(
             "model worker",
             WORKER_ARGV,
             log_file=self.home.app_logs / "model-worker.log",
-            on_started=lambda pid: self._note(WorkerStarted(plane="model", pid=pid)),
-            on_lost=lambda pid, reason: self._note(WorkerLost(plane="model", pid=pid, reason=reason)),
+            on_started=self._worker_record.started,
+            on_lost=self._worker_record.lost,
         )
         registry = ToolRegistry(builtin_tools())
         self._closing.push_async_callback(self._stop_worker)
@@ -120,8 +124,11 @@ class Ozzie:
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
         self._closing.push_async_callback(self.driver.stop)
         self.tasks = TaskService(self.log, self.ids, self.driver)
-        taken = await recover(self.log, self.driver)
+        taken = await recover(self.log, self.driver, may_repeat=registry.may_be_repeated, publish=self.feed.publish)
         log.info("started with %d unfinished tasks", taken)
+        watch = OwnerWatch(self.log, self._replaced)
+        watch.start()
+        self._closing.callback(watch.stop)
 
     async def stop(self) -> None:
         """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
@@ -129,7 +136,7 @@ class Ozzie:
 
     async def _stop_worker(self) -> None:
         await self._worker.stop()
-        await asyncio.gather(*self._worker_facts, return_exceptions=True)
+        await self._worker_record.settle()
 
     async def _close_log(self) -> None:
         self.feed.close()
@@ -176,7 +183,8 @@ class Ozzie:
         )
         conversation = await self._conversations.get(recorder.session_id)
         context = ToolContext(self.project, self.clock)
-        return await Turn(self._parts, plan, conversation, recorder, context).run()
+        turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
+        return await turn.run()
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:
         """By the settings of the moment of a call, whatever they were when its turn began."""
@@ -211,15 +219,7 @@ class Ozzie:
         if self.log_warning:
             log.error("%s", self.log_warning)
 
-    def _note(self, body: EventBody) -> None:
-        """Record a fact about a plane; its supervisor does not wait for that."""
-
-        async def append() -> None:
-            try:
-                await self.log.append(WORKER_STREAM, [Draft(body=body, actor="system", source="planes")])
-            except OzzieError:
-                log.exception("a fact about the model worker was not recorded")
-
-        task = asyncio.create_task(append())
-        self._worker_facts.add(task)
-        task.add_done_callback(self._worker_facts.discard)
+    def _replaced(self, error: OzzieError) -> None:
+        if self._anchoring is not None:
+            self._anchoring.abandon()
+        self.on_replaced(error)

@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallUncertain,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
@@ -33,6 +34,7 @@ EVENT_TYPES = frozenset(
         ToolCallRequested.type,
         ToolCallCompleted.type,
         ToolCallFailed.type,
+        ToolCallUncertain.type,
         TaskQueued.type,
     }
 )
@@ -110,6 +112,8 @@ class Conversation:
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
             case ToolCallFailed(call_id=call_id, message=message):
                 self._outcome(call_id, dumps({"error": message}))
+            case ToolCallUncertain(call_id=call_id):
+                self._outcome(call_id, dumps({"error": "It may or may not have happened: Ozzie was interrupted."}))
             case TaskQueued(reason="recovered"):
                 # What was half said when the gateway went is said anew; with its task, what a person stopped stays.
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]

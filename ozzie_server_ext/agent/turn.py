@@ -6,6 +6,7 @@ begins a turn and goes on with one that a crash cut off.
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
+    INTERRUPTED,
     Finish,
     InjectedTool,
     Limits,
@@ -110,7 +112,10 @@ class Turn:
         conversation: Conversation,
         recorder: Recorder,
         context: ToolContext,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`leaving` says, of a turn that is cancelled, whether it goes on at the next start."""
+        self._leaving = leaving
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
@@ -189,18 +194,22 @@ class Turn:
         began = parts.clock.monotonic()
         reply = _Reply(reply_id)
 
-        async def broken(finish: Finish, code: str, message: str) -> None:
+        async def broken(finish: Finish | None, code: str, message: str) -> None:
+            """Without a `finish`, nothing was answered: the whole answer comes anew."""
             partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
             latency_ms = self._since(began)
             failed = ModelCallFailed(
                 call_id=call_id, code=code, message=message, latency_ms=latency_ms, partial_blob=partial
             )
-            await self._recorder.append(failed, *reply.ended(finish))
+            await self._recorder.append(failed, *(reply.ended(finish) if finish else ()))
 
         try:
             answer = await self._read(request, reply)
         except asyncio.CancelledError:
-            await broken("cancelled", "cancelled", "The turn was stopped.")
+            if self._leaving():
+                await broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.")
+            else:
+                await broken("cancelled", "cancelled", "The turn was stopped.")
             raise
         except OzzieError as error:
             await broken("failed", error.code, str(error))

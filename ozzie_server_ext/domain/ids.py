@@ -41,3 +41,8 @@ def session_stream(session_id: SessionId) -> str:
 def task_stream(task_id: TaskId) -> str:
     """The stream that holds everything that happened in one task."""
     return f"task:{task_id}"
+
+
+def worker_stream(plane: str) -> str:
+    """The stream that holds what became of the processes of one plane."""
+    return f"worker:{plane}"

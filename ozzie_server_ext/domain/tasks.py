@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     TaskResumed,
     TaskRetried,
     TaskStarted,
+    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -44,6 +45,7 @@ _HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskSt
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
+    TaskStopping: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
     TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
     TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
     TaskPaused: frozenset({TaskStatus.RUNNING}),
@@ -67,7 +69,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of durable work: a turn, a workflow (S4 §8.1.2)."""
+    """One unit of durable work: a turn, a workflow (S4 §8.1.2). `stop_by` is who asked for its end, while that has
+    not come; then `reason` is why."""
 
     task_id: TaskId
     session_id: SessionId | None
@@ -78,6 +81,7 @@ class Task:
     attempt: int
     epoch: str
     reason: str
+    stop_by: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -110,13 +114,17 @@ def fold(task: Task, fact: TaskFact) -> Task:
 
     Raises IllegalTransition where the table does not allow it.
     """
-    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)]:
+    again = isinstance(fact, TaskStopping) and bool(task.stop_by)
+    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or again:
         raise IllegalTransition(task.status, fact.type)
     match fact:
         case TaskQueued():
             return replace(task, status=TaskStatus.QUEUED, reason=fact.reason)
         case TaskStarted():
-            return replace(task, status=TaskStatus.RUNNING, attempt=fact.attempt, epoch=fact.epoch, reason="")
+            reason = task.reason if task.stop_by else ""
+            return replace(task, status=TaskStatus.RUNNING, attempt=fact.attempt, epoch=fact.epoch, reason=reason)
+        case TaskStopping():
+            return replace(task, stop_by=fact.by, reason=fact.reason)
         case TaskWaitingApproval():
             return replace(task, status=TaskStatus.WAITING_APPROVAL)
         case TaskWaitingInput():
@@ -128,11 +136,11 @@ def fold(task: Task, fact: TaskFact) -> Task:
         case TaskRetried():
             return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried")
         case TaskSucceeded():
-            return replace(task, status=TaskStatus.SUCCEEDED, reason="")
+            return replace(task, status=TaskStatus.SUCCEEDED, reason="", stop_by="")
         case TaskFailed():
-            return replace(task, status=TaskStatus.FAILED, reason=fact.message)
+            return replace(task, status=TaskStatus.FAILED, reason=fact.message, stop_by="")
         case TaskCancelled():
-            return replace(task, status=TaskStatus.CANCELLED, reason=fact.reason)
+            return replace(task, status=TaskStatus.CANCELLED, reason=fact.reason, stop_by="")
         case _:
             assert_never(fact)
 

@@ -39,6 +39,12 @@ class ToolMeta:
     further_names: tuple[str, ...] = ()
     max_inline_chars: int = 4000
 
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether a call that was begun and has no outcome may be made again unasked (DESIGN §2.5). One that takes an
+        idempotency key could be, with the same key; until calls carry their keys, only what has no effect may."""
+        return self.side_effect is SideEffect.NONE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
 from ozzie_server_ext.planes.environment import child_environment
+from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 from ozzie_server_ext.planes.process import ChildProcess
 from ozzie_server_ext.planes.restarts import Pace, Restarts
 
@@ -24,10 +25,15 @@ class PlaneUnavailable(Unavailable):
     code = "plane.unavailable"
 
 
+async def _nobody(mark: ProcessMark) -> None:
+    pass
+
+
 class Supervisor:
     """One child of ours. `channel()` gives the connection to it, and starts it where needed.
 
-    `on_started(pid)` and `on_lost(pid, reason)` tell the application, which records both. `greeting` gives the
+    `on_started(mark)` and `on_lost(pid, reason)` tell the application, which records both; the first is waited for
+    before a call can go out, so that no call goes to a child that nobody would find again. `greeting` gives the
     messages that every new child gets first.
     """
 
@@ -38,7 +44,7 @@ class Supervisor:
         *,
         log_file: Path,
         env: Mapping[str, str] | None = None,
-        on_started: Callable[[int], None] = lambda pid: None,
+        on_started: Callable[[ProcessMark], Awaitable[None]] = _nobody,
         on_lost: Callable[[int, str], None] = lambda pid, reason: None,
         pace: Pace | None = None,
         luck: Callable[[], float] = random.random,
@@ -144,7 +150,9 @@ class Supervisor:
         except OSError as error:
             return f"It can't be started: {error}."
         self.pid = child.pid
-        reason = ""
+        mark = mark_of(child.pid)
+        reason = "It was stopped with its gateway."
+        noted = False
         try:
             channel = await Channel.open(end, on_event=on_event, on_lost=on_lost, kill=child.kill)
             self._live = channel
@@ -155,7 +163,11 @@ class Supervisor:
                         channel.post(message)
                 await asyncio.wait({ready, lost, silence}, return_when=asyncio.FIRST_COMPLETED)
                 if ready.done() and not lost.done():
-                    self._announce(channel)
+                    noted = True
+                    await self._on_started(mark)
+                if noted and not lost.done():
+                    assert self._channel is not None
+                    self._channel.set_result(channel)
                     silence.cancel()
                     silence = asyncio.create_task(_silence(channel, self._pace.silent_s))
                 await asyncio.wait({lost, silence}, return_when=asyncio.FIRST_COMPLETED)
@@ -170,17 +182,11 @@ class Supervisor:
                 channel.close()
         finally:
             end.close()
-            how = await child.end()
+            reason = f"{reason} {await child.end()}"
             self.pid = None
-        if ready.done():
-            self._on_lost(child.pid, f"{reason} {how}")
-        return f"{reason} {how}"
-
-    def _announce(self, channel: Channel) -> None:
-        assert self._channel is not None
-        assert self.pid is not None
-        self._channel.set_result(channel)
-        self._on_started(self.pid)
+            if noted:
+                self._on_lost(child.pid, reason)
+        return reason
 
     def _give_up(self, reason: str) -> None:
         if self._channel is not None and not self._channel.done():

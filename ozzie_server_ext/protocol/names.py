@@ -33,6 +33,7 @@ NAMES: dict[str, Names] = {
     "task.created": Names(s4="TASK_CREATED"),
     "task.queued": Names(s4="STATE_TRANSITION"),
     "task.started": Names(s4="STATE_TRANSITION"),
+    "task.stopping": Names(),
     "task.updated": Names(),
     "task.waiting_approval": Names(s4="STATE_TRANSITION"),
     "task.waiting_input": Names(s4="STATE_TRANSITION", sse="ask"),

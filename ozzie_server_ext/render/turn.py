@@ -237,6 +237,10 @@ def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
     return replace(view, attempt=attempt) if isinstance(attempt, int) else view
 
 
+def _stopping(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return view if view.is_final else replace(view, step="stopping")
+
+
 def _held(status: Status) -> _Change:
     def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
         reason = str(payload.get("reason") or payload.get("question") or "")
@@ -327,7 +331,7 @@ def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | N
 def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     view = replace(view, open_calls=view.open_calls - {call_id})
-    if payload.get("partial_blob") is None:
+    if payload.get("partial_blob") is None and payload.get("latency_ms") is not None:
         return replace(view, counted_calls=view.counted_calls | {call_id})
     # What a provider began to answer it also bills, and says how much only at the end.
     return replace(view, cost_known=False)
@@ -361,6 +365,7 @@ _CHANGES: dict[str, _Change] = {
     "task.created": _created,
     "task.queued": _queued,
     "task.started": _started,
+    "task.stopping": _stopping,
     "task.waiting_approval": _held("Waiting for you"),
     "task.waiting_input": _held("Waiting for your answer"),
     "task.paused": _held("Paused"),

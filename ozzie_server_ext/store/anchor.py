@@ -132,6 +132,13 @@ class Anchoring:
         await self._anchor()
         return None
 
+    def abandon(self) -> None:
+        """Anchor nothing any more: the log is another gateway's, and so is the anchor."""
+        self._following = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     async def close(self) -> None:
         """Anchor the last event. To be called once the log is closed."""
         if self._timer is not None:

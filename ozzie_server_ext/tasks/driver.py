@@ -5,7 +5,7 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ozzie_server_ext.agent.limits import LimitExceeded
@@ -13,10 +13,10 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import TaskCancelled, TaskFailed, TaskStarted, TaskSucceeded
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 
@@ -68,6 +68,11 @@ class TaskDriver:
         self._stopping = False
 
     @property
+    def stopping(self) -> bool:
+        """Whether what is cancelled now is let go of for the next gateway, and not stopped by anybody."""
+        return self._stopping
+
+    @property
     def busy(self) -> bool:
         """Whether anything runs or waits here; a gateway with an idle exit stays up while it does."""
         return bool(self._running)
@@ -80,16 +85,16 @@ class TaskDriver:
         self._next(session_id)
         return ahead
 
-    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         """See `tasks.service.Runner`. The end is recorded by the task itself once it has let go."""
-        for running in self._running.values():
+        for session_id, running in self._running.items():
             if running.task_id == task_id:
                 if not running.stopped_by:
                     running.stopped_by, running.reason = by, reason
                     if running.began:  # what is cancelled before its first step could not even say so
                         running.work.cancel()
-                return True
-        return False
+                return session_id
+        return None
 
     async def stop(self) -> None:
         """Let go of everything at once. What was running stays RUNNING in the log; the next start recovers it."""
@@ -121,6 +126,8 @@ class TaskDriver:
             await self._claim_and_run(recorder)
         except asyncio.CancelledError:
             await self._cancelled(recorder)
+        except (OwnerLost, ClaimLost) as error:
+            log.warning("the task goes on elsewhere: %s", error, extra={"task_id": task_id})
         except Exception:
             log.exception("the task could not be driven", extra={"task_id": task_id})
         finally:
@@ -131,9 +138,13 @@ class TaskDriver:
         row = await self._patiently(recorder, lambda: self._claim(recorder))
         if row is None:
             return  # cancelled while it waited
+        claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
+        recorder = replace(recorder, claim=claim)
         end: TaskSucceeded | TaskFailed
         try:
             end = TaskSucceeded(rounds=await self._run_turn(row, recorder))
+        except (OwnerLost, ClaimLost):
+            raise  # there is nothing to say of a task that is somebody else's
         except OzzieError as error:
             end = _failure(error)
         except Exception as error:
@@ -158,8 +169,8 @@ class TaskDriver:
         if not running.stopped_by:
             return  # the gateway stops: recovery goes on with it
         end = TaskCancelled(by=running.stopped_by, reason=running.reason)
-        # A Conflict means that it had ended in the same moment.
-        with contextlib.suppress(Conflict, asyncio.CancelledError):
+        # A Conflict means that it had ended in the same moment, a lost log that its new owner sees to it.
+        with contextlib.suppress(Conflict, OwnerLost, asyncio.CancelledError):
             await self._patiently(recorder, lambda: recorder.append(end, actor="user"))
 
     async def _patiently(self, recorder: Recorder, work: Callable[[], Awaitable[T]]) -> T:
@@ -168,6 +179,8 @@ class TaskDriver:
         for pause in itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1])):
             try:
                 return await work()
+            except OwnerLost:
+                raise
             except Unavailable as error:
                 log.error("the log can't be used: %s", error, extra={"task_id": recorder.task_id})
                 self._tell(recorder, "waiting until the log can be written again")

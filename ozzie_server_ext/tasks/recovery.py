@@ -1,48 +1,134 @@
-"""After a restart: what was running goes back to the queue, what was queued runs, nothing is lost (TK-2, S4 §6.3.3).
+"""After a restart: what was running goes on, what was queued runs, nothing is lost or done twice (TK-2, AG-4).
 
-A turn goes on from what the log says was done. Today's tools only read, so running one again does no harm.
+A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
+failed, and is asked anew; a call of a tool that only reads is made again; one that may have had an effect is uncertain,
+and nobody makes it again by himself (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.events import TaskFailed, TaskQueued
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.events import (
+    INTERRUPTED,
+    Draft,
+    EventBody,
+    ModelCallFailed,
+    ModelCallStarted,
+    TaskCancelled,
+    TaskFailed,
+    TaskQueued,
+    ToolCallCancelled,
+    ToolCallUncertain,
+    Transient,
+    WorkerLost,
+)
+from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.tasks import Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.planes.identity import ProcessMark
+from ozzie_server_ext.planes.orphans import see_off
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.service import Runner
+from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, unfinished
 
 log = logger(__name__)
 
 MAX_ATTEMPTS = 3
 """A turn that was running at each of so many deaths of the gateway may be what kills it."""
 
+_CUT_OFF = "Ozzie's gateway ended in the middle of it."
 
-async def recover(event_log: EventLog, runner: Runner) -> int:
-    """Take up every unfinished task, in the order in which they were created; returns how many."""
+MayRepeat = Callable[[str], bool]
+"""Whether a call of the tool of this id that has no outcome may be made again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    """What becomes of one task: the facts to record, and whether it is to run."""
+
+    facts: tuple[EventBody, ...]
+    runs: bool
+
+
+async def recover(
+    event_log: EventLog,
+    runner: Runner,
+    *,
+    may_repeat: MayRepeat = lambda tool_id: False,
+    publish: Callable[[Transient], None] = lambda transient: None,
+) -> int:
+    """Take up every unfinished task, in the order in which they were created; returns how many run.
+
+    The caller owns the log. It waits first, in bounded time, until the child processes of dead gateways are gone.
+    `publish` tells those who follow which replies begin again.
+    """
+    await _see_off_workers(event_log)
     taken = 0
-    unfinished: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
-    for row in await event_log.rows("tasks", where={"status": unfinished}, order_by="task_id"):
-        status = TaskStatus(str(row["status"]))
-        recorder = Recorder(
-            log=event_log,
-            session_id=SessionId(str(row["session_id"])),
-            task_id=TaskId(str(row["task_id"])),
-            source="recovery",
-        )
-        try:
-            if status is TaskStatus.RUNNING and int(str(row["attempt"])) >= MAX_ATTEMPTS:
-                await recorder.append(_given_up())
-                continue
-            if status is not TaskStatus.QUEUED:
-                await recorder.append(TaskQueued(reason="recovered"))
-        except Conflict:
-            log.warning("a task changed while it was recovered", extra={"task_id": recorder.task_id})
+    open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
+    for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
+        task = task_from(row)
+        if task.session_id is None:
+            log.error("a task without a session can't be taken up", extra={"task_id": task.task_id})
             continue
-        runner.enqueue(recorder.task_id, recorder.session_id)
-        taken += 1
+        recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source="recovery")
+        left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
+        verdict = _judge(task, left, may_repeat)
+        try:
+            if verdict.facts:
+                await recorder.append(*verdict.facts)
+        except Conflict:
+            log.warning("a task changed while it was recovered", extra={"task_id": task.task_id})
+            continue
+        log.info(
+            "task %s was %s: %s",
+            task.task_id,
+            task.status.lower(),
+            ", ".join(fact.type for fact in verdict.facts) or "goes on",
+        )
+        if verdict.runs:
+            for reply_id in left.replies:
+                publish(_reset(reply_id, task.session_id, task.task_id))
+            runner.enqueue(task.task_id, task.session_id)
+            taken += 1
     return taken
+
+
+def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
+    uncertain = [tool for tool in left.tools if tool.started and not may_repeat(tool.asked.tool_id)]
+    ends: list[EventBody] = [_failed(call) for call in left.models]
+    ends += [
+        ToolCallUncertain(call_id=tool.asked.call_id, reason=_CUT_OFF)
+        if tool in uncertain
+        else ToolCallCancelled(call_id=tool.asked.call_id, reason=_CUT_OFF)
+        for tool in left.tools
+    ]
+    if task.stop_by:
+        return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
+    if uncertain:
+        return _Verdict(facts=(*ends, _not_again(uncertain)), runs=False)
+    if task.status is TaskStatus.RUNNING and task.attempt >= MAX_ATTEMPTS:
+        return _Verdict(facts=(*ends, _given_up()), runs=False)
+    if task.status is TaskStatus.QUEUED:
+        return _Verdict(facts=tuple(ends), runs=True)
+    return _Verdict(facts=(*ends, TaskQueued(reason="recovered")), runs=True)
+
+
+def _failed(call: ModelCallStarted) -> ModelCallFailed:
+    return ModelCallFailed(call_id=call.call_id, code=INTERRUPTED, message=_CUT_OFF, latency_ms=None)
+
+
+def _not_again(tools: list[OpenTool]) -> TaskFailed:
+    names = ", ".join(dict.fromkeys(tool.asked.name for tool in tools))
+    return TaskFailed(
+        kind="tool",
+        code="tool.uncertain",
+        message=f"{names} may or may not have happened. Ozzie will not try again by itself.",
+        hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
+    )
 
 
 def _given_up() -> TaskFailed:
@@ -52,3 +138,21 @@ def _given_up() -> TaskFailed:
         message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not taken up again.",
         hint="Run the cell again. Your message is kept.",
     )
+
+
+def _reset(reply_id: ReplyId, session_id: SessionId, task_id: TaskId) -> Transient:
+    return Transient(type="reply.reset", session_id=session_id, task_id=task_id, payload={"reply_id": reply_id})
+
+
+async def _see_off_workers(event_log: EventLog) -> None:
+    """Whatever a dead gateway's children were asked to do, they do it no more after this."""
+    rows = await event_log.rows("workers", where={"status": "running"})
+    planes = {
+        ProcessMark(pid=int(str(row["pid"])), started=str(row["started"]), boot=str(row["boot"])): str(row["plane"])
+        for row in rows
+    }
+    fates = await see_off(tuple(planes))
+    for mark, fate in fates.items():
+        log.info("process %d of the %s plane: %s", mark.pid, planes[mark], fate)
+        lost = WorkerLost(plane=planes[mark], pid=mark.pid, reason=f"Its gateway is gone. {fate}")
+        await event_log.append(worker_stream(planes[mark]), [Draft(body=lost, actor="system", source="recovery")])

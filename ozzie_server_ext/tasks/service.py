@@ -1,6 +1,7 @@
 """What may be done to tasks from outside: submit a message, cancel, look. Decides, appends, then the driver acts."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskCreated,
     TaskQueued,
+    TaskStopping,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -45,8 +47,8 @@ class Runner(Protocol):
         """Run the task when those before it in its session are done; returns how many those are."""
         ...
 
-    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
-        """Stop the task if it is running here; True where it was."""
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
+        """Stop the task if it is running here; the session that it runs in then."""
         ...
 
 
@@ -149,27 +151,28 @@ class TaskService:
         return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
 
     async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
-        """Stop a task, running or not.
+        """Stop a task, running or not. When this returns, the wish is durable: a gateway that dies before the task has
+        let go leaves it to the next one.
 
         Raises NotFound, or Conflict where it has ended already.
         """
-        if self._runner.interrupt(task_id, by, reason):
+        running_in = self._runner.interrupt(task_id, by, reason)
+        if running_in is not None:
+            with contextlib.suppress(Conflict):  # it has ended by now, or its end was asked for before
+                await self._say(TaskStopping(by=by, reason=reason), task_id, running_in)
             return
         row = await self.get(task_id)
         status = TaskStatus(str(row["status"]))
         if status in FINAL:
             raise Conflict(f"The task has ended already: {status.lower()}.", code="task.ended")
         session_id = SessionId(str(row["session_id"])) if row["session_id"] else None
-        draft = Draft(
-            body=TaskCancelled(by=by, reason=reason),
-            actor="user",
-            source="hub",
-            session_id=session_id,
-            task_id=task_id,
-        )
-        await self._log.append(task_stream(task_id), [draft])
+        await self._say(TaskCancelled(by=by, reason=reason), task_id, session_id)
         # It may have been claimed since the look at its row: then it runs for nothing.
         self._runner.interrupt(task_id, by, reason)
+
+    async def _say(self, body: TaskStopping | TaskCancelled, task_id: TaskId, session_id: SessionId | None) -> None:
+        draft = Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id)
+        await self._log.append(task_stream(task_id), [draft])
 
     async def get(self, task_id: TaskId) -> Row:
         """The task's row. Raises NotFound."""

@@ -34,6 +34,11 @@ class ToolRegistry:
         """The tool of that id or name; models now and then use a further name or the id itself."""
         return self._names.get(name)
 
+    def may_be_repeated(self, tool_id: str) -> bool:
+        """Whether a call of that tool which has no outcome may be made again; of one that is not here, nobody knows."""
+        tool = self._tools.get(tool_id)
+        return tool is not None and tool.meta.may_be_repeated
+
     def all(self) -> tuple[Tool, ...]:
         """Every tool, by id."""
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))

@@ -30,6 +30,8 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
     ToolCallCompleted,
     ToolCallRequested,
+    WorkerLost,
+    WorkerStarted,
 )
 from ozzie_server_ext.domain.ids import (
     BlobRef,
@@ -40,6 +42,7 @@ from ozzie_server_ext.domain.ids import (
     TaskId,
     session_stream,
     task_stream,
+    worker_stream,
 )
 from ozzie_server_ext.domain.tasks import TaskStatus, create, fold, may_become
 from ozzie_server_ext.domain.usage import Usage
@@ -153,6 +156,13 @@ class Histories:
         for number, session_id in enumerate(sessions):
             body = SessionCreated(key=f"{self.prefix}k{number}", title=self._word(), channel="jupyter")
             yield session_stream(session_id), [draft(body, session_id=session_id)]
+        for pid in (1, 2):
+            body = WorkerStarted(plane=f"{self.prefix}model", pid=pid, started=f"{pid}00", boot="b")
+            yield worker_stream("model"), [draft(body, session_id=None)]
+        yield (
+            worker_stream("model"),
+            [draft(WorkerLost(plane=f"{self.prefix}model", pid=1, reason=""), session_id=None)],
+        )
         running: list[Iterator[tuple[str, list[Draft]]]] = []
         while True:
             if len(running) < 4:

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.events.message import (
     Origin,
 )
 from ozzie_server_ext.domain.events.model import (
+    INTERRUPTED,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
@@ -57,6 +58,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskResumed,
     TaskRetried,
     TaskStarted,
+    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -69,12 +71,14 @@ from ozzie_server_ext.domain.events.tool import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolsetInjected,
 )
 
 __all__ = [
     "EVENT_CLASSES",
     "FINAL_TYPES",
+    "INTERRUPTED",
     "Actor",
     "ConfigChanged",
     "Draft",
@@ -107,6 +111,7 @@ __all__ = [
     "TaskResumed",
     "TaskRetried",
     "TaskStarted",
+    "TaskStopping",
     "TaskSucceeded",
     "TaskWaitingApproval",
     "TaskWaitingInput",
@@ -116,6 +121,7 @@ __all__ = [
     "ToolCallFailed",
     "ToolCallRequested",
     "ToolCallStarted",
+    "ToolCallUncertain",
     "ToolUse",
     "ToolsetInjected",
     "Transient",

@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.events.tool import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolsetInjected,
 )
 
@@ -48,6 +49,7 @@ EventBody: TypeAlias = (
     | ToolCallCompleted
     | ToolCallFailed
     | ToolCallCancelled
+    | ToolCallUncertain
     | ToolsetInjected
     | ConfigChanged
     | WorkerStarted

@@ -7,6 +7,9 @@ from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
 from ozzie_server_ext.domain.usage import Usage
 
+INTERRUPTED = "interrupted"
+"""The code of a call that the end of its gateway cut off; its turn asks anew."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
@@ -55,11 +58,17 @@ class ModelCallCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailed(Fact):
-    """The call ended without a whole response. `partial_blob` holds what had come, where anything had."""
+    """The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is
+    None, and nothing is known of what had come, where the gateway itself ended in the middle."""
 
     type: ClassVar[str] = "model.call.failed"
     call_id: CallId
     code: str
     message: str
-    latency_ms: float
+    latency_ms: float | None
     partial_blob: BlobRef | None = None
+
+    @property
+    def may_be_billed(self) -> bool:
+        """Whether a provider may have begun to answer, which it charges for and never says how much."""
+        return self.partial_blob is not None or self.latency_ms is None

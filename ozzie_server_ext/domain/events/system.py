@@ -20,11 +20,14 @@ class ConfigChanged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(Fact):
-    """A child process of a plane is up."""
+    """A child process of a plane is up. It is recorded before the first call goes to it; `started` and `boot` tell it
+    from a later process of the same number (`planes.identity`)."""
 
     type: ClassVar[str] = "worker.started"
     plane: str
     pid: int
+    started: str = ""
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,15 @@ class TaskStarted(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStopping(Fact):
+    """A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing."""
+
+    type: ClassVar[str] = "task.stopping"
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingApproval(Fact):
     """The task goes on once a person has decided."""
 
@@ -131,6 +140,7 @@ TaskFact: TypeAlias = (
     TaskCreated
     | TaskQueued
     | TaskStarted
+    | TaskStopping
     | TaskWaitingApproval
     | TaskWaitingInput
     | TaskPaused

@@ -76,6 +76,15 @@ class ToolCallCancelled(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallUncertain(Fact):
+    """The call was begun, and nobody knows whether it did what it was for. It is not made again by itself."""
+
+    type: ClassVar[str] = "tool.call.uncertain"
+    call_id: CallId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedTool:
     tool_id: str
     name: str

@@ -224,7 +224,7 @@ class Step:
     call_id: str
     round: int
     name: str
-    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied"]
+    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied", "uncertain"]
     started_at: Time
     duration_ms: float | None
     provider: str

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.gateway.rest.shapes import Failure, Step, TokenUsage
 from ozzie_server_ext.store.codec import time_text
@@ -43,7 +44,8 @@ class Steps:
                 | ToolCallStarted
                 | ToolCallCompleted
                 | ToolCallFailed
-                | ToolCallCancelled,
+                | ToolCallCancelled
+                | ToolCallUncertain,
             )
             and body.call_id in self._steps
         ):
@@ -100,7 +102,8 @@ def _after(
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
-    | ToolCallCancelled,
+    | ToolCallCancelled
+    | ToolCallUncertain,
 ) -> Step:
     match body:
         case ModelCallCompleted():
@@ -128,6 +131,8 @@ def _after(
             return replace(step, status=status, duration_ms=body.duration_ms, error=error)
         case ToolCallCancelled():
             return replace(step, status="cancelled", error=_failure("tool.cancelled", body.reason))
+        case ToolCallUncertain():
+            return replace(step, status="uncertain", error=_failure("tool.uncertain", body.reason))
 
 
 def _failure(code: str, message: str) -> Failure:

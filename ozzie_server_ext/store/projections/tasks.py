@@ -28,6 +28,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolsetInjected,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId
@@ -48,6 +49,7 @@ TASKS = Table(
         Column("attempt", "INTEGER"),
         Column("epoch"),
         Column("reason"),
+        Column("stop_by"),
         Column("created_at"),
         Column("updated_at"),
         Column("finished_at", nullable=True),
@@ -74,8 +76,9 @@ TASKS = Table(
     key=("task_id",),
     indexes=(("session_id", "created_at"), ("status",)),
 )
-"""`model` is what the caller chose, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The
-error columns have a value only while the task is FAILED."""
+"""`stop_by` is who asked for the task's end, until that has come; `model` is what the caller chose, `limits` the JSON
+of `Limits`, `rounds` the highest round that a call named. The error columns have a value only while the task is
+FAILED."""
 
 TABLES = (TASKS,)
 
@@ -92,6 +95,7 @@ HANDLES = (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallCancelled,
+    ToolCallUncertain,
     ToolsetInjected,
 )
 
@@ -132,6 +136,7 @@ def task_from(row: Row) -> Task:
         attempt=cast(int, row["attempt"]),
         epoch=cast(str, row["epoch"]),
         reason=cast(str, row["reason"]),
+        stop_by=cast(str, row["stop_by"]),
     )
 
 
@@ -147,6 +152,7 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "attempt": task.attempt,
         "epoch": task.epoch,
         "reason": task.reason,
+        "stop_by": task.stop_by,
         "created_at": at,
         "updated_at": at,
         "finished_at": None,
@@ -176,6 +182,7 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
         "attempt": task.attempt,
         "epoch": task.epoch,
         "reason": task.reason,
+        "stop_by": task.stop_by,
         "finished_at": None if task.is_open else time_text(event.ts),
     }
     match fact:
@@ -201,8 +208,8 @@ def _use(event: Event, row: Row) -> Row:
             return {"rounds": max(cast(int, row["rounds"]), number)}
         case ModelCallCompleted() as fact:
             return spent(row, fact)
-        case ModelCallFailed(partial_blob=partial):
-            return {} if partial is None else {"cost_known": 0}
+        case ModelCallFailed() as fact:
+            return {"cost_known": 0} if fact.may_be_billed else {}
         case ToolCallRequested():
             return {"tool_calls": plus(row["tool_calls"], 1)}
         case _:

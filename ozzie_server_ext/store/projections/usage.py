@@ -91,7 +91,7 @@ def apply(event: Event, rows: Rows) -> None:
             }
             rows.put(MODEL_CALLS, call)
             # What came before the break was charged, and nobody said how much.
-            _count(rows, call, failed=1, unknown=int(fact.partial_blob is not None))
+            _count(rows, call, failed=1, unknown=int(fact.may_be_billed))
         case _:
             return
 

@@ -15,6 +15,7 @@ import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
+from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
 
@@ -41,8 +42,8 @@ class Story:
         )
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _on_started(self, pid: int) -> None:
-        self.started.append(pid)
+    async def _on_started(self, mark: ProcessMark) -> None:
+        self.started.append(mark.pid)
         self._tell()
 
     def _on_lost(self, pid: int, reason: str) -> None:
@@ -207,7 +208,7 @@ async def test_stopping_leaves_no_process_behind_whatever_the_child_does(
     assert pid is not None
     await asyncio.wait_for(story.plane.stop(), WAIT_S)
     assert not psutil.pid_exists(pid)
-    assert story.lost == []
+    assert [lost for lost, _ in story.lost] == story.started
     with pytest.raises(PlaneUnavailable):
         await story.plane.channel()
 
@@ -248,7 +249,7 @@ async def test_stopping_succeeds_after_the_keeper_has_failed(
 
 
 async def test_a_child_whose_start_can_not_be_noted_is_ended_and_stopping_still_succeeds(tmp_path: Path) -> None:
-    def refuse(pid: int) -> None:
+    async def refuse(mark: ProcessMark) -> None:
         raise RuntimeError("nothing can be noted")
 
     plane = Supervisor(
@@ -258,13 +259,9 @@ async def test_a_child_whose_start_can_not_be_noted_is_ended_and_stopping_still_
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         on_started=refuse,
     )
-    lost = await asyncio.wait_for(plane.channel(), WAIT_S)
-    for _ in range(1000):
-        if plane.pid is None:
-            break
-        await asyncio.sleep(0.01)
-    with pytest.raises(ChannelLost):
-        await lost.send({"type": "status"})
+    with pytest.raises(PlaneUnavailable, match="RuntimeError"):
+        await asyncio.wait_for(plane.channel(), WAIT_S)
+    assert plane.pid is None
     await asyncio.wait_for(plane.stop(), WAIT_S)
     assert not plane.ready
 

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     TaskResumed,
     TaskRetried,
     TaskStarted,
+    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -28,6 +29,7 @@ CHANGES: tuple[TaskFact, ...] = (
     CREATED,
     TaskQueued(reason="created"),
     TaskStarted(attempt=2, epoch="e2"),
+    TaskStopping(by="ann", reason="enough"),
     TaskWaitingApproval(approval_id="a"),
     TaskWaitingInput(question="Which one?"),
     TaskPaused(by="ann", reason="lunch"),
@@ -42,9 +44,10 @@ CHANGES: tuple[TaskFact, ...] = (
 _ALWAYS = {"task.failed": "FAILED", "task.cancelled": "CANCELLED"}
 TABLE: dict[str, dict[str, str]] = {
     "CREATED": {"task.queued": "QUEUED", **_ALWAYS},
-    "QUEUED": {"task.started": "RUNNING", **_ALWAYS},
+    "QUEUED": {"task.started": "RUNNING", "task.stopping": "QUEUED", **_ALWAYS},
     "RUNNING": {
         "task.queued": "QUEUED",
+        "task.stopping": "RUNNING",
         "task.waiting_approval": "WAITING_APPROVAL",
         "task.waiting_input": "WAITING_INPUT",
         "task.paused": "PAUSED",
@@ -117,6 +120,18 @@ def test_claiming_a_task_counts_the_attempt_and_takes_the_epoch() -> None:
     started = fold(task_in(TaskStatus.QUEUED), TaskStarted(attempt=2, epoch="e2"))
 
     assert (started.attempt, started.epoch, started.reason) == (2, "e2", "")
+
+
+def test_the_end_of_a_task_is_asked_for_once_and_remembered_until_it_comes() -> None:
+    asked = fold(task_in(TaskStatus.QUEUED), TaskStopping(by="ann", reason="enough"))
+    claimed = fold(asked, TaskStarted(attempt=2, epoch="e2"))
+
+    with pytest.raises(IllegalTransition):
+        fold(claimed, TaskStopping(by="bob", reason="me too"))
+
+    assert (claimed.status, claimed.stop_by, claimed.reason) == (TaskStatus.RUNNING, "ann", "enough")
+    for end in (TaskCancelled(by="ann", reason="enough"), TaskSucceeded(rounds=1)):
+        assert fold(claimed, end).stop_by == ""
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ class Idle:
     def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
         return 0
 
-    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
-        return False
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
+        return None
 
 
 @dataclass

@@ -40,7 +40,7 @@ CATALOGUE = {
 }
 """The design's catalogue, family by family; the last rows are its transient events."""
 
-ADDED = {"session.model_chosen", "session.moved"}
+ADDED = {"session.model_chosen", "session.moved", "task.stopping"}
 """What the catalogue does not have (docs/adr)."""
 
 S0 = (

@@ -8,6 +8,7 @@ from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event, TaskFailed, TaskQueued, TaskStarted, TaskSucceeded
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -210,13 +211,18 @@ class FullDisk(InMemoryEventLog):
         self._left = dict.fromkeys(kinds, 2)
 
     async def append(
-        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        expected_version: int | None = None,
+        claim: Claim | None = None,
     ) -> tuple[Event, ...]:
         kind = drafts[0].body.type
         if self._left.get(kind, 0) > 0:
             self._left[kind] -= 1
             raise Unavailable("The disk is full.")
-        return await super().append(stream, drafts, expected_version=expected_version)
+        return await super().append(stream, drafts, expected_version=expected_version, claim=claim)
 
 
 @pytest.mark.parametrize("kind", ["task.started", "task.succeeded"])

@@ -33,8 +33,8 @@ class Taken:
         self.tasks.append(task_id)
         return 0
 
-    def interrupt(self, task_id: TaskId, by: str, reason: str) -> bool:
-        return False
+    def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
+        return None
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""What a dead gateway was in the middle of, within one task: the calls that have a beginning and no end."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ozzie_server_ext.domain.events import (
+    INTERRUPTED,
+    Event,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    TaskStarted,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolCallUncertain,
+)
+from ozzie_server_ext.domain.ids import CallId, ReplyId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTool:
+    """A call of a tool without an outcome; `started`: the intent is recorded, so it may have had its effect."""
+
+    asked: ToolCallRequested
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """Calls without an end, in the order in which they began, and the replies of the last attempt that were cut off:
+    somebody may have seen a part of them."""
+
+    models: tuple[ModelCallStarted, ...]
+    replies: tuple[ReplyId, ...]
+    tools: tuple[OpenTool, ...]
+
+
+def unfinished(events: Iterable[Event]) -> Unfinished:
+    """The calls that `events`, a task's own in their order, leave open."""
+    models: dict[CallId, ModelCallStarted] = {}
+    tools: dict[CallId, OpenTool] = {}
+    replies: dict[CallId, ReplyId] = {}
+    for event in events:
+        match event.body:
+            case TaskStarted():
+                replies.clear()
+            case ModelCallStarted() as fact:
+                models[fact.call_id] = fact
+                replies[fact.call_id] = fact.reply_id
+            case ModelCallCompleted(call_id=call_id):
+                models.pop(call_id, None)
+                replies.pop(call_id, None)
+            case ModelCallFailed(call_id=call_id, code=code):
+                models.pop(call_id, None)
+                if code != INTERRUPTED:
+                    replies.pop(call_id, None)
+            case ToolCallRequested() as fact:
+                tools[fact.call_id] = OpenTool(asked=fact)
+            case ToolCallStarted(call_id=call_id) if call_id in tools:
+                tools[call_id] = OpenTool(asked=tools[call_id].asked, started=True)
+            case (
+                ToolCallCompleted(call_id=call_id)
+                | ToolCallFailed(call_id=call_id)
+                | ToolCallCancelled(call_id=call_id)
+                | ToolCallUncertain(call_id=call_id)
+            ):
+                tools.pop(call_id, None)
+            case _:
+                pass
+    return Unfinished(models=tuple(models.values()), replies=tuple(replies.values()), tools=tuple(tools.values()))
