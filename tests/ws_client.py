@@ -41,7 +41,7 @@ class WsClient:
         seen = 0
         while True:
             for frame in self.events[seen:]:
-                if frame["canonical"] in canonical and task_id in ("", frame["task_id"]):
+                if frame["canonical"] in canonical and task_id in ("", frame.get("task_id")):
                     return frame
             seen = len(self.events)
             await self._take()
