@@ -17,7 +17,8 @@ from ozzie_kernel.notebook import noted_session
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, find_other_versions, owner_alive
+from ozzie_server_ext.protocol.attached import owner_expected
+from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, find_other_versions
 from ozzie_server_ext.protocol.jsontext import loads_object
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     home = home_folder(env, Path.home)
     reap_ended()
     _expect_this_version(home)
-    # An owner that has not written its handshake yet is just starting: to wait for it is quicker than to compete.
-    wait = OWNER_WAIT_S if owner_alive(home) else 0.0
+    # An owner that has not written its handshake yet is just starting, and an attached server takes over from one that
+    # goes: to wait is quicker than to compete.
+    wait = OWNER_WAIT_S if owner_expected(home) else 0.0
     try:
         return await _try_until(use, home, seconds=wait)
     except Unavailable:
@@ -122,9 +124,8 @@ async def _try_until(
                 return await use(handshake)
             except Unavailable as error:
                 last = error
-        if launched is not None and launched.ended:
-            end = min(end, loop.time() + (LOST_RACE_WAIT_S if owner_alive(home) else 0.0))
-            launched = None
+        if launched is None or launched.ended:
+            end = min(end, loop.time() + (LOST_RACE_WAIT_S if owner_expected(home) else 0.0))
         if loop.time() >= end:
             raise last
         await asyncio.sleep(POLL_S)

@@ -13,11 +13,12 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.handshake import find_handshakes, owner_alive
+from ozzie_server_ext.protocol.attached import owner_expected
+from ozzie_server_ext.protocol.handshake import find_handshakes
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 IDLE_EXIT_S = 600
-FOR_A_WHILE = ("--port", "0", "--idle-exit", str(IDLE_EXIT_S))
+FOR_A_WHILE = ("--port", "0", "--temporary", "--idle-exit", str(IDLE_EXIT_S))
 """What a gateway is started with that nobody asked for by name."""
 _SAID_BYTES = 4000
 _children: "list[subprocess.Popen[bytes]]" = []
@@ -101,7 +102,7 @@ def launch_ahead(env: Mapping[str, str] = os.environ) -> None:
     two starts overlap. What keeps it from starting is told to whoever connects."""
     with contextlib.suppress(OzzieError):
         home = home_folder(env, Path.home)
-        if not owner_alive(home) and next(find_handshakes(Path(jupyter_runtime_dir()), home), None) is None:
+        if not owner_expected(home) and next(find_handshakes(Path(jupyter_runtime_dir()), home), None) is None:
             _ahead[home] = launch_gateway(home)
 
 

@@ -3,20 +3,24 @@
 import asyncio
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.extension.application import ExtensionApp
+from tornado.ioloop import PeriodicCallback
 
 from ozzie_server_ext.app import Ozzie
-from ozzie_server_ext.config.home import Home, find_home
+from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.contents import follow_contents
-from ozzie_server_ext.gateway.owner import OwnerLock
 from ozzie_server_ext.gateway.routes import handlers
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.gateway.succession import Succession
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.attached import AttachedServer
 from ozzie_server_ext.protocol.handshake import (
     VERSION,
     Handshake,
@@ -28,10 +32,11 @@ from ozzie_server_ext.protocol.handshake import (
 log = logger(__name__)
 
 STOP_S = 10
+NOTE_ACTIVITY_EVERY_S = 10.0
 
 
 class OzzieExtension(ExtensionApp):
-    """Hosts the gateway in a Jupyter Server."""
+    """Hosts the gateway in a Jupyter Server, or hands on to the server that hosts it for the same home."""
 
     name = "ozzie_server_ext"
     app_name = "Ozzie"
@@ -40,53 +45,64 @@ class OzzieExtension(ExtensionApp):
 
     def initialize_settings(self) -> None:
         self.state = GatewayState()
-        self.lock: OwnerLock | None = None
         self.ozzie: Ozzie | None = None
+        self._succession: Succession | None = None
+        self._noting = PeriodicCallback(self._note_activity, NOTE_ACTIVITY_EVERY_S * 1000)
         self.settings["ozzie"] = self.state
 
     def initialize_handlers(self) -> None:
-        # The base class puts this list below the server's own routes; the base URL is part of each pattern.
-        assert self.serverapp is not None, "handlers are added once the extension is linked to a server"
-        self.handlers.extend(handlers(self.serverapp.base_url))
+        # The base class puts these below the server's base URL.
+        self.handlers.extend(handlers())
         follow_contents(self.serverapp, self.state)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        try:
-            home = find_home()
-            await self._start(home, serverapp)
-        except Exception as error:
-            if not isinstance(error, OzzieError):
-                self.log.exception("Ozzie could not be started")
-                error = Unavailable(f"Ozzie could not be started: {error}.", code="gateway.start")
-            self.state.fail(error)
-            await self.stop_extension()
-            self.log.warning("Ozzie does not run in this server. %s %s", error, error.hint)
-            return
-        self.log.info("Ozzie is ready; its folder is %s", home.root)
+        unfit = _unfit(serverapp)
+        url = "" if unfit else _own_url(serverapp)
 
-    async def _start(self, home: Home, serverapp: Any) -> None:
-        home.create()
-        self.lock = OwnerLock(home.root)
-        self.lock.acquire()
-        self.ozzie = await Ozzie.start(home, Path(serverapp.root_dir))
+        async def begin() -> Services:
+            return await self._begin(url, Path(serverapp.root_dir))
+
+        try:
+            self._succession = Succession(
+                find_home(),
+                Path(jupyter_runtime_dir()),
+                self.state,
+                AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
+                begin=begin,
+                end=self._end,
+                say=self._say,
+                unfit=unfit,
+            )
+        except OzzieError as error:  # an account without any folder
+            self._say(f"Ozzie does not run in this server. {error} {error.hint}")
+            self.state.fail(error)
+            self.state.on_failure(error)
+            return
+        await self._succession.start()
+        self._noting.start()
+
+    async def _begin(self, url: str, project: Path) -> Services:
+        """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""
+        assert self._succession is not None
+        self.ozzie = ozzie = await Ozzie.start(self._succession.home, project)
         remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(
             self._handshake_path,
             Handshake(
                 v=VERSION,
-                url=_own_url(serverapp),
+                url=url,
                 token=self.state.access.local_token,
                 pid=os.getpid(),
-                home=str(home.root),
+                home=str(ozzie.home.root),
                 started=time.time(),
             ),
         )
-        self.state.ozzie = self.ozzie
+        return ozzie
 
-    async def stop_extension(self) -> None:
-        """Let go of everything that was started, as far as it was; called again, it does nothing."""
+    async def _end(self) -> None:
+        """Undo `_begin`, as far as it came."""
         self._handshake_path.unlink(missing_ok=True)
-        ozzie, self.ozzie, self.state.ozzie = self.ozzie, None, None
+        ozzie, self.ozzie = self.ozzie, None
         try:
             if ozzie is not None:
                 async with asyncio.timeout(STOP_S):
@@ -95,27 +111,45 @@ class OzzieExtension(ExtensionApp):
             log.error("Ozzie did not stop within %s s; what was running is recovered at the next start", STOP_S)
         except Exception:
             log.exception("Ozzie did not stop in order; what was running is recovered at the next start")
-        finally:
-            self._release()
+
+    async def stop_extension(self) -> None:
+        """Let go of everything that was started, as far as it was; called again, it does nothing."""
+        self._noting.stop()
+        if self._succession is not None:
+            await self._succession.stop()
+
+    # The base class says None, and asks whether it is true.
+    def current_activity(self) -> Any:
+        """What keeps Jupyter from ending an idle server. The tasks of the owner that this server is attached to do
+        not: they go on without it."""
+        return ["tasks"] if self.ozzie is not None and self.ozzie.busy else None
+
+    def _note_activity(self) -> None:
+        """Let a running task count in the time of the last activity, by which hubs and Jupyter itself end servers."""
+        if self.current_activity():
+            self.settings["last_activity_times"][self.name] = datetime.now(UTC)
+
+    def _say(self, sentence: str) -> None:
+        self.log.info("%s", sentence)
 
     @property
     def _handshake_path(self) -> Path:
         return handshake_path(Path(jupyter_runtime_dir()), os.getpid())
 
-    def _release(self) -> None:
-        if self.lock is not None:
-            self.lock.release()
-            self.lock = None
+
+def _unfit(serverapp: Any) -> OzzieError | None:
+    """Why kernels and commands could not reach this server, if so."""
+    if not serverapp.sock:
+        return None
+    return Unavailable(
+        "Ozzie needs a server that listens on a port, and this one listens on a Unix socket.",
+        hint="Start Jupyter without --sock.",
+        code="gateway.socket",
+    )
 
 
 def _own_url(serverapp: Any) -> str:
-    """The server's address as a process of this machine reaches it. Raises Unavailable for a Unix socket."""
-    if serverapp.sock:
-        raise Unavailable(
-            "Ozzie needs a server that listens on a port, and this one listens on a Unix socket.",
-            hint="Start Jupyter without --sock.",
-            code="gateway.socket",
-        )
+    """The server's address as a process of this machine reaches it."""
     scheme = "https" if serverapp.certfile else "http"
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]", "localhost": "127.0.0.1"}.get(
         serverapp.ip, f"[{serverapp.ip}]" if ":" in serverapp.ip else serverapp.ip

@@ -16,6 +16,7 @@ import psutil
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from ozzie_server_ext.protocol.attached import AttachedServer, attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 
 JUPYTER_TOKEN = "a-token-of-jupyters-own"
@@ -94,18 +95,38 @@ def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
         yield gateway
 
 
+_JUPYTER = ("--no-browser", "--allow-root", "--port=0", "--ServerApp.jpserver_extensions=ozzie_server_ext=True")
+
+
 @contextmanager
 def start_jupyter(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
     """A Jupyter Server with Ozzie in it, as a user has it; ends as `start_gateway` does."""
-    settings = ("--no-browser", "--allow-root", "--port=0", "--ServerApp.jpserver_extensions=ozzie_server_ext=True")
-    with _served(home, "jupyter_server", *settings, *arguments) as server:
+    with _served(home, "jupyter_server", *_JUPYTER, *arguments) as server:
         yield server
 
 
 @contextmanager
+def start_attached(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
+    """A Jupyter Server on a home that has an owner already. Its token is Jupyter's, and its log `attached-N.log`."""
+    number = len(list(home.home.parent.glob("attached-*.log"))) + 1
+    with _process(home, "jupyter_server", *_JUPYTER, *arguments, log=f"attached-{number}.log") as (process, log):
+        server = wait_for_attached(home, process, log)
+        yield Gateway(home, process, server.url, JUPYTER_TOKEN)
+
+
+@contextmanager
 def _served(home: GatewayHome, program: str, *arguments: str) -> Iterator[Gateway]:
-    log = home.home.parent / "gateway.log"
-    with log.open("ab") as output:
+    with _process(home, program, *arguments, log="gateway.log") as (process, log):
+        handshake = wait_for_handshake(home, process, log)
+        yield Gateway(home, process, handshake.url, handshake.token)
+
+
+@contextmanager
+def _process(
+    home: GatewayHome, program: str, *arguments: str, log: str
+) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+    path = home.home.parent / log
+    with path.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", program, *arguments],
             cwd=home.project,
@@ -115,13 +136,12 @@ def _served(home: GatewayHome, program: str, *arguments: str) -> Iterator[Gatewa
             stderr=output,
         )
     try:
-        handshake = wait_for_handshake(home, process, log)
-        yield Gateway(home, process, handshake.url, handshake.token)
+        yield process, path
     finally:
         ended_before = process.poll() is not None
         process.terminate()
         status = process.wait(20)
-        assert ended_before or status == 0, log.read_text()
+        assert ended_before or status == 0, path.read_text()
 
 
 def wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
@@ -130,6 +150,17 @@ def wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", lo
         found = home.handshake()
         if found is not None and found.pid == process.pid:
             return found
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+    raise TimeoutError(log.read_text())
+
+
+def wait_for_attached(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> AttachedServer:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        for server in attached_servers(home.home):
+            if server.pid == process.pid:
+                return server
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
     raise TimeoutError(log.read_text())

@@ -12,7 +12,8 @@ from ozzie_server_ext.cli.http import NotRunning, Silent, ask_at, get, handshake
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
-from ozzie_server_ext.protocol.handshake import Handshake, owner_alive
+from ozzie_server_ext.protocol.attached import attached_servers
+from ozzie_server_ext.protocol.handshake import Handshake, owner_pid
 
 # `-P`: a `json.py` in the folder must not take the place of the library's.
 PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway")
@@ -33,42 +34,65 @@ def gateway(options: argparse.Namespace) -> int:
         return _start(arguments, as_json=options.json)
     if options.json:
         raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
-    _expect_none_runs()
+    owner = _expect_room()
+    if owner is not None:
+        print(_attached_to(owner), file=sys.stderr, flush=True)
     os.execv(sys.executable, [*PROGRAM, *arguments])
 
 
 def _start(arguments: list[str], *, as_json: bool) -> int:
-    _expect_none_runs()
+    _expect_room()
     launched = launch_gateway(this_home(), arguments)
     try:
-        handshake = _wait_until_it_answers(launched)
+        url = _wait_until_it_answers(launched)
     except BaseException:
         launched.end()
         raise
+    pid = launched.process.pid
+    owner = get("health")["pid"]
     if as_json:
-        print_json({"pid": handshake.pid, "url": handshake.url})
+        print_json({"pid": pid, "url": url, "owner": owner})
     else:
-        print(f"The gateway runs: process {handshake.pid}, {handshake.url}")
+        print(f"The gateway runs: process {pid}, {url}")
+        if owner != pid:
+            print(_attached_to(owner))
     return 0
 
 
-def _expect_none_runs() -> None:
+def _attached_to(owner: int) -> str:
+    return f"It is attached to the server of process {owner}, and takes over when that one goes."
+
+
+def _expect_room() -> int | None:
+    """The process that owns the folder now, if one does. Raises Conflict where a person's gateway runs already, beside
+    which another would serve nobody."""
     try:
         health = get("health")
     except NotRunning:
-        return
-    hint = "Stop it with ozzie gateway --stop." if health["headless"] else "It is part of a Jupyter Server."
-    raise Conflict(f"A gateway runs already (process {health['pid']}).", hint=hint, code="gateway.running")
+        return None
+    runs = [server["pid"] for server in health["attached"] if server["headless"]]
+    if health["headless"] and not health["temporary"]:
+        runs.append(health["pid"])
+    if runs:
+        raise Conflict(
+            f"A gateway runs already (process {runs[-1]}).",
+            hint="Stop it with ozzie gateway --stop.",
+            code="gateway.running",
+        )
+    return health["pid"]
 
 
-def _wait_until_it_answers(launched: Launched) -> Handshake:
-    """The handshake of the gateway once it answers. Raises Unavailable with its own words where it ended."""
+def _wait_until_it_answers(launched: Launched) -> str:
+    """The address of the gateway once it answers. Raises Unavailable with its own words where it ended."""
     end = time.monotonic() + START_S
     reason = f"The gateway did not answer within {START_S:.0f} s."
     while time.monotonic() < end:
         for handshake in handshakes():
             if handshake.pid == launched.process.pid and _answers(handshake):
-                return handshake
+                return handshake.url
+        for server in attached_servers(this_home()):
+            if server.pid == launched.process.pid:
+                return server.url
         if launched.ended:
             reason = launched.reason() or "The gateway ended before it answered."
             break
@@ -85,31 +109,35 @@ def _answers(handshake: Handshake) -> bool:
 
 
 def _stop(*, as_json: bool) -> int:
+    """Stop what is headless. A server that is attached goes first, or it would take over."""
     health = get("health")
-    pid = int(health["pid"])
-    if not health["headless"]:
+    found = [int(server["pid"]) for server in health["attached"] if server["headless"]]
+    if health["headless"]:
+        found.append(int(health["pid"]))
+    if not found:
         raise Conflict(
-            f"The gateway is part of a Jupyter Server (process {pid}), which may hold open notebooks.",
+            f"The gateway is part of a Jupyter Server (process {health['pid']}), which may hold open notebooks.",
             hint="Stop that server where it was started.",
             code="gateway.jupyter",
         )
-    if not _end(pid):
-        raise Silent(pid)
+    for pid in found:
+        if not _end(pid):
+            raise Silent(pid)
+        if not as_json:
+            print(f"The gateway (process {pid}) is stopped.")
     if as_json:
-        print_json({"stopped": pid})
-    else:
-        print(f"The gateway (process {pid}) is stopped.")
+        print_json({"stopped": found[-1]})
     return 0
 
 
 def _end(pid: int) -> bool:
     """Have the gateway stop in order; whether it is gone in time."""
-    if not hasattr(os, "pidfd_open"):  # not on Linux: its lock tells
+    if not hasattr(os, "pidfd_open"):  # not on Linux: its locks tell
         os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + STOP_S
-        while owner_alive(this_home()) and time.monotonic() < end:
+        while (runs := _serves(pid)) and time.monotonic() < end:
             time.sleep(POLL_S)
-        return not owner_alive(this_home())
+        return not runs
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -119,3 +147,7 @@ def _end(pid: int) -> bool:
         return bool(select.select([process], [], [], STOP_S)[0])
     finally:
         os.close(process)
+
+
+def _serves(pid: int) -> bool:
+    return pid == owner_pid(this_home()) or pid in [server.pid for server in attached_servers(this_home())]

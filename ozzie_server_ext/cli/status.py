@@ -2,7 +2,7 @@
 
 import argparse
 
-from ozzie_server_ext.cli.http import get
+from ozzie_server_ext.cli.http import Object, get
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.render.text import visible_prose
 
@@ -16,7 +16,9 @@ def status(options: argparse.Namespace) -> int:
     print(f"Ozzie {health['version']} runs (process {health['pid']}, up {health['uptime_s']} s).")
     print(f"  folder   {health['home']}")
     print(f"  project  {health['project']}")
-    print(f"  server   {'the gateway alone' if health['headless'] else 'Jupyter'}")
+    print(f"  server   {_server(health)}{', for a while' if health['temporary'] else ''}")
+    for attached in health["attached"]:
+        print(f"  attached {_server(attached)}, process {attached['pid']}, {attached['url']}")
     print(f"  model    {health['model']}")
     print(f"  tasks    {health['tasks_running']} running")
     print(f"  events   {health['position']}")
@@ -27,3 +29,7 @@ def status(options: argparse.Namespace) -> int:
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     return 0
+
+
+def _server(told: Object) -> str:
+    return "the gateway alone" if told["headless"] else "Jupyter"

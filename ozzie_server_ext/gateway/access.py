@@ -9,11 +9,15 @@ import re
 import secrets
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote, unquote
 
 from ozzie_server_ext.domain.ids import SessionId
 
 _HEADER = re.compile(r"(?:token|bearer)\s+(\S{20,200})", re.IGNORECASE)
 MAX_KERNEL_TOKENS = 1000
+ON_BEHALF_OF = "Ozzie-User"
+"""The header in which an attached server says who asks (ADR 11). It counts with the local token only."""
+_MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +55,24 @@ class AccessTokens:
         for token in [token for token, holder in self._kernels.items() if holder is principal]:
             del self._kernels[token]
 
-    def holder(self, authorization: str) -> Principal | None:
-        """Who an `Authorization` header stands for; None where it is none of ours."""
+    def holder(self, authorization: str, on_behalf_of: str = "") -> Principal | None:
+        """Who an `Authorization` header stands for; None where it is none of ours. `on_behalf_of`: that of
+        ON_BEHALF_OF."""
         match = _HEADER.fullmatch(authorization.strip())
         if match is None:
             return None
         given = match.group(1).encode()
         if hmac.compare_digest(given, self.local_token.encode()):
-            return Principal(kind="local", name=_user_name())
+            return Principal(kind="local", name=unquote(on_behalf_of)[:_MAX_NAME] or _user_name())
         for token, principal in self._kernels.items():
             if hmac.compare_digest(given, token.encode()):
                 return principal
         return None
+
+
+def named_in_header(name: str) -> str:
+    """A user's name as ON_BEHALF_OF carries it: headers are ASCII."""
+    return quote(name[:_MAX_NAME], safe="", errors="replace")
 
 
 def _user_name() -> str:

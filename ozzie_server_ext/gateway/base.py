@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.errors import (
     Unavailable,
 )
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.access import ON_BEHALF_OF, Principal
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.frames import ErrorInfo
@@ -105,8 +105,10 @@ class Caller(JupyterHandler):
     @property
     def granted(self) -> Principal | None:
         if "ozzie_granted" not in self.__dict__:
-            header = self.request.headers.get("Authorization", "")
-            self.__dict__["ozzie_granted"] = self.state.access.holder(header)
+            headers = self.request.headers
+            self.__dict__["ozzie_granted"] = self.state.access.holder(
+                headers.get("Authorization", ""), headers.get(ON_BEHALF_OF, "")
+            )
         return self.__dict__["ozzie_granted"]
 
     @property

@@ -32,28 +32,35 @@ class OwnerLock:
     def acquire(self) -> None:
         """Become the owner.
 
-        Raises NotOwner, with the owner's process; Unavailable where the lock is no file of ours.
+        Raises NotOwner, with the owner's process; Unavailable where the lock can't be used.
         """
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise Unavailable(
-                f"The lock {self._path} can't be used: {error.strerror}.",
-                hint="Move it away; it is made anew.",
-                code="gateway.lock",
-            ) from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         except BlockingIOError:
             owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise NotOwner(self._home, owner) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:  # such as a full disk
+            os.close(descriptor)
+            raise self._unusable(error) from error
         self._descriptor = descriptor
 
     def release(self) -> None:
+        """Give it back; nothing happens where it is not held."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _unusable(self, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"The lock {self._path} can't be used: {error.strerror}.",
+            hint="Move it away; it is made anew.",
+            code="gateway.lock",
+        )

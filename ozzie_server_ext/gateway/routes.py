@@ -1,10 +1,7 @@
 """One table of everything that the gateway answers."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
-
-from jupyter_server.utils import url_path_join
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.openapi import document
@@ -29,9 +26,11 @@ async def get_openapi(call: Call, asked: OpenapiQuery) -> JsonObject:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/health", health.get_health),
+    Operation("GET", "/health", health.get_health, attached=health.as_attached),
     Operation("GET", "/openapi.json", get_openapi),
-    Operation("POST", "/message", message.send_message, errors=(404, 409), status={Accepted: 202}),
+    Operation(
+        "POST", "/message", message.send_message, errors=(404, 409), status={Accepted: 202}, waits_s=message.MAX_WAIT_S
+    ),
     Operation("GET", "/sessions", sessions.list_sessions),
     Operation("POST", "/sessions", sessions.create_session),
     Operation("GET", "/sessions/{session_id}", sessions.get_session),
@@ -57,14 +56,13 @@ def by_path() -> dict[str, dict[str, Operation]]:
     return found
 
 
-def handlers(base_url: str) -> list[tuple[Any, ...]]:
-    """The table as tornado takes it, below the server's base URL."""
-    below = url_path_join(base_url, PREFIX)
+def handlers() -> list[tuple[Any, ...]]:
+    """The table as tornado takes it, below a server's base URL."""
     return [
         *(
-            (re.escape(below) + pattern(path), RestHandler, {"operations": operations})
+            (PREFIX + pattern(path), RestHandler, {"operations": operations})
             for path, operations in by_path().items()
         ),
-        (re.escape(below + WS_PATH), WsHandler),
-        (re.escape(below) + r"(?P<rest>|/.*)", NothingHandler),
+        (PREFIX + WS_PATH, WsHandler),
+        (PREFIX + r"(?P<rest>|/.*)", NothingHandler),
     ]

@@ -1,6 +1,7 @@
 """The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out (GW-2)."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 from jupyter_server.auth.decorator import ws_authenticated
 from tornado.web import HTTPError
-from tornado.websocket import WebSocketClosedError, WebSocketHandler
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, WebSocketHandler
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Transient
@@ -18,6 +19,7 @@ from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
 from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
 from ozzie_server_ext.gateway.outbox import Followed, Outbox
 from ozzie_server_ext.gateway.services import Services
+from ozzie_server_ext.gateway.state import SERVICE_RESTART
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.frames import (
@@ -56,7 +58,7 @@ class FeedUnsubscribe:
 
 
 class WsHandler(Caller, WebSocketHandler):
-    """One client's connection."""
+    """One client's connection: answered here, or, while this server is attached, passed on to the owner and back."""
 
     auth_resource = RESOURCE
 
@@ -79,11 +81,20 @@ class WsHandler(Caller, WebSocketHandler):
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        allowed = await _is_allowed(self)
-        if not allowed:
+        # The origin is asked about by the base class too, but only after the owner would have been reached.
+        if not await _is_allowed(self) or not self.check_origin():
             raise HTTPError(403)
-        self._ozzie: Services = self.services
-        await super().get(*args, **kwargs)
+        relay = self.state.relay
+        self._upstream: WebSocketClientConnection | None = None
+        if relay is not None:
+            self._upstream = await relay.open_socket(self.principal.name)
+        try:
+            if self._upstream is None:
+                self._ozzie: Services = self.services
+            await super().get(*args, **kwargs)
+        finally:
+            if self._upstream is not None:
+                self._upstream.close()
 
     def set_default_headers(self) -> None:
         """A handshake answer carries no headers of a page."""
@@ -108,18 +119,28 @@ class WsHandler(Caller, WebSocketHandler):
         self._is_open = True
         # Otherwise TCP keeps the second of two small messages back until the first is acknowledged, 40 ms.
         self.set_nodelay(True)
-        self.state.clients += 1
-        self._spawn(self._send_what_comes())
+        self.state.connections.add(self)
+        if self._upstream is not None:
+            self._spawn(self._pass_back(self._upstream))
+        elif self.state.ozzie is self._ozzie:
+            self._spawn(self._send_what_comes())
+        else:  # it stopped as this client came
+            self.close(SERVICE_RESTART)
 
     def on_close(self) -> None:
         if self._is_open:
             self._outbox.close()
-            self.state.clients -= 1
+            self.state.connections.discard(self)
             self.state.access.revoke(self.principal)
             for task in self._tasks:
                 task.cancel()
 
     async def on_message(self, message: str | bytes) -> None:
+        if self._upstream is not None:
+            # The next message is read when this one has been taken. Where the owner went, `_pass_back` ends this.
+            with contextlib.suppress(WebSocketClosedError):
+                await self._upstream.write_message(message, binary=isinstance(message, bytes))
+            return
         try:
             frame = decode_request(message)
         except OzzieError as error:
@@ -209,6 +230,13 @@ class WsHandler(Caller, WebSocketHandler):
             await self._write(encode_frame(_failed("", error)))
             # No request waits for this answer: the end of the connection is what a client can't miss.
             self.close()
+
+    async def _pass_back(self, upstream: WebSocketClientConnection) -> None:
+        """Send what the owner sends, to its end. What this client does not take stays with the owner, whose feeds fall
+        behind and read on from the log (DESIGN §2.15): here lie two messages at most."""
+        while (message := await upstream.read_message()) is not None:
+            await self.write_message(message, binary=isinstance(message, bytes))
+        self.close(SERVICE_RESTART, "The gateway went.")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)

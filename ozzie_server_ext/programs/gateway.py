@@ -1,6 +1,7 @@
 """The headless gateway: a Jupyter Server that loads no extension but Ozzie, on loopback (GW-1).
 
-A kernel starts it where no gateway runs: then on a free port, ending by itself when nobody has used it for a while.
+A kernel starts it where no gateway runs: then on a free port, ending by itself when nobody has used it for a while, or
+when a person has started a server for the same home (ADR 11).
 """
 
 import argparse
@@ -22,8 +23,10 @@ from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.protocol.attached import attached_servers
 
 CHECK_IDLE_EVERY_S = 5.0
+CHECK_HEIRS_EVERY_S = 0.5
 
 
 class GatewayServer(ServerApp):
@@ -40,6 +43,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
     )
+    parser.add_argument(
+        "--temporary", action="store_true", help="end when a server runs that a person started, and nothing is running"
+    )
     options = parser.parse_args(argv)
     try:
         # A kernel says which port; only a person's gateway needs the configuration before it can even listen.
@@ -49,6 +55,7 @@ def main(argv: list[str] | None = None) -> None:
     server = _build(gateway.host, gateway.port, options.project)
     state: GatewayState = server.web_app.settings["ozzie"]
     state.headless = True
+    state.temporary = options.temporary
     failures: list[OzzieError] = []
 
     def fail(error: OzzieError) -> None:
@@ -58,6 +65,8 @@ def main(argv: list[str] | None = None) -> None:
     state.on_failure = fail
     if options.idle_exit:
         _end_when_idle(state, options.idle_exit)
+    if options.temporary:
+        _end_when_another_can_take_over(state)
     # SIGINT asks a question on a terminal and skips the clean-up without one; SIGTERM stops in order either way.
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.start()
@@ -121,6 +130,16 @@ def _end_when_idle(state: GatewayState, seconds: float) -> None:
             signal.raise_signal(signal.SIGTERM)
 
     PeriodicCallback(check, min(CHECK_IDLE_EVERY_S, seconds / 4) * 1000).start()
+
+
+def _end_when_another_can_take_over(state: GatewayState) -> None:
+    """Tasks that run see their end here. Kernels wait for the other one, and go on there."""
+
+    def check() -> None:
+        if state.ozzie is not None and not state.ozzie.busy and attached_servers(state.ozzie.home.root):
+            signal.raise_signal(signal.SIGTERM)
+
+    PeriodicCallback(check, CHECK_HEIRS_EVERY_S * 1000).start()
 
 
 if __name__ == "__main__":

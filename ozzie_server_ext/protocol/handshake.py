@@ -97,13 +97,25 @@ def owner_lock_path(home: Path) -> Path:
     return home / "run" / "owner.lock"
 
 
-def owner_alive(home: Path) -> bool:
-    """Whether the process that last took the lock of `home`, and did not give it back, is still there."""
+def owner_pid(home: Path) -> int | None:
+    """The process that last took the lock of `home`, and did not give it back; None where it is gone."""
     try:
         pid = owner_lock_path(home).read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return False
-    return pid.isdecimal() and _alive(int(pid))
+        return None
+    return int(pid) if pid.isdecimal() and _alive(int(pid)) else None
+
+
+def owner_alive(home: Path) -> bool:
+    """Whether `home` has an owner, which need not be ready yet."""
+    return owner_pid(home) is not None
+
+
+def find_owner(runtime_dir: Path, home: Path) -> Handshake | None:
+    """The handshake of the one process that holds the lock of `home`, once it has written it. What another left in
+    passing could name a port that is somebody else's by now."""
+    owner = owner_pid(home)
+    return next((found for found in find_handshakes(runtime_dir, home) if found.pid == owner), None)
 
 
 def _alive(pid: int) -> bool:
@@ -115,4 +127,13 @@ def _alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _ended(pid)
+
+
+def _ended(pid: int) -> bool:
+    """Whether it only waits to be reaped, which in a container without an init may take for ever. Linux tells."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[:1] == [b"Z"]

@@ -35,7 +35,7 @@ def test_every_program_is_named_and_no_other() -> None:
 
 
 def test_every_handler_is_named_and_no_other() -> None:
-    assert set(rows("Handlers of the gateway")) == {handler.__name__ for _, handler, *_ in handlers("/")}
+    assert set(rows("Handlers of the gateway")) == {handler.__name__ for _, handler, *_ in handlers()}
 
 
 def test_every_driver_is_named_and_no_other() -> None:

@@ -8,9 +8,13 @@ import msgspec
 from jupyter_server.auth.decorator import allow_unauthenticated, authorized
 from tornado.web import authenticated
 
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
+from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.operation import Call, Operation
 from ozzie_server_ext.gateway.rest.reading import read
+from ozzie_server_ext.gateway.rest.relayed import Collected, Passed
+from ozzie_server_ext.protocol.jsontext import dumps
 
 
 class RestHandler(OzzieHandler):
@@ -71,10 +75,39 @@ class RestHandler(OzzieHandler):
         if operation is None:
             raise self._unsupported()
         body = self.body_object() if method == "POST" else {}
+        if self.state.relay is not None and await self._handed_on(self.state.relay, operation):
+            return
         asked = read(operation, path, self.request.query_arguments, body)
         answer = await operation.run(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
         self.finish(msgspec.json.encode(answer))
+
+    async def _handed_on(self, relay: Relay, operation: Operation) -> bool:
+        """Have the owner answer; False where this server has become the owner meanwhile. Raises Unavailable."""
+        forwarded = Forwarded(
+            # What is to be changed has to be there, also to tell its size.
+            method=operation.method if operation.attached else str(self.request.method),
+            path=str(self.request.uri).removeprefix(self.base_url),
+            user=self.principal.name,
+            body=self.request.body,
+            waits_s=operation.waits_s,
+        )
+        if operation.attached is not None:
+            collected = Collected()
+            if not await relay.exchange(forwarded, collected, self._gone):
+                return False
+            said = collected.object()
+            self.set_status(collected.status)
+            self.finish(dumps(operation.attached(self.state, said) if collected.status == 200 else said))
+            return True
+        passed = Passed(self, self._gone)
+        try:
+            return await relay.exchange(forwarded, passed, self._gone)
+        except Unavailable:
+            if not passed.began:
+                raise
+            self.detach().close()  # a part must not look like the whole
+            return True
 
     def _unsupported(self) -> Refusal:
         return Refusal(

@@ -5,8 +5,11 @@ import time
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Health
+from ozzie_server_ext.gateway.rest.shapes import Attached, Health
+from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.protocol.attached import attached_servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,14 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         status="ok",
         version=version("jupyter-ozzie"),
         pid=os.getpid(),
+        role="owner",
+        server_pid=os.getpid(),
         headless=call.state.headless,
+        temporary=call.state.temporary,
+        attached=[
+            Attached(pid=server.pid, url=server.url, headless=server.headless)
+            for server in attached_servers(ozzie.home.root)
+        ],
         home=str(ozzie.home.root),
         project=str(ozzie.project),
         position=(await ozzie.log.head()).position,
@@ -33,3 +43,8 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         ignored_config=list(ozzie.config.ignored),
         uptime_s=round(time.monotonic() - ozzie.started_at, 1),
     )
+
+
+def as_attached(state: GatewayState, owners: JsonObject) -> JsonObject:
+    """The owner's health as a server tells it that is attached to it."""
+    return owners | {"role": "attached", "server_pid": os.getpid()}

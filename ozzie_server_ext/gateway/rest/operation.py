@@ -9,6 +9,7 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, get_args, get_type_hints
 
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
@@ -41,6 +42,10 @@ class Operation:
     run: Callable[[Call, Any], Awaitable[Any]]
     errors: tuple[int, ...] = ()
     status: Mapping[type, int] = field(default_factory=dict[type, int])
+    waits_s: float = 0.0
+    """How much longer than others it may take to answer."""
+    attached: Callable[[GatewayState, JsonObject], JsonObject] | None = None
+    """What an attached server makes of the owner's answer."""
 
     @property
     def name(self) -> str:

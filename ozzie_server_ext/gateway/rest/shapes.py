@@ -86,14 +86,29 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A server that hands on to the owner what it is asked, and takes over when that goes."""
+
+    pid: int
+    url: str
+    headless: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the gateway is. `position` is where the log ends; `config_error` and `log_warning` are empty where all is
-    well; `ignored_config` names files that nobody has trusted."""
+    """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
+    another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
+    person starts. `position` is where the log ends; `config_error` and `log_warning` are empty where all is well;
+    `ignored_config` names files that nobody has trusted."""
 
     status: Literal["ok"]
     version: str
     pid: int
+    role: Literal["owner", "attached"]
+    server_pid: int
     headless: bool
+    temporary: bool
+    attached: list[Attached]
     home: str
     project: str
     position: int

@@ -33,7 +33,7 @@ def test_the_document_holds_every_handler_and_nothing_else() -> None:
     }
     served: set[tuple[str, str]] = set()
     others: list[type[RequestHandler]] = []
-    for route, handler, *given in handlers("/"):
+    for route, handler, *given in handlers():
         if handler is RestHandler:
             served |= {(method, route) for method in given[0]["operations"]}
         else:

@@ -14,6 +14,7 @@ class Busy:
     def __init__(self, requests: int) -> None:
         self._requests = requests
         self._outbox = self
+        self._upstream = None
         self.sent: list[dict[str, Any]] = []
         self.begun = 0
 

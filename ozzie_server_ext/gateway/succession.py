@@ -1,0 +1,162 @@
+"""Which server answers for a home: this one, or the owner that it is attached to until that one goes (GW-1, ADR 11)."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.gateway.owner import NotOwner, OwnerLock
+from ozzie_server_ext.gateway.relay import Relay
+from ozzie_server_ext.gateway.services import Services
+from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.attached import AttachedServer, Attachment
+from ozzie_server_ext.protocol.handshake import find_owner, owner_pid
+
+log = logger(__name__)
+
+POLL_S = 0.25
+"""How often an attached server tries the lock: a kill gives it up without telling anybody."""
+RETRY_S = (5.0, 10.0, 30.0)
+"""Pauses between attempts of a server that could not start; the last one repeats."""
+
+Begin = Callable[[], Awaitable[Services]]
+"""Starts Ozzie in this server and lets it be found; leaves nothing behind where it raises."""
+End = Callable[[], Awaitable[None]]
+"""Undoes that, before the lock is given back; does not raise."""
+
+
+class Succession:
+    """Has this server own `home`, or be attached to the one that does and take over when it goes, until `stop`.
+
+    `server` says how others see this one; `unfit` why it can't own a home itself. `say` tells the server's log.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        runtime_dir: Path,
+        state: GatewayState,
+        server: AttachedServer,
+        *,
+        begin: Begin,
+        end: End,
+        say: Callable[[str], None],
+        unfit: OzzieError | None = None,
+    ) -> None:
+        self.home = home
+        self._runtime_dir = runtime_dir
+        self._state = state
+        self._begin = begin
+        self._end = end
+        self._say = say
+        self._unfit = unfit
+        self._lock = OwnerLock(home.root)
+        self._attachment = Attachment(home.root, server)
+        self._failed = unfit is not None
+        self._waiting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Own the home, or be attached; a server that is neither says why and goes on trying, unless `state.on_failure`
+        ends it."""
+        await self._try()
+        if self._state.failure is not None:
+            self._state.on_failure(self._state.failure)
+        if self._state.ozzie is None and not self._state.temporary:
+            self._waiting = asyncio.create_task(self._wait_for_the_home(), name="ozzie succession")
+
+    async def stop(self) -> None:
+        """Let go of everything; called again, it does nothing. The owner that this server is attached to goes on."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._waiting
+            self._waiting = None
+        self._attachment.leave()
+        # Who is connected goes elsewhere, and waits there until the home has another owner.
+        self._state.stop()
+        await self._give_back()
+
+    async def _wait_for_the_home(self) -> None:
+        pauses = itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1]))
+        while self._state.ozzie is None:
+            if self._state.relay is not None:
+                await asyncio.sleep(POLL_S)
+            else:
+                await self._pause(next(pauses))
+            await self._try()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait so long, or until another server has started what this one could not."""
+        for _ in range(round(seconds / POLL_S)):
+            if find_owner(self._runtime_dir, self.home.root) is not None:
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _try(self) -> None:
+        try:
+            if self._state.relay is None:
+                self.home.create()
+            self._acquire()
+            ozzie = await self._begin_or_give_back()
+        except NotOwner as error:
+            self._attach(error)
+        except OzzieError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("Ozzie could not be started")
+            self._fail(Unavailable(f"Ozzie could not be started: {error}.", code="gateway.start"))
+        else:
+            self._attachment.leave()
+            self._failed = False
+            self._state.own(ozzie)
+            self._say(f"Ozzie is ready; its folder is {self.home.root}")
+
+    def _acquire(self) -> None:
+        """Raises NotOwner, or Unavailable."""
+        if self._unfit is None:
+            self._lock.acquire()
+        elif (owner := owner_pid(self.home.root)) is None:
+            raise self._unfit
+        else:
+            raise NotOwner(self.home.root, str(owner))
+
+    async def _begin_or_give_back(self) -> Services:
+        try:
+            return await self._begin()
+        except BaseException:
+            await self._give_back()
+            raise
+
+    async def _give_back(self) -> None:
+        await self._end()
+        self._lock.release()
+
+    def _attach(self, error: NotOwner) -> None:
+        if self._state.temporary:  # whoever started it goes on with that owner
+            self._fail(error)
+            return
+        if self._state.relay is None:
+            self._state.attach(Relay(self.home.root, self._runtime_dir))
+            self._say(f"{error} This server is attached to it, and takes over when it goes.")
+        if not self._failed:
+            self._announce()
+
+    def _announce(self) -> None:
+        """Be known as who comes next: kernels wait for it, and a temporary owner goes for it. One that could not start
+        once is not, or the two would go on for ever."""
+        try:
+            self._attachment.enter()
+        except OzzieError as error:
+            self._failed = True
+            self._say(f"{error} Others will not know that this server is attached.")
+
+    def _fail(self, error: OzzieError) -> None:
+        self._failed = True
+        self._attachment.leave()
+        if str(self._state.failure) != str(error):
+            self._say(f"Ozzie does not run in this server. {error} {error.hint}".rstrip())
+        self._state.fail(error)

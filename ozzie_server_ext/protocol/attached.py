@@ -1,0 +1,108 @@
+"""Which servers are attached to a home's owner, and take over when it goes (GW-1).
+
+Each has a file below `run/attached` that is locked while its process lives: what is not locked was left by a dead one.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.handshake import owner_alive
+from ozzie_server_ext.protocol.jsontext import dumps, loads_object
+
+_MAX_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedServer:
+    """`url`: the server's base, slash at its end. `headless`: it was started for Ozzie alone."""
+
+    pid: int
+    url: str
+    headless: bool
+
+
+class Attachment:
+    """This server's place among those that are attached. Held until `leave` or the end of the process."""
+
+    def __init__(self, home: Path, server: AttachedServer) -> None:
+        self._path = _folder(home) / f"{server.pid}.json"
+        self._server = server
+        self._descriptor: int | None = None
+
+    def enter(self) -> None:
+        """Be found by `attached_servers`; entered again, it does nothing. Raises Unavailable."""
+        if self._descriptor is not None:
+            return
+        fresh = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _remove_left(self._path.parent)
+            fresh.unlink(missing_ok=True)
+            descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            # Locked before it has its name: who finds it finds it locked.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, dumps(encode(self._server)).encode())
+            fresh.replace(self._path)
+        except OSError as error:
+            raise Unavailable(
+                f"{self._path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
+            ) from error
+        self._descriptor = descriptor
+
+    def leave(self) -> None:
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def attached_servers(home: Path) -> list[AttachedServer]:
+    """The living servers that are attached to the owner of `home`."""
+    return [server for _, server in _found(_folder(home)) if server is not None]
+
+
+def owner_expected(home: Path) -> bool:
+    """Whether `home` has an owner, or a server that is about to become it: to wait for that one is quicker than to
+    compete."""
+    return owner_alive(home) or bool(attached_servers(home))
+
+
+def _folder(home: Path) -> Path:
+    return home / "run" / "attached"
+
+
+def _remove_left(folder: Path) -> None:
+    """Drop the files of servers that were killed."""
+    for path, server in list(_found(folder)):
+        if server is None:
+            path.unlink(missing_ok=True)
+
+
+def _found(folder: Path) -> Iterator[tuple[Path, AttachedServer | None]]:
+    """Every file with its server; None where nobody holds it any more, or it is no such file."""
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                yield path, _read(file.read(_MAX_BYTES)) if _is_held(descriptor) else None
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _read(content: bytes) -> AttachedServer | None:
+    try:
+        return decode(AttachedServer, loads_object(content))
+    except InputError:
+        return None
