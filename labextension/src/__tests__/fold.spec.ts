@@ -1,0 +1,108 @@
+import type { Recorded } from '../api/frames';
+import { fold, isOpen, mayHaveEffect, merged, microseconds, rowOf, type TaskRow } from '../model/fold';
+import { aTask, anEvent, at } from './rig';
+
+const folded = (...events: Recorded[]): TaskRow => events.reduce<TaskRow | undefined>(fold, undefined)!;
+
+const BEGINNING = [
+  anEvent(
+    'message.received',
+    1,
+    { text: 'hello', origin: { channel: 'notebook', cell_id: 'cell-7' } as never },
+    { ts: at(0) }
+  ),
+  anEvent('task.created', 2, { title: 'hello', channel: 'notebook', model: '' }, { ts: at(0) }),
+  anEvent('task.queued', 3, { reason: 'created' }, { ts: at(0) })
+];
+
+test('a task begins with its message, although all of it was recorded at one moment', () => {
+  expect(folded(...BEGINNING)).toMatchObject({ title: 'hello', cellId: 'cell-7', status: 'QUEUED', position: 3 });
+});
+
+test.each([
+  ['task.started', {}, 'RUNNING', ''],
+  ['task.waiting_input', { question: 'Which one?' }, 'WAITING_INPUT', 'Which one?'],
+  ['task.waiting_approval', {}, 'WAITING_APPROVAL', ''],
+  ['task.paused', { reason: 'by you' }, 'PAUSED', 'by you'],
+  ['task.succeeded', {}, 'SUCCEEDED', ''],
+  ['task.failed', { message: 'The key was refused.' }, 'FAILED', 'The key was refused.'],
+  ['task.cancelled', { reason: 'enough' }, 'CANCELLED', 'enough']
+] as const)('%s makes it %s', (name, payload, status, reason) => {
+  expect(folded(...BEGINNING, anEvent(name, 4, payload))).toMatchObject({ status, reason });
+});
+
+test('what ends has an end, no running call, and figures that only the server knows', () => {
+  const row = folded(
+    ...BEGINNING,
+    anEvent('task.started', 4),
+    anEvent('tool.call.requested', 5, { call_id: 'a', name: 'calculator' }),
+    anEvent('task.cancelled', 6, { reason: '' })
+  );
+
+  expect(row).toMatchObject({ finishedAt: Date.parse(at(6)), calls: [], stale: true });
+  expect(isOpen(row)).toBe(false);
+});
+
+test('a retry opens it again', () => {
+  const row = folded(...BEGINNING, anEvent('task.failed', 4, { message: 'no' }), anEvent('task.retried', 5));
+
+  expect(row).toMatchObject({ status: 'QUEUED', reason: '', finishedAt: null });
+});
+
+test('an event that is in the row already changes nothing', () => {
+  const row = folded(...BEGINNING, anEvent('task.started', 4));
+
+  expect(fold(row, anEvent('task.queued', 3))).toBe(row);
+});
+
+test('an event that REST knew of already does not put a row back', () => {
+  const row = rowOf(aTask({ status: 'SUCCEEDED', updated_at: at(9), finished_at: at(9) }));
+
+  expect(fold(row, anEvent('task.started', 4))).toMatchObject({ status: 'SUCCEEDED', stale: true });
+});
+
+test('of an old task that is not known, only the server knows the beginning', () => {
+  expect(fold(undefined, anEvent('task.retried', 900))).toBeUndefined();
+});
+
+test('a late answer of REST gives figures, and takes no state back', () => {
+  const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.succeeded', 5));
+  const late = merged(row, aTask({ status: 'RUNNING', updated_at: at(4), cost: 5 }));
+  const newest = merged(row, aTask({ status: 'SUCCEEDED', updated_at: at(5), finished_at: at(5), cost: 7 }));
+
+  expect(late).toMatchObject({ status: 'SUCCEEDED', cost: 5 });
+  expect(newest).toMatchObject({ status: 'SUCCEEDED', cost: 7, position: 5, stale: false });
+});
+
+test('only a call that was begun, and may do more than read, is asked about before a stop', () => {
+  const called = [...BEGINNING, anEvent('tool.call.requested', 4, { call_id: 'a', name: 'send_message' })];
+  const reads = anEvent('tool.call.decided', 5, { call_id: 'a', rule: 'default.read_only' });
+  const asked = anEvent('tool.call.decided', 5, { call_id: 'a', rule: 'default.irreversible' });
+  const started = anEvent('tool.call.started', 6, { call_id: 'a' });
+
+  expect(mayHaveEffect(folded(...called, asked))).toBe(false);
+  expect(mayHaveEffect(folded(...called, asked, started))).toBe(true);
+  expect(mayHaveEffect(folded(...called, reads, started))).toBe(false);
+  expect(mayHaveEffect(folded(...called, asked, started, anEvent('tool.call.completed', 7, { call_id: 'a' })))).toBe(
+    false
+  );
+});
+
+test('what is said of the moment is not kept for an event that comes later', () => {
+  const row = fold(folded(...BEGINNING, anEvent('task.started', 4)), {
+    canonical: 'task.progress',
+    position: null,
+    taskId: aTask().task_id,
+    step: 'waiting for "main"',
+    ahead: null
+  })!;
+
+  expect(row.step).toBe('waiting for "main"');
+  expect(fold(row, anEvent('model.call.started', 5))!.step).toBe('');
+});
+
+test('times are told apart to the microsecond', () => {
+  expect(microseconds('2026-11-22T10:00:00.123456Z') - microseconds('2026-11-22T10:00:00.123455Z')).toBe(1);
+  expect(microseconds('2026-11-22T10:00:00Z')).toBe(Date.parse('2026-11-22T10:00:00Z') * 1000);
+  expect(microseconds('2026-11-22T10:00:00.5+00:00')).toBe(Date.parse('2026-11-22T10:00:00.500Z') * 1000);
+});

@@ -1,0 +1,91 @@
+import { rowOf, type TaskRow, type TaskState } from '../model/fold';
+import { matcher, ordered } from '../model/order';
+import { ago, elapsed, money, progressLine } from '../model/wording';
+import { aTask, AT, TRANS } from './rig';
+
+const NOW = Date.parse(AT) + 8 * 60_000;
+
+function row(status: TaskState, number = 0, given: Partial<TaskRow> = {}): TaskRow {
+  return { ...rowOf(aTask({ status, task_id: `01M8000000000000000000000${number}` })), ...given };
+}
+
+test('what needs a person stands first, then what runs, what is paused, and the newest', () => {
+  const rows = [
+    row('SUCCEEDED', 9),
+    row('FAILED', 8),
+    row('PAUSED', 1),
+    row('QUEUED', 3),
+    row('RUNNING', 2),
+    row('WAITING_INPUT', 0)
+  ];
+
+  expect(ordered(rows).map(({ status }) => status)).toEqual([
+    'WAITING_INPUT',
+    'QUEUED',
+    'RUNNING',
+    'PAUSED',
+    'SUCCEEDED',
+    'FAILED'
+  ]);
+});
+
+test.each([
+  ['', true],
+  ['region SLIPPED', true],
+  ['region rose', false],
+  ['is:running', true],
+  ['is:failed', false],
+  ['is:open which', true],
+  ['is:nonsense', false],
+  ['today', true],
+  ['cost>0.01', true],
+  ['cost>0.10', false],
+  ['model:main', true],
+  ['model:cheap', false]
+])('the filter "%s" fits: %s', (typed, fits) => {
+  expect(matcher(typed, NOW)(row('RUNNING'))).toBe(fits);
+});
+
+test.each([
+  [
+    row('RUNNING', 0, { calls: [{ callId: 'a', name: 'calculator', onlyReads: true, started: true }] }),
+    'Working · calculator · 8 min 0 s'
+  ],
+  [row('QUEUED', 0, { ahead: 2 }), 'Queued · behind 2 tasks · 8 min ago'],
+  [row('SUCCEEDED', 0, { finishedAt: NOW - 180_000 }), 'Done · 3 min ago'],
+  [
+    row('FAILED', 0, { finishedAt: NOW, reason: 'The key was refused. Check it.' }),
+    'Failed · The key was refused · just now'
+  ],
+  [row('CANCELLED', 0, { finishedAt: NOW }), 'Stopped · just now'],
+  [row('WAITING_APPROVAL'), 'Waiting for you · 8 min ago']
+])('the second line of a row is words', (given, line) => {
+  expect(progressLine(given, NOW, TRANS)).toBe(line);
+});
+
+test.each([
+  [0, '$0.00'],
+  [21_000_000, '$0.021'],
+  [1_140_000_000, '$1.14'],
+  [null, '']
+])('money', (cost, said) => {
+  expect(money(cost)).toBe(said);
+});
+
+test.each([
+  [18_000, '18 s'],
+  [252_000, '4 min 12 s'],
+  [7_500_000, '2 h 5 min']
+])('a time that goes on', (milliseconds, said) => {
+  expect(elapsed(milliseconds, TRANS)).toBe(said);
+});
+
+test.each([
+  [-500, 'just now'],
+  [8 * 60_000, '8 min ago'],
+  [3 * 3_600_000, '3 h ago'],
+  [24 * 3_600_000, '1 day ago'],
+  [5 * 24 * 3_600_000, '5 days ago']
+])('a time that is past', (milliseconds, said) => {
+  expect(ago(milliseconds, TRANS)).toBe(said);
+});

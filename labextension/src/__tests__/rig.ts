@@ -1,0 +1,155 @@
+/** What the tests of the page's model need: a WebSocket of their own, a server's answers, tasks and events. */
+
+import type { Recorded } from '../api/frames';
+import type { Health, Task } from '../api/protocol.gen';
+import { OzzieApi } from '../api/requests';
+
+export class FakeSocket {
+  static made: FakeSocket[] = [];
+
+  static get last(): FakeSocket {
+    return FakeSocket.made.at(-1)!;
+  }
+
+  constructor(readonly url: string) {
+    FakeSocket.made.push(this);
+  }
+
+  onopen: (() => void) | null = null;
+  onmessage: ((message: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readonly sent: { id: string; method: string; params: Record<string, unknown> }[] = [];
+  closed = false;
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as FakeSocket['sent'][number]);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  /** The gateway takes the connection, and what it is asked to follow. */
+  accept(): void {
+    this.onopen?.();
+    this.say({ type: 'res', id: 'follow', ok: true, payload: { subscription: '1', position: 0 } });
+  }
+
+  say(...frames: object[]): void {
+    this.onmessage?.({ data: JSON.stringify(frames.length === 1 ? frames[0] : frames) });
+  }
+}
+
+export const FakeWebSocket = FakeSocket as unknown as typeof WebSocket;
+
+export const AT = '2026-11-22T10:00:00.000000Z';
+
+export function at(seconds: number): string {
+  return new Date(Date.parse(AT) + seconds * 1000).toISOString().replace('Z', '000Z');
+}
+
+export function aTask(given: Partial<Task> = {}): Task {
+  return {
+    task_id: '01M800000000000000000000AA',
+    session_id: 'sess_01M800000000000000000000AA',
+    status: 'RUNNING',
+    title: 'Which region slipped most?',
+    mode: 'FREE',
+    attempt: 1,
+    reason: '',
+    created_at: AT,
+    updated_at: AT,
+    finished_at: null,
+    channel: 'notebook',
+    sender_id: 'ana',
+    cell_id: 'cell-1',
+    risk_level: 'low',
+    model: 'main',
+    rounds: 1,
+    tool_calls: 0,
+    token_usage: { input: 100, output: 20 },
+    cost: 21_000_000,
+    error: null,
+    ...given
+  };
+}
+
+export function anEvent<Name extends Recorded['canonical']>(
+  canonical: Name,
+  position: number,
+  payload: Partial<Extract<Recorded, { canonical: Name }>['payload']> = {},
+  given: Partial<Recorded> = {}
+): Recorded {
+  return {
+    canonical,
+    payload,
+    position,
+    taskId: aTask().task_id,
+    sessionId: aTask().session_id,
+    ts: at(position),
+    ...given
+  } as unknown as Recorded;
+}
+
+/** The frame in which an event comes. */
+export function frame(event: Recorded): object {
+  const { canonical, payload, position, taskId, sessionId, ts } = event;
+  return { type: 'event', event: canonical, canonical, payload, position, task_id: taskId, session_id: sessionId, ts };
+}
+
+export const HEALTH: Health = {
+  status: 'ok',
+  version: '0.1.0',
+  pid: 1,
+  headless: false,
+  home: '/home/ana/.ozzie',
+  project: '/home/ana',
+  position: 10,
+  clients: 1,
+  tasks_running: 0,
+  model: 'offline',
+  config_error: '',
+  log_warning: '',
+  ignored_config: [],
+  uptime_s: 1
+} as unknown as Health;
+
+/** A server that answers what it is told to; a path that it does not know is a 404 of Jupyter's own. */
+export class FakeServer {
+  readonly asked: string[] = [];
+  readonly answers = new Map<string, unknown>();
+  status = 200;
+
+  readonly api = new OzzieApi('http://127.0.0.1/', (url, init) => {
+    const path = url.replace('http://127.0.0.1/ozzie/api/', '');
+    this.asked.push(`${init.method ?? 'GET'} ${path}`);
+    if (this.status === 0) {
+      return Promise.reject(new TypeError('Failed to fetch'));
+    }
+    const found = [...this.answers.keys()].find(key => path.startsWith(key));
+    const answer = found === undefined ? { message: 'Not Found' } : this.answers.get(found);
+    const status = found === undefined ? 404 : this.status;
+    const response = { ok: status < 400, status, json: () => Promise.resolve(answer) };
+    return Promise.resolve(response as unknown as Response);
+  });
+
+  constructor(...tasks: Task[]) {
+    this.answers.set('health', HEALTH);
+    this.answers.set('usage', { items: [], next: null, total: { cost: 1_140_000_000 } });
+    for (const task of tasks) {
+      this.answers.set(`tasks/${task.task_id}`, task);
+    }
+    this.answers.set('tasks?', { items: tasks, next: null });
+  }
+}
+
+/** For tests of words: no translation. */
+export const TRANS = {
+  __: (text: string, ...values: unknown[]): string => filled(text, values),
+  _n: (one: string, many: string, count: number, ...values: unknown[]): string =>
+    filled(count === 1 ? one : many, values)
+};
+
+function filled(text: string, values: readonly unknown[]): string {
+  return text.replace(/%(\d)/g, (_, index: string) => String(values[Number(index) - 1]));
+}

@@ -1,0 +1,549 @@
+/** The shapes on the wire. Made from protocol.schema.json by `make types`: not to be changed by hand. */
+
+/**
+ * A server that hands on to the owner what it is asked, and takes over when that goes.
+ */
+export interface Attached {
+  headless: boolean;
+  pid: number;
+  url: string;
+}
+/**
+ * Tokens of one call, as the provider counted them.
+ */
+export interface CallUsage {
+  cached_tokens: number;
+  input_tokens: number;
+  output_tokens: number;
+}
+/**
+ * It is so.
+ */
+export interface Done {
+  done: true;
+}
+/**
+ * Why something was refused: a stable code, a sentence, and what to do next (may be empty).
+ */
+export interface Error {
+  code: string;
+  hint: string;
+  message: string;
+}
+/**
+ * A failed request: a stable code, a sentence, and what to do next.
+ */
+export interface ErrorInfo {
+  code: string;
+  hint?: string;
+  message: string;
+}
+export interface EventBodies {
+  'message.received': MessageReceived;
+  'model.call.completed': ModelCallCompleted;
+  'model.call.failed': ModelCallFailed;
+  'model.call.started': ModelCallStarted;
+  'task.cancelled': TaskCancelled;
+  'task.created': TaskCreated;
+  'task.failed': TaskFailed;
+  'task.paused': TaskPaused;
+  'task.queued': TaskQueued;
+  'task.resumed': TaskResumed;
+  'task.retried': TaskRetried;
+  'task.started': TaskStarted;
+  'task.succeeded': TaskSucceeded;
+  'task.waiting_approval': TaskWaitingApproval;
+  'task.waiting_input': TaskWaitingInput;
+  'tool.call.cancelled': ToolCallCancelled;
+  'tool.call.completed': ToolCallCompleted;
+  'tool.call.decided': ToolCallDecided;
+  'tool.call.failed': ToolCallFailed;
+  'tool.call.requested': ToolCallRequested;
+  'tool.call.started': ToolCallStarted;
+}
+/**
+ * Somebody wrote something: what a turn is made from.
+ */
+export interface MessageReceived {
+  message_id: string;
+  origin: Origin;
+  text: string;
+}
+/**
+ * Where a message came from. Empty where a channel has no such thing.
+ */
+export interface Origin {
+  cell_id: string;
+  channel: string;
+  kernel_id: string;
+  sender_id: string;
+  sender_name: string;
+}
+/**
+ * The whole response came. `cost` in 1e-9 USD, None for an unknown price; `ttft_ms` None where no token came.
+ */
+export interface ModelCallCompleted {
+  call_id: string;
+  cost: number | null;
+  finish: 'cancelled' | 'content_filter' | 'failed' | 'length' | 'stop' | 'tool_calls';
+  latency_ms: number;
+  response_blob: string;
+  tool_uses: ToolUse[];
+  ttft_ms: number | null;
+  usage: CallUsage;
+}
+/**
+ * What the model asked for, as it came: the name that the provider saw, arguments not yet checked. `call_id` is the model's own and unique within one response only; our events about the call carry a ULID.
+ */
+export interface ToolUse {
+  arguments: string;
+  call_id: string;
+  name: string;
+}
+/**
+ * The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is None, and nothing is known of what had come, where the gateway itself ended in the middle.
+ */
+export interface ModelCallFailed {
+  call_id: string;
+  code: string;
+  latency_ms: number | null;
+  message: string;
+  partial_blob: string | null;
+}
+/**
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7).
+ */
+export interface ModelCallStarted {
+  alias: string;
+  call_id: string;
+  config: string;
+  model: string;
+  prompt: string;
+  provider: string;
+  reply_id: string;
+  request_blob: string;
+  round: number;
+  tools: string;
+}
+/**
+ * A person or a rule ended the task.
+ */
+export interface TaskCancelled {
+  by: string;
+  reason: string;
+}
+/**
+ * A unit of durable work began to exist, with what it may use up and who asked for it.
+ */
+export interface TaskCreated {
+  channel: string;
+  limits: Limits;
+  message_id: string;
+  mode: 'FREE' | 'GRAPH';
+  model: string;
+  risk_level: 'high' | 'low' | 'medium';
+  scope_id: string;
+  sender_id: string;
+  thread_id: string;
+  title: string;
+}
+/**
+ * What one task may use up. None means no limit. Money in 1e-9 USD.
+ */
+export interface Limits {
+  deadline_s: number | null;
+  max_cost: number | null;
+  max_rounds: number;
+  max_tokens: number | null;
+}
+/**
+ * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key.
+ */
+export interface TaskFailed {
+  code: string;
+  detail: string;
+  hint: string;
+  kind: 'business' | 'model' | 'parse' | 'system' | 'tool';
+  message: string;
+}
+/**
+ * A person or a rule holds the task.
+ */
+export interface TaskPaused {
+  by: string;
+  reason: string;
+}
+/**
+ * Ready to be claimed. `reason`: created, or recovered after a restart.
+ */
+export interface TaskQueued {
+  reason: 'created' | 'recovered';
+}
+/**
+ * The task is not held any more.
+ */
+export interface TaskResumed {
+  by: string;
+}
+/**
+ * A task that had failed or was cancelled goes back to the queue.
+ */
+export interface TaskRetried {
+  attempt: number;
+  by: string;
+}
+/**
+ * A driver claimed the task. `epoch` fences: only the holder of the highest one may go on.
+ */
+export interface TaskStarted {
+  attempt: number;
+  epoch: string;
+}
+/**
+ * The task did what it was for.
+ */
+export interface TaskSucceeded {
+  rounds: number;
+}
+/**
+ * The task goes on once a person has decided.
+ */
+export interface TaskWaitingApproval {
+  approval_id: string;
+}
+/**
+ * The task goes on once its question is answered.
+ */
+export interface TaskWaitingInput {
+  question: string;
+}
+/**
+ * The call was stopped before it gave a result.
+ */
+export interface ToolCallCancelled {
+  call_id: string;
+  reason: string;
+}
+/**
+ * The outcome. `data` is the result, or `blob` where it is large; `summary` is for people, in a few words.
+ */
+export interface ToolCallCompleted {
+  blob: string | null;
+  call_id: string;
+  data: unknown;
+  duration_ms: number;
+  ok: boolean;
+  summary: string;
+}
+/**
+ * What the rules say to a call: the decision, the rule that made it, and its reason in words.
+ */
+export interface ToolCallDecided {
+  call_id: string;
+  decision: 'ALLOW' | 'ASK' | 'DENY';
+  reason: string;
+  rule: string;
+}
+/**
+ * The call gave no result. `message` is what the model and the user read.
+ */
+export interface ToolCallFailed {
+  call_id: string;
+  code: string;
+  duration_ms: number;
+  message: string;
+}
+/**
+ * The model asked for a call. `use_id` is its own id for that, unique within the round only; `call_id` is ours.
+ */
+export interface ToolCallRequested {
+  args: {
+    [k: string]: unknown;
+  };
+  call_id: string;
+  index: number;
+  name: string;
+  round: number;
+  tool_id: string;
+  use_id: string;
+  version: string;
+}
+/**
+ * The intent: durable before the tool runs (DESIGN §2.5).
+ */
+export interface ToolCallStarted {
+  call_id: string;
+}
+/**
+ * `position` is None for what is transient. `ts` is RFC 3339 in UTC, empty for what is transient.
+ */
+export interface EventFrame {
+  canonical?: string;
+  event: string;
+  labels?: string[];
+  payload?: {
+    [k: string]: unknown;
+  };
+  position?: number | null;
+  session_id?: string | null;
+  task_id?: string | null;
+  ts?: string;
+}
+/**
+ * A fact in the log (DESIGN §4). `name` is what the WebSocket calls it.
+ */
+export interface EventRecord {
+  actor: string;
+  causation_id: string | null;
+  commitment: string;
+  event_id: string;
+  hash: string;
+  idempotency_key: string | null;
+  labels: string[];
+  name: string;
+  payload: {
+    [k: string]: unknown;
+  };
+  position: number;
+  prev_hash: string;
+  schema: number;
+  session_id: string | null;
+  source: string;
+  sources: string[];
+  span_id: string;
+  stream: string;
+  task_id: string | null;
+  trace_id: string;
+  ts: string;
+  type: string;
+  version: number;
+}
+/**
+ * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ */
+export interface EventRecordPage {
+  items: EventRecord[];
+  next: string | null;
+}
+/**
+ * Why a task or a step failed.
+ */
+export interface Failure {
+  code: string;
+  hint: string;
+  message: string;
+}
+/**
+ * `from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind the task's end; who follows a retry subscribes again.
+ */
+export interface FeedSubscribe {
+  from_position?: number | null;
+  session_id?: string;
+  task_id?: string;
+  types?: string[] | null;
+}
+/**
+ * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error` and `log_warning` are empty where all is well; `ignored_config` names files that nobody has trusted.
+ */
+export interface Health {
+  attached: Attached[];
+  clients: number;
+  config_error: string;
+  headless: boolean;
+  home: string;
+  ignored_config: string[];
+  log_warning: string;
+  model: string;
+  pid: number;
+  position: number;
+  project: string;
+  role: 'attached' | 'owner';
+  server_pid: number;
+  status: 'ok';
+  tasks_running: number;
+  temporary: boolean;
+  uptime_s: number;
+  version: string;
+}
+export interface Request {
+  id: string;
+  method: string;
+  params?: {
+    [k: string]: unknown;
+  };
+}
+export interface Response {
+  error?: ErrorInfo | null;
+  id: string;
+  ok: boolean;
+  payload?: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias, or the name by which the model knows the tool.
+ */
+export interface Step {
+  arguments: {} | null;
+  call_id: string;
+  /**
+   * In 1e-9 USD; null where a price is unknown.
+   */
+  cost: number | null;
+  duration_ms: number | null;
+  error: Failure | null;
+  kind: 'model' | 'tool';
+  model: string;
+  name: string;
+  provider: string;
+  round: number;
+  started_at: string;
+  status: 'cancelled' | 'completed' | 'denied' | 'failed' | 'requested' | 'running' | 'uncertain';
+  summary: string;
+  token_usage: TokenUsage | null;
+  tool_id: string;
+  ttft_ms: number | null;
+}
+/**
+ * Tokens, as the provider counted them.
+ */
+export interface TokenUsage {
+  input: number;
+  output: number;
+}
+/**
+ * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it came from none.
+ */
+export interface Task {
+  attempt: number;
+  cell_id: string;
+  channel: string;
+  /**
+   * In 1e-9 USD; null where a price is unknown.
+   */
+  cost: number | null;
+  created_at: string;
+  error: Failure | null;
+  finished_at: string | null;
+  mode: string;
+  model: string;
+  reason: string;
+  risk_level: string;
+  rounds: number;
+  sender_id: string;
+  session_id: string | null;
+  status:
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT';
+  task_id: string;
+  title: string;
+  token_usage: TokenUsage;
+  tool_calls: number;
+  updated_at: string;
+}
+/**
+ * A task's turn as a cell shows it: the MIME bundle and the metadata of one `display_data`, the very ones that a kernel writes at the turn's end. While it goes on, `html` is its live form, which is inert, and else empty.
+ */
+export interface TaskOutput {
+  data: {
+    [k: string]: unknown;
+  };
+  html: string;
+  metadata: {
+    [k: string]: unknown;
+  };
+  status:
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT';
+  task_id: string;
+}
+/**
+ * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ */
+export interface TaskPage {
+  items: Task[];
+  next: string | null;
+}
+/**
+ * A task with what was asked, what was answered so far, and each call on the way there.
+ */
+export interface TaskWithSteps {
+  attempt: number;
+  cell_id: string;
+  channel: string;
+  content: string;
+  /**
+   * In 1e-9 USD; null where a price is unknown.
+   */
+  cost: number | null;
+  created_at: string;
+  error: Failure | null;
+  finished_at: string | null;
+  mode: string;
+  model: string;
+  reason: string;
+  risk_level: string;
+  rounds: number;
+  sender_id: string;
+  session_id: string | null;
+  status:
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT';
+  steps: Step[];
+  task_id: string;
+  text: string;
+  title: string;
+  token_usage: TokenUsage;
+  tool_calls: number;
+  updated_at: string;
+}
+/**
+ * What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is unknown, `known_cost` what the others cost.
+ */
+export interface UsageSum {
+  alias: string | null;
+  cached_tokens: number;
+  calls: number;
+  /**
+   * In 1e-9 USD; null where a price is unknown.
+   */
+  cost: number | null;
+  day: string | null;
+  failed_calls: number;
+  input_tokens: number;
+  known_cost: number;
+  model: string | null;
+  output_tokens: number;
+  provider: string | null;
+  session_id: string | null;
+  unknown_price_calls: number;
+}
+/**
+ * Sums of usage by group, and over all of them.
+ */
+export interface UsageSums {
+  items: UsageSum[];
+  next: string | null;
+  total: UsageSum;
+}

@@ -1,0 +1,113 @@
+/** Everything that this extension asks the server for: the only file that fetches. */
+
+import type {
+  Error as Refusal,
+  EventRecordPage,
+  Health,
+  Task,
+  TaskOutput,
+  TaskPage,
+  TaskWithSteps,
+  UsageSums
+} from './protocol.gen';
+
+/** Lab's own way of asking, which knows the user's cookie and XSRF token. */
+export type Ask = (url: string, init: RequestInit) => Promise<Response>;
+
+/** What the server said no with; `status` is 0 where nobody answered at all. */
+export class AskError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint: string
+  ) {
+    super(message);
+  }
+
+  /** Whether there is no Ozzie behind this server, rather than one that refuses. */
+  get isAbsent(): boolean {
+    return this.status === 404 && this.code === '';
+  }
+}
+
+type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+/** The REST interface (SPEC.md), as far as a page needs it. All but `cancel` are GETs. */
+export class OzzieApi {
+  /** `baseUrl` is the server's, with a slash at its end. */
+  constructor(
+    private readonly baseUrl: string,
+    private readonly ask: Ask
+  ) {}
+
+  health(): Promise<Health> {
+    return this.get('health');
+  }
+
+  /** The newest tasks first. `notebook` is a path of the contents API. */
+  async tasks(query: {
+    limit: number;
+    status?: readonly Task['status'][];
+    notebook?: string;
+  }): Promise<readonly Task[]> {
+    return (await this.get<TaskPage>('tasks', query)).items;
+  }
+
+  task(taskId: string): Promise<TaskWithSteps> {
+    return this.get(`tasks/${encodeURIComponent(taskId)}`);
+  }
+
+  output(taskId: string): Promise<TaskOutput> {
+    return this.get(`tasks/${encodeURIComponent(taskId)}/output`);
+  }
+
+  /** The task's newest events first. */
+  events(taskId: string, limit: number): Promise<EventRecordPage> {
+    return this.get('events', { task_id: taskId, newest_first: 'true', limit });
+  }
+
+  /** What was used from this day on, `YYYY-MM-DD` in UTC. */
+  usage(since: string): Promise<UsageSums> {
+    return this.get('usage', { since });
+  }
+
+  async cancel(taskId: string): Promise<void> {
+    await this.send(`tasks/${encodeURIComponent(taskId)}/cancel`, {
+      method: 'POST',
+      body: JSON.stringify({ reason: '' }),
+      headers: { 'Content-Type': 'application/json' }
+    });
+  }
+
+  private get<T>(path: string, query: Query = {}): Promise<T> {
+    const asked = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) {
+      for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
+        asked.append(name, String(one));
+      }
+    }
+    const search = asked.toString();
+    return this.send(search ? `${path}?${search}` : path, { method: 'GET' });
+  }
+
+  private async send<T>(path: string, init: RequestInit): Promise<T> {
+    let response: Response;
+    try {
+      response = await this.ask(`${this.baseUrl}ozzie/api/${path}`, init);
+    } catch {
+      throw new AskError(0, 'page.unreachable', 'The server does not answer.', 'Try again in a moment.');
+    }
+    const said: unknown = await response.json().catch(() => null);
+    if (response.ok) {
+      return said as T;
+    }
+    const refusal: Partial<Refusal> = typeof said === 'object' && said !== null ? said : {};
+    throw new AskError(
+      response.status,
+      refusal.code ?? '',
+      refusal.message ?? `The server answered ${response.status}.`,
+      refusal.hint ?? ''
+    );
+  }
+}

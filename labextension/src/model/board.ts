@@ -1,0 +1,254 @@
+/** All tasks that a page knows, kept up to date: a first look by REST, then what the feed tells. */
+
+import { type ISignal, Signal } from '@lumino/signaling';
+
+import type { Followed } from '../api/frames';
+import type { Health, Task } from '../api/protocol.gen';
+import { AskError, type OzzieApi } from '../api/requests';
+import type { FeedSocket } from '../api/socket';
+import { fold, isOpen, merged, needsPerson, type TaskRow } from './fold';
+import { ordered } from './order';
+
+export type BoardState = 'loading' | 'ready' | 'reconnecting' | 'absent' | 'refused' | 'updated';
+
+/** So many of the newest tasks are looked at, and all that are open. */
+const NEWEST = 200;
+const SUM_UP_MS = 400;
+const MOST_AT_ONCE = 8;
+const TRY_AGAIN_MS = 5_000;
+const OPEN_STATES: readonly Task['status'][] = [
+  'CREATED',
+  'QUEUED',
+  'RUNNING',
+  'WAITING_INPUT',
+  'WAITING_APPROVAL',
+  'PAUSED'
+];
+
+export class TaskBoard {
+  constructor(
+    private readonly api: OzzieApi,
+    private readonly socket: FeedSocket,
+    private readonly now: () => number = Date.now
+  ) {
+    socket.received.connect((_, events) => this.take(events));
+    socket.stateChanged.connect((_, state) => {
+      if (state === 'reconnecting' && (this._state === 'ready' || this._state === 'loading')) {
+        this.become('reconnecting');
+      } else if (state === 'connected' && this._state === 'reconnecting') {
+        void this.back();
+      }
+    });
+    socket.outdated.connect(() => void this.load());
+  }
+
+  get state(): BoardState {
+    return this._state;
+  }
+
+  /** Why there is nothing to show, where the state is `refused`. */
+  get problem(): AskError | null {
+    return this._problem;
+  }
+
+  /** When the last was heard; what is shown while the connection is lost is as of then. */
+  get asOf(): number {
+    return this._asOf;
+  }
+
+  get health(): Health | null {
+    return this._health;
+  }
+
+  /** What models cost today, in 1e-9 USD; null where a price is unknown. */
+  get costToday(): number | null {
+    return this._costToday;
+  }
+
+  /** In the order in which they are shown. */
+  get rows(): readonly TaskRow[] {
+    return (this._ordered ??= ordered(this._rows.values()));
+  }
+
+  get running(): number {
+    return this.rows.filter(row => isOpen(row) && !needsPerson(row)).length;
+  }
+
+  get needYou(): number {
+    return this.rows.filter(needsPerson).length;
+  }
+
+  row(taskId: string): TaskRow | undefined {
+    return this._rows.get(taskId);
+  }
+
+  /** Anything above. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** One task, each time that something is heard of it. */
+  get taskChanged(): ISignal<this, TaskRow> {
+    return this._taskChanged;
+  }
+
+  /** What is known may be of before a gap: whoever has looked at more than the rows looks again. */
+  get renewed(): ISignal<this, void> {
+    return this._renewed;
+  }
+
+  /** Look at everything anew, and follow from there. */
+  async load(): Promise<void> {
+    clearTimeout(this._again);
+    const loading = ++this._loading;
+    try {
+      const health = await this.api.health();
+      // Whatever happens from here on, the feed tells as well.
+      const [newest, open] = await Promise.all([
+        this.api.tasks({ limit: NEWEST }),
+        this.api.tasks({ limit: NEWEST, status: OPEN_STATES })
+      ]);
+      if (loading !== this._loading) {
+        return;
+      }
+      this._health = health;
+      this._problem = null;
+      this._rows = new Map([...newest, ...open].map(task => [task.task_id, merged(undefined, task)]));
+      this._heard();
+      this.become('ready');
+      this.socket.follow(health.position);
+      this._renewed.emit();
+      void this.sumUpToday();
+    } catch (error) {
+      if (loading === this._loading) {
+        this.failed(error);
+      }
+    }
+  }
+
+  /** Stop a task. Raises AskError. */
+  async cancel(taskId: string): Promise<void> {
+    await this.api.cancel(taskId);
+  }
+
+  private failed(error: unknown): void {
+    const problem =
+      error instanceof AskError ? error : new AskError(0, 'page.bug', 'Ozzie could not be looked at.', String(error));
+    this._problem = problem;
+    if (problem.status === 0 || (problem.status >= 502 && problem.code === '')) {
+      this.become('reconnecting');
+    } else {
+      this.become(problem.isAbsent ? 'absent' : 'refused');
+    }
+    // What keeps Ozzie away may end by itself: another server that goes, a gateway that starts.
+    if (!problem.isAbsent) {
+      this._again = setTimeout(() => void this.load(), TRY_AGAIN_MS);
+    }
+  }
+
+  /** The connection stands again, and what happened meanwhile comes by the feed; but is it the same Ozzie? */
+  private async back(): Promise<void> {
+    if (this._health === null) {
+      return this.load();
+    }
+    try {
+      const health = await this.api.health();
+      if (health.home !== this._health.home) {
+        await this.load();
+        return;
+      }
+      this.become(health.version === this._health.version ? 'ready' : 'updated');
+      this._health = health;
+      this._renewed.emit();
+      void this.sumUpToday();
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  private take(events: readonly Followed[]): void {
+    for (const event of events) {
+      const row = fold(this._rows.get(event.taskId), event);
+      if (row) {
+        this.put(row);
+      } else {
+        this._unknown.add(event.taskId);
+      }
+    }
+    this._heard();
+    this.sumUpSoon();
+    this._changed.emit();
+  }
+
+  private put(row: TaskRow): void {
+    if (row !== this._rows.get(row.taskId)) {
+      this._rows.set(row.taskId, row);
+      this._ordered = null;
+      this._taskChanged.emit(row);
+    }
+  }
+
+  private _heard(): void {
+    this._asOf = this.now();
+    this._ordered = null;
+  }
+
+  /** Have the server sum up the tasks whose figures changed, together and not at each of their events. */
+  private sumUpSoon(): void {
+    const wanting = this._unknown.size > 0 || [...this._rows.values()].some(row => row.stale);
+    if (wanting && this._summing === undefined) {
+      this._summing = setTimeout(() => void this.sumUp(), SUM_UP_MS);
+    }
+  }
+
+  private async sumUp(): Promise<void> {
+    const stale = [...this._rows.values()].filter(row => row.stale).map(row => row.taskId);
+    const wanted = [...this._unknown, ...stale].slice(0, MOST_AT_ONCE);
+    for (const taskId of wanted) {
+      this._unknown.delete(taskId);
+      const row = this._rows.get(taskId);
+      if (row) {
+        this._rows.set(taskId, { ...row, stale: false });
+      }
+    }
+    await Promise.allSettled(
+      wanted.map(async taskId => {
+        const task = await this.api.task(taskId);
+        this.put(merged(this._rows.get(taskId), task));
+      })
+    );
+    await this.sumUpToday();
+    this._summing = undefined;
+    this.sumUpSoon();
+  }
+
+  private async sumUpToday(): Promise<void> {
+    try {
+      const today = new Date(this.now()).toISOString().slice(0, 10);
+      this._costToday = (await this.api.usage(today)).total.cost;
+    } catch {
+      // The figure stays what it was; whether there is a connection is the socket's to say.
+    }
+    this._changed.emit();
+  }
+
+  private become(state: BoardState): void {
+    this._state = state;
+    this._changed.emit();
+  }
+
+  private _state: BoardState = 'loading';
+  private _problem: AskError | null = null;
+  private _health: Health | null = null;
+  private _costToday: number | null = 0;
+  private _asOf = 0;
+  private _rows = new Map<string, TaskRow>();
+  private _ordered: readonly TaskRow[] | null = null;
+  private _unknown = new Set<string>();
+  private _loading = 0;
+  private _summing: ReturnType<typeof setTimeout> | undefined;
+  private _again: ReturnType<typeof setTimeout> | undefined;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _taskChanged = new Signal<this, TaskRow>(this);
+  private readonly _renewed = new Signal<this, void>(this);
+}

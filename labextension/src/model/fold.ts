@@ -1,0 +1,220 @@
+/** A task as the sidebar shows it, folded from what the server tells; pure. */
+
+import type { Followed, Recorded } from '../api/frames';
+import type { Task } from '../api/protocol.gen';
+
+export type TaskState = Task['status'];
+
+/** A call of a tool that was begun and has no outcome yet. */
+export interface RunningCall {
+  readonly callId: string;
+  readonly name: string;
+  /** Whether the rules said that it only reads; what it is stopped in then has no effect. */
+  readonly onlyReads: boolean;
+  readonly started: boolean;
+}
+
+export interface TaskRow {
+  readonly taskId: string;
+  readonly sessionId: string;
+  /** The notebook's cell that it came from; empty where it came from none. */
+  readonly cellId: string;
+  readonly title: string;
+  readonly channel: string;
+  readonly model: string;
+  readonly status: TaskState;
+  /** Why it is in its state: an error's sentence, who paused it. */
+  readonly reason: string;
+  /** Milliseconds since 1970, as the next two. */
+  readonly createdAt: number;
+  readonly finishedAt: number | null;
+  /** Microseconds since 1970: of the newest event that is in it. */
+  readonly updatedAt: number;
+  /** The same of what REST said last; 0 where it has not been asked. */
+  readonly toldAt: number;
+  /** Of the newest event that was folded into it; 0 while there was none. */
+  readonly position: number;
+  /** In 1e-9 USD; null where a price is unknown. */
+  readonly cost: number | null;
+  readonly tokens: number;
+  readonly calls: readonly RunningCall[];
+  /** What it does at this moment, where that is no tool. */
+  readonly step: string;
+  /** Turns of its session that come first. */
+  readonly ahead: number;
+  /** Whether its figures are older than what is known of it: only the server can sum up. */
+  readonly stale: boolean;
+}
+
+const OPEN: ReadonlySet<TaskState> = new Set([
+  'CREATED',
+  'QUEUED',
+  'RUNNING',
+  'WAITING_INPUT',
+  'WAITING_APPROVAL',
+  'PAUSED'
+]);
+
+export const isOpen = (row: Pick<TaskRow, 'status'>): boolean => OPEN.has(row.status);
+
+export const needsPerson = (row: Pick<TaskRow, 'status'>): boolean =>
+  row.status === 'WAITING_APPROVAL' || row.status === 'WAITING_INPUT';
+
+/** Whether stopping it now may leave an effect half done: then a person is asked first (UX §6). */
+export const mayHaveEffect = (row: TaskRow): boolean => row.calls.some(call => call.started && !call.onlyReads);
+
+/** What REST says of a task. */
+export function rowOf(task: Task): TaskRow {
+  return {
+    taskId: task.task_id,
+    sessionId: task.session_id ?? '',
+    cellId: task.cell_id,
+    title: task.title,
+    channel: task.channel,
+    model: task.model,
+    status: task.status,
+    reason: task.error?.message ?? task.reason,
+    createdAt: Date.parse(task.created_at),
+    finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
+    updatedAt: microseconds(task.updated_at),
+    toldAt: microseconds(task.updated_at),
+    position: 0,
+    cost: task.cost,
+    tokens: task.token_usage.input + task.token_usage.output,
+    calls: [],
+    step: '',
+    ahead: 0,
+    stale: false
+  };
+}
+
+/** What is known of a task once REST has answered. Events may have come while it did: what they said stays. */
+export function merged(row: TaskRow | undefined, task: Task): TaskRow {
+  const told = rowOf(task);
+  if (!row) {
+    return told;
+  }
+  if (told.updatedAt < row.updatedAt) {
+    return { ...row, cost: told.cost, tokens: told.tokens };
+  }
+  return { ...told, position: row.position, calls: isOpen(told) ? row.calls : [], step: row.step, ahead: row.ahead };
+}
+
+/**
+ * The row after an event; undefined for a task of which only the server knows the beginning. Events that are in the row
+ * already leave it as it is.
+ */
+export function fold(row: TaskRow | undefined, event: Followed): TaskRow | undefined {
+  if (event.canonical === 'task.progress') {
+    return row && { ...row, step: event.step, ahead: event.ahead ?? row.ahead };
+  }
+  const at = microseconds(event.ts);
+  if (row && event.position <= row.position) {
+    return row;
+  }
+  if (row && at < row.toldAt) {
+    // REST knew of it already, unless the server's clock was put back: it is asked once more.
+    return { ...row, position: event.position, stale: true };
+  }
+  const before = row ?? begun(event);
+  return before && { ...before, ...changed(before, event), position: event.position, updatedAt: at };
+}
+
+function begun(event: Recorded): TaskRow | undefined {
+  if (event.canonical !== 'message.received' && event.canonical !== 'task.created') {
+    return undefined;
+  }
+  return {
+    taskId: event.taskId,
+    sessionId: event.sessionId,
+    cellId: '',
+    title: '',
+    channel: '',
+    model: '',
+    status: 'CREATED',
+    reason: '',
+    createdAt: Date.parse(event.ts),
+    finishedAt: null,
+    updatedAt: 0,
+    toldAt: 0,
+    position: 0,
+    cost: 0,
+    tokens: 0,
+    calls: [],
+    step: '',
+    ahead: 0,
+    stale: false
+  };
+}
+
+function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
+  switch (event.canonical) {
+    case 'message.received':
+      return { cellId: event.payload.origin.cell_id, channel: event.payload.origin.channel };
+    case 'task.created':
+      return { title: event.payload.title, channel: event.payload.channel, model: event.payload.model };
+    case 'task.queued':
+      return { status: 'QUEUED', calls: [], step: '', finishedAt: null };
+    case 'task.started':
+      return { status: 'RUNNING', reason: '', ahead: 0, finishedAt: null };
+    case 'task.waiting_approval':
+      return { status: 'WAITING_APPROVAL', reason: '' };
+    case 'task.waiting_input':
+      return { status: 'WAITING_INPUT', reason: event.payload.question };
+    case 'task.paused':
+      return { status: 'PAUSED', reason: event.payload.reason };
+    case 'task.resumed':
+      return { status: 'RUNNING', reason: '' };
+    case 'task.retried':
+      return { status: 'QUEUED', reason: '', finishedAt: null };
+    case 'task.succeeded':
+      return { ...ended(event), status: 'SUCCEEDED', reason: '' };
+    case 'task.failed':
+      return { ...ended(event), status: 'FAILED', reason: event.payload.message };
+    case 'task.cancelled':
+      return { ...ended(event), status: 'CANCELLED', reason: event.payload.reason };
+    case 'model.call.started':
+      return { step: '' };
+    case 'model.call.completed':
+    case 'model.call.failed':
+      return { stale: true };
+    case 'tool.call.requested': {
+      const { call_id: callId, name } = event.payload;
+      return { calls: [...without(row, callId), { callId, name, onlyReads: false, started: false }] };
+    }
+    case 'tool.call.decided': {
+      const onlyReads = event.payload.rule === 'default.read_only';
+      return { calls: withCall(row, event.payload.call_id, call => ({ ...call, onlyReads })) };
+    }
+    case 'tool.call.started':
+      return { calls: withCall(row, event.payload.call_id, call => ({ ...call, started: true })) };
+    case 'tool.call.completed':
+    case 'tool.call.failed':
+    case 'tool.call.cancelled':
+      return { calls: without(row, event.payload.call_id) };
+    default:
+      return unreachable(event);
+  }
+}
+
+function ended(event: Recorded): Partial<TaskRow> {
+  return { finishedAt: Date.parse(event.ts), calls: [], step: '', ahead: 0, stale: true };
+}
+
+function without(row: TaskRow, callId: string): RunningCall[] {
+  return row.calls.filter(call => call.callId !== callId);
+}
+
+function withCall(row: TaskRow, callId: string, change: (call: RunningCall) => RunningCall): RunningCall[] {
+  return row.calls.map(call => (call.callId === callId ? change(call) : call));
+}
+
+/** Of a time as the server writes it. Two events of a task may lie less than a millisecond apart. */
+export function microseconds(time: string): number {
+  const fraction = /\.\d{3}(\d{1,3})/.exec(time)?.[1] ?? '';
+  return Date.parse(time) * 1000 + Number(fraction.padEnd(3, '0') || 0);
+}
+
+function unreachable(event: never): never {
+  throw new Error(`Nobody folds ${JSON.stringify(event)}.`);
+}

@@ -1,0 +1,107 @@
+/** What is said of a task, in words (UX §1, §2.1, §10). */
+
+import type { TaskRow, TaskState } from './fold';
+
+/** Lab's translator, as far as it is needed. */
+export interface ITranslate {
+  __(text: string, ...values: unknown[]): string;
+  _n(one: string, many: string, count: number, ...values: unknown[]): string;
+}
+
+export function stateWord(status: TaskState, trans: ITranslate): string {
+  switch (status) {
+    case 'CREATED':
+    case 'QUEUED':
+      return trans.__('Queued');
+    case 'RUNNING':
+      return trans.__('Working');
+    case 'WAITING_APPROVAL':
+      return trans.__('Waiting for you');
+    case 'WAITING_INPUT':
+      return trans.__('Waiting for your answer');
+    case 'PAUSED':
+      return trans.__('Paused');
+    case 'SUCCEEDED':
+      return trans.__('Done');
+    case 'FAILED':
+      return trans.__('Failed');
+    case 'CANCELLED':
+      return trans.__('Stopped');
+  }
+}
+
+/** The second line of a row: the state, what it does or why it ended, and for how long or since when. */
+export function progressLine(row: TaskRow, now: number, trans: ITranslate): string {
+  return [stateWord(row.status, trans), detail(row, trans), age(row, now, trans)].filter(Boolean).join(' · ');
+}
+
+function detail(row: TaskRow, trans: ITranslate): string {
+  switch (row.status) {
+    case 'QUEUED':
+    case 'CREATED':
+      return row.ahead ? trans._n('behind %1 task', 'behind %1 tasks', row.ahead, row.ahead) : '';
+    case 'RUNNING': {
+      const call = row.calls.at(-1);
+      return call?.name ?? row.step;
+    }
+    case 'SUCCEEDED':
+      return '';
+    default:
+      return firstClause(row.reason);
+  }
+}
+
+/** Of a sentence that may be long, what fits into a narrow line. */
+function firstClause(sentence: string): string {
+  return sentence.split(/[.:;](?:\s|$)/, 1)[0] ?? '';
+}
+
+function age(row: TaskRow, now: number, trans: ITranslate): string {
+  if (row.finishedAt !== null) {
+    return ago(now - row.finishedAt, trans);
+  }
+  return row.status === 'RUNNING' ? elapsed(now - row.createdAt, trans) : ago(now - row.createdAt, trans);
+}
+
+/** "18 s", "4 min 12 s", "2 h 5 min". */
+export function elapsed(milliseconds: number, trans: ITranslate): string {
+  const seconds = Math.max(Math.floor(milliseconds / 1000), 0);
+  if (seconds < 60) {
+    return trans.__('%1 s', seconds);
+  }
+  if (seconds < 3600) {
+    return trans.__('%1 min %2 s', Math.floor(seconds / 60), seconds % 60);
+  }
+  return trans.__('%1 h %2 min', Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60));
+}
+
+/** "just now", "8 min ago", "3 h ago", "5 days ago". */
+export function ago(milliseconds: number, trans: ITranslate): string {
+  const minutes = Math.floor(milliseconds / 60_000);
+  if (minutes < 1) {
+    return trans.__('just now');
+  }
+  if (minutes < 60) {
+    return trans.__('%1 min ago', minutes);
+  }
+  if (minutes < 24 * 60) {
+    return trans.__('%1 h ago', Math.floor(minutes / 60));
+  }
+  const days = Math.floor(minutes / (24 * 60));
+  return trans._n('%1 day ago', '%1 days ago', days, days);
+}
+
+/** Three decimals below a dollar, else two. An unknown cost never reads as nothing: it is empty. */
+export function money(cost: number | null): string {
+  if (cost === null) {
+    return '';
+  }
+  const dollars = cost / 1e9;
+  return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 3 : 2)}`;
+}
+
+/** "14:11:02". */
+export function clockTime(time: number): string {
+  const date = new Date(time);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map(part => String(part).padStart(2, '0')).join(':');
+}

@@ -1,0 +1,33 @@
+/** The connection to Ozzie, under the user's own Jupyter identity. */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ServerConnection } from '@jupyterlab/services';
+
+import { OzzieApi } from '../api/requests';
+import { FeedSocket } from '../api/socket';
+import { TaskBoard } from '../model/board';
+import { IOzzie } from '../tokens';
+
+export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
+  id: '@ozzie/labextension:client',
+  description: 'Connects to Ozzie and follows its tasks.',
+  autoStart: true,
+  provides: IOzzie,
+  activate: (app: JupyterFrontEnd): IOzzie => {
+    const settings = app.serviceManager.serverSettings;
+    const api = new OzzieApi(settings.baseUrl, (url, init) => ServerConnection.makeRequest(url, init, settings));
+    // The cookie says who this is: no token ever stands in an address of ours.
+    const socket = new FeedSocket({ url: `${settings.wsUrl}ozzie/api/ws`, WebSocket: settings.WebSocket });
+    const board = new TaskBoard(api, socket);
+    window.addEventListener('offline', () => socket.cut());
+    window.addEventListener('online', () => socket.retry());
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) {
+        socket.retry();
+      }
+    });
+    // What is on the page already comes first; the list can wait for it.
+    void app.restored.then(() => board.load());
+    return { api, board };
+  }
+};

@@ -1,0 +1,23 @@
+/** What the plugins of this extension, and others, may use of one another. */
+
+import { Token } from '@lumino/coreutils';
+
+import type { OzzieApi } from './api/requests';
+import type { TaskBoard } from './model/board';
+
+export interface IOzzie {
+  readonly api: OzzieApi;
+  readonly board: TaskBoard;
+}
+
+export const IOzzie = new Token<IOzzie>(
+  '@ozzie/labextension:IOzzie',
+  'The tasks of the Ozzie in this server, kept up to date, and what can be asked of it.'
+);
+
+/** Tells the sidebar to come to the front, with a task's details where one is named. */
+export interface ISidebar {
+  show(taskId?: string): void;
+}
+
+export const ISidebar = new Token<ISidebar>('@ozzie/labextension:ISidebar', "Ozzie's sidebar.");

@@ -1,0 +1,109 @@
+"""What the JupyterLab extension knows of our wire shapes, as a JSON schema made from the code.
+
+`make types` writes it anew, and the TypeScript made from it.
+"""
+
+import json
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from ozzie_server_ext.domain.events import (
+    Fact,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    TaskFact,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ozzie_server_ext.gateway.rest import shapes
+from ozzie_server_ext.gateway.ws import FeedSubscribe
+from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
+
+SCHEMA = Path(__file__).resolve().parents[2] / "labextension" / "protocol.schema.json"
+
+FOLLOWED: tuple[type[Fact], ...] = (
+    *(fact for fact in get_args(TaskFact) if fact.type != "task.stopping"),
+    MessageReceived,
+    ModelCallStarted,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ToolCallRequested,
+    ToolCallDecided,
+    ToolCallStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallCancelled,
+)
+"""The facts that the page folds into its list of tasks."""
+
+ANSWERS: tuple[Any, ...] = (
+    shapes.Done,
+    shapes.Error,
+    shapes.Health,
+    shapes.Page[shapes.EventRecord],
+    shapes.Page[shapes.Task],
+    shapes.TaskOutput,
+    shapes.TaskWithSteps,
+    shapes.UsageSums,
+)
+
+_CALLED = {
+    "Page_Task_": "TaskPage",
+    "Page_EventRecord_": "EventRecordPage",
+    "ozzie_server_ext.domain.usage.Usage": "CallUsage",
+    "ozzie_server_ext.gateway.rest.shapes.Usage": "UsageSum",
+}
+
+
+def schema() -> dict[str, Any]:
+    """One definition for each shape; `EventBodies` has a property for each fact that the page folds."""
+    bodies = make_dataclass("EventBodies", [(fact.type.replace(".", "__"), fact) for fact in FOLLOWED])
+    kinds = [bodies, Request, Response, EventFrame, FeedSubscribe, *ANSWERS]
+    _, defined = msgspec.json.schema_components(kinds, ref_template="#/definitions/{name}")
+    text = json.dumps(defined)
+    for name, called in _CALLED.items():
+        text = text.replace(name, called)
+    definitions = json.loads(text)
+    named = definitions["EventBodies"]
+    named["properties"] = {name.replace("__", "."): value for name, value in named["properties"].items()}
+    named["required"] = list(named["properties"])
+    named.pop("description", None)
+    for name, shape in definitions.items():
+        shape["title"] = name
+        _complete(shape)
+    return {
+        "$comment": "Made by `make types`; not to be changed by hand.",
+        "title": "Protocol",
+        "type": "object",
+        "definitions": definitions,
+    }
+
+
+def _complete(shape: dict[str, Any]) -> None:
+    """What we send has all its fields, also those with a default here; only a frame leaves out what is empty."""
+    for value in (shape, *shape.get("properties", {}).values()):
+        value.pop("default", None)
+        if "description" in value:
+            value["description"] = " ".join(value["description"].split())
+        if value.get("type") == "object" and "properties" not in value:
+            value["additionalProperties"] = True
+    if shape["title"] not in ("EventFrame", "Request", "Response", "ErrorInfo", "FeedSubscribe"):
+        shape["required"] = list(shape.get("properties", {}))
+    shape["additionalProperties"] = False
+
+
+def written() -> str:
+    return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(written())
