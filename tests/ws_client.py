@@ -22,8 +22,8 @@ class WsClient:
         self._number = 0
         self.ended = False
 
-    async def send(self, text: str) -> None:
-        await self._connection.write_message(text)
+    async def send(self, message: str | bytes) -> None:
+        await self._connection.write_message(message, binary=isinstance(message, bytes))
 
     async def request(self, method: str, **params: Any) -> dict[str, Any]:
         """The response frame."""

@@ -130,6 +130,11 @@ class ChainWalk:
             )
         return Verification(ok=True, events=head.position, erased=self._erased, head=head)
 
+    def broken_off(self, why: str) -> Verification:
+        """The verdict where the next event can't even be read."""
+        expected = self._head.position + 1
+        return self._bad(expected, f"The file can't be read from event {expected} on: {why}.")
+
     def _bad(self, position: int, reason: str) -> Verification:
         good = min(self._head.position, position - 1)
         return Verification(

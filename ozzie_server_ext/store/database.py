@@ -23,7 +23,8 @@ def open_writable(path: Path) -> sqlite3.Connection:
         _make_private(path)
         connection = _connect(path)
     except (OSError, sqlite3.Error) as error:
-        raise Unavailable(f"Can't open {path}: {error}.", hint="Check the folder's permissions and space.") from error
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise Unavailable(f"Can't open {path}: {why}.", hint="Check the folder's permissions and space.") from error
     try:
         _recognise(connection, path)
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
@@ -60,15 +61,23 @@ def open_readable(path: Path) -> sqlite3.Connection:
 
 def unusable(error: sqlite3.Error, path: Path) -> Unavailable:
     """What a failure of SQLite means to a user."""
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if is_damage(error):
         return DamagedStore(f"{path} is damaged: {error}.")
     hint = {
-        "SQLITE_FULL": "Free some disk space.",
-        "SQLITE_BUSY": "Another program holds the database; close it.",
-        "SQLITE_READONLY": "Check the file's permissions.",
-    }.get(name, "Check the disk and the file's permissions.")
+        "SQLITE_FULL": "Free some disk space, then try again.",
+        "SQLITE_BUSY": "Another program holds the database. Close that one, then try again.",
+        "SQLITE_READONLY": "Check the file's permissions, then try again.",
+    }.get(_name(error), "Check the disk, its space and the file's permissions, then try again.")
     return Unavailable(f"The event log can't be used: {error}.", hint=hint, code="store.unavailable")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is not what SQLite wrote."""
+    return _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+
+
+def _name(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", "")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -58,7 +58,11 @@ class DamagedStore(Unavailable):
     code = "store.damaged"
 
     def __init__(self, what: str) -> None:
-        super().__init__(what, hint="Run `ozzie events verify` to see what is damaged.")
+        super().__init__(
+            what,
+            hint="`ozzie events verify` tells how far it is good. Put a backup of the folder data in its place, or move"
+            " that folder away: Ozzie begins a new log.",
+        )
 
 
 class IdempotencyConflict(Conflict):

@@ -12,7 +12,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import open_readable
+from ozzie_server_ext.store.database import is_damage, open_readable, unusable
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -104,11 +104,16 @@ def read_stream(connection: sqlite3.Connection, stream: str, after_version: int)
 def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
     """As `EventLog.verify`, over what the connection sees at this moment."""
     walk = ChainWalk(anchor)
-    for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
-        found = _found(row)
-        bad = walk.step(found.envelope, found.stored)
-        if bad is not None:
-            return bad
+    try:
+        for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
+            found = _found(row)
+            bad = walk.step(found.envelope, found.stored)
+            if bad is not None:
+                return bad
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return walk.broken_off(str(error))
     return walk.end()
 
 
@@ -117,6 +122,8 @@ def verify_file(path: Path, *, anchor: Head | None = None) -> Verification:
     connection = open_readable(path)
     try:
         return verify(connection, anchor)
+    except sqlite3.Error as error:
+        raise unusable(error, path) from error
     finally:
         connection.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.gateway.ws import MAX_REQUESTS, MAX_SUBSCRIPTIONS
+from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 from tests.integration.gateway.walk import KERNEL_ID, ask
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import WsClient, connected
@@ -98,10 +99,19 @@ async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gatew
         ('{"type":"req","id":"1","method":"feed.unsubscribe"}', "input.shape"),
         ('{"type":"req","id":"1","id":"2","method":"x"}', "input.json"),
         ('{"type":"req","id":"1","method":"\\ud800"}', "input.json"),
+        ('{"type":"req","id":"1","method":"models.list","params":{"x":NaN}}', "input.json"),
+        ('{"type":"req","id":"1","method":"models.list","params":{"x":Infinity}}', "input.json"),
+        ('{"type":"nonesuch","id":"1"}', "input.shape"),
+        ("", "input.json"),
+        ("\0", "input.json"),
+        (b"\xff\xfe\x00", "input.json"),
+        (b'{"type":"req","id":"1","method":"nonesuch"}', "input.method"),
         ("[" * 2000, "input.json"),
     ],
 )
-async def test_a_bad_frame_is_answered_and_the_connection_lives(shared_gateway: Gateway, frame: str, code: str) -> None:
+async def test_a_bad_frame_is_answered_and_the_connection_lives(
+    shared_gateway: Gateway, frame: str | bytes, code: str
+) -> None:
     async with connected(shared_gateway) as client:
         await client.send(frame)
         bad = await client.response()
@@ -109,6 +119,18 @@ async def test_a_bad_frame_is_answered_and_the_connection_lives(shared_gateway: 
 
     assert bad["ok"] is False
     assert bad["error"]["code"] == code
+    assert good["ok"] is True
+
+
+async def test_a_frame_that_is_too_large_ends_its_own_connection_and_no_other(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as other, connected(shared_gateway) as client:
+        await client.send(
+            '{"type":"req","id":"1","method":"models.list","params":{"x":"' + "y" * MAX_FRAME_BYTES + '"}}'
+        )
+        while await client.receive() is not None:
+            pass
+        good = await other.request("models.list")
+
     assert good["ok"] is True
 
 

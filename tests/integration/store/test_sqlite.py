@@ -62,6 +62,13 @@ def write(path: Path, content: bytes) -> None:
     path.chmod(0o644)
 
 
+def break_off(path: Path) -> None:
+    """Overwrite the second half of a file, but for its last page."""
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2 : -4096] = b"\xa5" * (len(raw) - 4096 - len(raw) // 2)
+    path.write_bytes(raw)
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -359,6 +366,19 @@ async def test_a_body_that_can_not_be_read_is_named(path: Path) -> None:
         behind_its_back(path, "UPDATE bodies SET body = CAST('{\"title\":7}' AS BLOB)")
         with pytest.raises(DamagedStore, match="position 1"):
             await log.read()
+
+
+async def test_a_file_that_breaks_off_is_told_with_the_last_good_event(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append(STREAM, [renamed("x" * 500) for _ in range(1000)])
+    break_off(path)
+
+    found = verify_file(path)
+
+    assert not found.ok
+    assert 0 <= found.events < 1000
+    assert found.bad_position == found.events + 1
+    assert f"can't be read from event {found.bad_position} on" in found.reason
 
 
 def test_a_reader_can_not_write(path: Path) -> None:
