@@ -69,18 +69,26 @@ class Wire(Protocol):
 class FakeProvider:
     """Runs in a thread of its own, so that tests with any loop, or none, can use it. A context manager.
 
-    `queue` behaviours to override what the model's name says (then on any path, so that Raw bodies can speak for other
+    `behave` says what is done with a request, `queue`d behaviours come before it (then on any path, so that Raw bodies can speak for other
     providers); `keys` limits who is let in. `requests`, `disconnects` (model names whose client went away in
     mid-answer) and `misread` (what was wrong with requests) may be waited for with `wait_for`.
     """
 
-    def __init__(self, wire: Wire, *, keys: frozenset[str] | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        keys: frozenset[str] | None = None,
+        port: int = 0,
+        behave: Callable[[Asked], Behaviour] = behaviour_of,
+    ) -> None:
         self.requests: list[Recorded] = []
         self.disconnects: list[str] = []
         self.misread: list[str] = []
         self.url = ""
         self._wire = wire
         self._keys = keys
+        self._behave = behave
         self._port = port
         self._queue: deque[Behaviour] = deque()
         self._changed = threading.Condition()
@@ -192,7 +200,7 @@ class FakeProvider:
                     self.misread.append(f"{type(error).__name__}: {error}")
                 self._refuse(writer, Refusal(status=400, message=f"Misread: {error}"))
             else:
-                return await self._act(behaviour_of(asked), asked, reader, writer)
+                return await self._act(self._behave(asked), asked, reader, writer)
         await writer.drain()
         return True
 
