@@ -102,12 +102,15 @@ class RestHandler(OzzieHandler):
             return True
         passed = Passed(self, self._gone)
         try:
-            return await relay.exchange(forwarded, passed, self._gone)
+            if not await relay.exchange(forwarded, passed, self._gone):
+                return False
         except Unavailable:
             if not passed.began:
                 raise
             self.detach().close()  # a part must not look like the whole
-            return True
+        else:
+            self.finish(set_content_type=passed.content_type)
+        return True
 
     def _unsupported(self) -> Refusal:
         return Refusal(

@@ -32,11 +32,13 @@ class Passed(Answer):
     def __init__(self, page: Page, gone: asyncio.Event) -> None:
         self._page = page
         self._gone = gone
+        self.content_type = ""
 
     def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
         super().headers_received(start_line, headers)
         assert isinstance(start_line, ResponseStartLine)
         self._page.set_status(start_line.code)
+        self.content_type = headers.get("Content-Type", "")
         for name in _HEADERS:
             if name in headers:
                 self._page.set_header(name, headers[name])

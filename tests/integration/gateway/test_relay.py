@@ -1,0 +1,187 @@
+"""Handing on, where the owner or the client behaves badly: each has its sentence, and nothing piles up (ADR 11)."""
+
+import asyncio
+import http.client
+import json
+import os
+
+import pytest
+from tornado.web import RequestHandler
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.gateway import relay as relaying
+from ozzie_server_ext.gateway.relay import Forwarded, Relay
+from ozzie_server_ext.gateway.rest.relayed import Collected
+from ozzie_server_ext.gateway.routes import PREFIX
+from ozzie_server_ext.protocol.handshake import VERSION
+from tests.fakes.owner import TOKEN, FakeOwner, fake_owner
+from tests.integration.gateway.walk import ask
+from tests.rig import GatewayHome, start_attached
+from tests.ws_client import connected
+
+pytestmark = pytest.mark.timeout(120)
+
+GET = Forwarded(method="GET", path="ozzie/api/tasks", user="Ana")
+POST = Forwarded(method="POST", path="ozzie/api/message", user="Ana", body=b"{}")
+
+
+async def answers(handler: RequestHandler) -> None:
+    """An empty object."""
+    handler.finish({})
+
+
+async def is_silent(handler: RequestHandler) -> None:
+    """Nothing, as long as anybody waits."""
+    await asyncio.Event().wait()
+
+
+async def hangs_up(handler: RequestHandler) -> None:
+    handler.detach().close()
+
+
+async def breaks_off(handler: RequestHandler) -> None:
+    """Half of what was promised."""
+    handler.set_header("Content-Length", "1000")
+    handler.write("x" * 500)
+    await handler.flush()
+    handler.detach().close()
+
+
+@pytest.fixture
+def relay(home: GatewayHome, monkeypatch: pytest.MonkeyPatch) -> Relay:
+    """One that is patient for a moment only."""
+    monkeypatch.setattr(relaying, "REACH_S", 0.5)
+    monkeypatch.setattr(relaying, "ANSWER_S", 0.5)
+    return Relay(home.home, home.runtime)
+
+
+async def exchange(relay: Relay, forwarded: Forwarded) -> Collected | None:
+    """The answer; None where this server is attached no more."""
+    collected = Collected()
+    return collected if await relay.exchange(forwarded, collected, asyncio.Event()) else None
+
+
+async def test_the_owner_is_told_who_asks_and_let_in_by_its_own_token(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(answers)) as owner:
+        answer = await exchange(relay, Forwarded(method="POST", path="ozzie/api/x?a=%20b", user="Ü ✓", body=b"{}"))
+
+    (asked,) = [handler.request for handler in owner.asked]
+    assert answer is not None
+    assert (answer.status, answer.object()) == (200, {})
+    assert (asked.method, asked.uri, asked.body) == ("POST", "/ozzie/api/x?a=%20b", b"{}")
+    assert asked.headers["Authorization"] == f"token {TOKEN}"
+    assert asked.headers["Ozzie-User"] == "%C3%9C%20%E2%9C%93"
+    assert asked.headers["Content-Type"] == "application/json"
+    assert {"Cookie", "Origin", "X-Xsrftoken"} & set(asked.headers) == set()
+
+
+async def test_an_owner_that_does_not_answer_is_named_with_what_to_do(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(is_silent)):
+        with pytest.raises(Unavailable, match=rf"\(process {os.getpid()}\), which does not answer") as caught:
+            await exchange(relay, GET)
+
+    assert caught.value.code == "gateway.silent"
+    assert "end that process: this server takes over then" in caught.value.hint
+
+
+async def test_an_owner_without_a_handshake_is_waited_for_and_then_named(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(answers)):
+        (home.runtime / f"ozzie-{os.getpid()}.json").rename(home.runtime / "kept")
+        with pytest.raises(Unavailable, match=rf"\(process {os.getpid()}\), which does not answer"):
+            await exchange(relay, GET)
+        asking = asyncio.ensure_future(exchange(relay, GET))
+        (home.runtime / "kept").rename(home.runtime / f"ozzie-{os.getpid()}.json")
+        assert await asking is not None
+
+
+async def test_an_owner_of_another_version_is_told_apart(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(answers), version=VERSION + 1) as owner:
+        with pytest.raises(Unavailable, match="another version of Ozzie") as caught:
+            await exchange(relay, GET)
+
+    assert (caught.value.code, owner.asked) == ("gateway.version", [])
+
+
+async def test_what_another_process_left_in_a_handshake_is_not_asked(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(answers)) as owner:
+        (home.home / "run" / "owner.lock").write_text(str(os.getppid()))  # the owner is another living process
+        with pytest.raises(Unavailable):
+            await exchange(relay, GET)
+        assert owner.asked == []
+
+
+@pytest.mark.parametrize("does", [hangs_up, breaks_off])
+async def test_a_change_that_was_not_answered_is_not_sent_again(home: GatewayHome, relay: Relay, does: object) -> None:
+    async with fake_owner(home, FakeOwner(does)) as owner:  # pyright: ignore[reportArgumentType]
+        with pytest.raises(Unavailable, match="went away before it had answered") as caught:
+            await exchange(relay, POST)
+
+    assert len(owner.asked) == 1
+    assert "look before you ask for it again" in caught.value.hint
+
+
+async def test_a_question_that_was_not_answered_is_asked_again(home: GatewayHome, relay: Relay) -> None:
+    async def hangs_up_once(handler: RequestHandler) -> None:
+        await (hangs_up if len(owner.asked) == 1 else answers)(handler)
+
+    async with fake_owner(home, FakeOwner(hangs_up_once)) as owner:
+        assert await exchange(relay, GET) is not None
+
+    assert len(owner.asked) == 2
+
+
+async def test_a_relay_that_is_closed_sends_nothing(home: GatewayHome, relay: Relay) -> None:
+    relay.close()
+    async with fake_owner(home, FakeOwner(answers)) as owner:
+        assert await exchange(relay, GET) is None
+        assert await relay.open_socket("Ana") is None
+
+    assert owner.asked == []
+
+
+async def test_what_waits_for_an_owner_ends_when_this_server_takes_over(home: GatewayHome, relay: Relay) -> None:
+    asking = asyncio.ensure_future(exchange(relay, POST))
+    await asyncio.sleep(0)
+    relay.close()
+
+    assert await asking is None
+
+
+async def test_a_client_that_leaves_takes_its_request_along(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(is_silent)) as owner:
+        gone = asyncio.Event()
+        asking = asyncio.ensure_future(relay.exchange(POST, Collected(), gone))
+        async with asyncio.timeout(20):
+            await owner.came.wait()
+            gone.set()
+            assert await asking is True
+            await owner.left.wait()
+
+
+async def test_a_part_of_an_answer_does_not_look_like_the_whole(home: GatewayHome) -> None:
+    async def many(handler: RequestHandler) -> None:
+        handler.write('{"items": [')  # without a length: only the end says that it is whole
+        await handler.flush()
+        handler.detach().close()
+
+    async with fake_owner(home, FakeOwner(many)):
+        with start_attached(home) as attached:
+            for path in (f"{PREFIX}/tasks", f"{PREFIX}/sessions"):
+                with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+                    await asyncio.to_thread(ask, attached, "GET", path, token=attached.token)
+        log = (home.home.parent / "attached-1.log").read_text()
+
+    assert "Traceback" not in log
+
+
+async def test_what_a_page_does_not_read_stays_with_the_owner(home: GatewayHome) -> None:
+    sends = [json.dumps({"number": number, "content": "x" * 500_000}) for number in range(200)]
+    async with fake_owner(home, FakeOwner(answers, sends=sends)) as owner:
+        with start_attached(home) as attached:
+            async with connected(attached) as page:
+                await asyncio.wait_for(owner.stuck.wait(), 60)
+                taken = owner.sent
+                read = [json.loads(await page.receive() or "")["number"] for _ in sends]
+
+    assert taken < 40, "100 MB were on their way, of which sockets hold some"
+    assert read == list(range(200))
