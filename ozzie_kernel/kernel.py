@@ -112,7 +112,11 @@ class OzzieKernel(ReadingKernel):
         # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
         name, sentence = map(visible_label, failure)
         # nbclient quotes nothing but the traceback: the sentence takes its place, and a real one never does.
-        return {"status": "error", "execution_count": count, "ename": name, "evalue": sentence, "traceback": [sentence]}
+        error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
+        if _is_unattended(cell_id, allow_stdin):
+            # papermill and its like look for what went wrong among a cell's outputs, and nowhere else.
+            self.publish("error", error)
+        return {"status": "error", "execution_count": count, **error}
 
     async def _run_cell(
         self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
@@ -163,7 +167,7 @@ class OzzieKernel(ReadingKernel):
         """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
         if cell_id:
             return WidgetDisplay(self, str(uuid.uuid4()))
-        return ConsoleDisplay(self) if _is_console(cell_id, allow_stdin) else StaticDisplay(self)
+        return StaticDisplay(self) if _is_unattended(cell_id, allow_stdin) else ConsoleDisplay(self)
 
     async def _interruptible(self, work: Awaitable[T]) -> T:
         """Await `work`, which the kernel's interrupt cancels."""
@@ -296,6 +300,11 @@ def _is_over(connecting: "asyncio.Future[Link]") -> bool:
 
 def _is_console(cell_id: str | None, allow_stdin: bool) -> bool:
     return not cell_id and allow_stdin
+
+
+def _is_unattended(cell_id: str | None, allow_stdin: bool) -> bool:
+    """nbclient and what is built on it: nobody is there to watch, or to be asked."""
+    return not cell_id and not allow_stdin
 
 
 def _load_what_the_first_cell_needs() -> None:

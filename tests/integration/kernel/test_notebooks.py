@@ -39,6 +39,10 @@ def shown(cell: Any) -> str:
     return "\n".join(output["data"].get("text/markdown", "") for output in cell["outputs"] if "data" in output)
 
 
+def errors(cell: Any) -> list[Any]:
+    return [output for output in cell["outputs"] if output["output_type"] == "error"]
+
+
 def test_a_notebook_of_every_kind_of_cell_runs_to_its_end() -> None:
     found = notebook("What is 2+2? Use the calculator.", "%session title Sums", "%cost", "%%python\nprint(6 * 7)", "")
 
@@ -62,7 +66,38 @@ def test_a_cell_that_fails_stops_a_notebook_with_its_sentence() -> None:
         NotebookClient(found, timeout=60).execute()
 
     assert 'There is no model "nonesuch".' in shown(found["cells"][0])
+    (error,) = errors(found["cells"][0])
+    assert error["traceback"] == ['There is no model "nonesuch". There are: offline.']
     assert found["cells"][1]["outputs"] == []
+
+
+def test_a_turn_that_fails_stops_a_notebook_with_its_sentence() -> None:
+    found = notebook("%model openai/none http://127.0.0.1:9/v1", "Say hello.")
+
+    with pytest.raises(CellExecutionError, match="can't be reached at"):
+        NotebookClient(found, timeout=60).execute()
+
+    (error,) = errors(found["cells"][1])
+    assert "127.0.0.1:9" in error["evalue"]
+    assert "Traceback" not in str(found)
+
+
+def test_papermill_runs_a_notebook_and_says_what_went_wrong_in_one(gateway: Gateway) -> None:
+    folder = gateway.home.project
+    nbformat.write(notebook("What is 3 * 4? Use the calculator."), folder / "good.ipynb")
+    nbformat.write(notebook("%model nonesuch", "Say hello."), folder / "bad.ipynb")
+
+    def papermill(name: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "papermill", f"{name}.ipynb", f"{name}-out.ipynb", "--no-progress-bar"]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+    good, bad = papermill("good"), papermill("bad")
+
+    assert good.returncode == 0, good.stderr
+    assert "**12**" in (folder / "good-out.ipynb").read_text()
+    assert bad.returncode == 1
+    assert 'There is no model "nonesuch".' in bad.stderr
+    assert "bad-out" in str(sorted(folder.iterdir()))
 
 
 def test_with_errors_allowed_the_next_cell_runs() -> None:
