@@ -85,6 +85,7 @@ class OzzieExtension(ExtensionApp):
         """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""
         assert self._succession is not None
         self.ozzie = ozzie = await Ozzie.start(self._succession.home, project)
+        ozzie.on_replaced = self._succession.replaced
         remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(
             self._handshake_path,

@@ -68,6 +68,12 @@ class Succession:
         if self._state.ozzie is None and not self._state.temporary:
             self._waiting = asyncio.create_task(self._wait_for_the_home(), name="ozzie succession")
 
+    def replaced(self, error: OzzieError) -> None:
+        """Another gateway has taken over the log, though this server holds the lock, or held it before somebody removed
+        its file. Leave the home to that one, and be attached to it as any other server."""
+        self._say(f"{error} This server lets go of {self.home.root}.")
+        self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie succession")
+
     async def stop(self) -> None:
         """Let go of everything; called again, it does nothing. The owner that this server is attached to goes on."""
         if self._waiting is not None:
@@ -79,6 +85,15 @@ class Succession:
         # Who is connected goes elsewhere, and waits there until the home has another owner.
         self._state.stop()
         await self._give_back()
+
+    async def _leave_the_home(self) -> None:
+        self._state.stop()
+        await self._give_back()
+        await self._try()
+        if self._state.failure is not None:
+            self._state.on_failure(self._state.failure)
+        if not self._state.temporary:
+            await self._wait_for_the_home()
 
     async def _wait_for_the_home(self) -> None:
         pauses = itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1]))

@@ -29,8 +29,9 @@ class ChildProcess:
     ) -> tuple["ChildProcess", socket.socket]:
         """Starts `argv` with `--fd N --parent PID` added, and returns it with our end of the pair.
 
-        Must be called from the loop's thread (see child.become_child). Raises OSError.
+        Must be called from the loop's thread (see child.become_child). Raises OSError, and RuntimeError from another.
         """
+        asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         try:
             with theirs, _open_log(log_file) as log:

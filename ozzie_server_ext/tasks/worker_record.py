@@ -38,5 +38,5 @@ class WorkerRecord:
         draft = Draft(body=body, actor="system", source="planes")
         try:
             await self._log.append(worker_stream(self._plane), [draft])
-        except OzzieError:
-            log.exception("a fact about the %s plane was not recorded", self._plane)
+        except OzzieError as error:
+            log.error("%s of the %s plane was not recorded: %s", body.type, self._plane, error)

@@ -1,6 +1,7 @@
 """A child process without a model: speaks the worker protocol and misbehaves on request."""
 
 import argparse
+import ctypes
 import os
 import signal
 import socket
@@ -9,6 +10,8 @@ from typing import Any
 
 from ozzie_server_ext.planes.child import become_child
 from ozzie_server_ext.protocol.ndjson import LineDecoder, decode_line, encode_line
+
+BEHAVIOURS = ("serve", "mute", "dead", "silent", "stubborn", "busy", "stuck", "stopped")
 
 
 class Child:
@@ -58,7 +61,7 @@ class Child:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--behaviour", default="serve", choices=["serve", "mute", "dead", "silent", "stubborn"])
+    parser.add_argument("--behaviour", default="serve", choices=BEHAVIOURS)
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args()
@@ -76,6 +79,17 @@ def main() -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             child.send({"type": "ready"})
             time.sleep(600)
+        case "busy":
+            child.send({"type": "ready"})
+            while True:
+                pass
+        case "stuck":
+            child.send({"type": "ready"})
+            # A call into C that keeps the interpreter's lock: no Python runs here any more, not in any thread.
+            ctypes.PyDLL(None).sleep(600)
+        case "stopped":
+            child.send({"type": "ready"})
+            os.kill(os.getpid(), signal.SIGSTOP)
         case _:
             child.send({"type": "ready"})
             child.serve()

@@ -69,9 +69,9 @@ class Wire(Protocol):
 class FakeProvider:
     """Runs in a thread of its own, so that tests with any loop, or none, can use it. A context manager.
 
-    `behave` says what is done with a request, `queue`d behaviours come before it (then on any path, so that Raw bodies can speak for other
-    providers); `keys` limits who is let in. `requests`, `disconnects` (model names whose client went away in
-    mid-answer) and `misread` (what was wrong with requests) may be waited for with `wait_for`.
+    `behave` says what is done with a request; what was queued with `queue` comes before it, on any path, so that Raw
+    bodies can speak for other providers. `keys` limits who is let in. `requests`, `disconnects` (model names whose
+    client went away in mid-answer) and `misread` (what was wrong with requests) may be waited for with `wait_for`.
     """
 
     def __init__(

@@ -15,7 +15,8 @@ import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
-from ozzie_server_ext.planes.identity import ProcessMark
+from ozzie_server_ext.planes.identity import ProcessMark, mark_of
+from ozzie_server_ext.planes.process import ChildProcess
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
 
@@ -300,12 +301,16 @@ async def test_the_log_of_a_child_is_private_and_does_not_grow_for_ever(tmp_path
 
 PARENT = """
 import asyncio, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from ozzie_server_ext.planes.supervisor import Supervisor
 
 async def main():
     plane = Supervisor("test plane", sys.argv[2:], log_file=Path(sys.argv[1]))
     await plane.channel()
+    # Threads come and go; only the end of the one that started the child is the child's end.
+    for _ in range(20):
+        await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), int)
     print(plane.pid, flush=True)
     await asyncio.Event().wait()
 
@@ -313,13 +318,42 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("behaviour", ["serve", "stubborn"])
+@pytest.mark.parametrize("behaviour", ["serve", "stubborn", "busy", "stuck", "stopped"])
 def test_a_child_dies_with_its_parent_even_if_it_does_not_look_at_the_channel(tmp_path: Path, behaviour: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", PARENT, str(tmp_path / "log"), *CHILD, "--behaviour", behaviour]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
+        assert child.is_running()
         parent.kill()
         child.wait(timeout=WAIT_S)
         assert not child.is_running()
+
+
+async def test_a_child_is_started_from_the_loops_thread_only(tmp_path: Path) -> None:
+    def spawn() -> None:
+        ChildProcess.spawn(CHILD, env=os.environ, log_file=tmp_path / "log")
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        await asyncio.to_thread(spawn)
+
+
+async def test_a_call_goes_to_a_child_only_once_its_start_is_recorded(tmp_path: Path) -> None:
+    asked, recorded = asyncio.Event(), asyncio.Event()
+    marks: list[ProcessMark] = []
+
+    async def record(mark: ProcessMark) -> None:
+        marks.append(mark)
+        asked.set()
+        await recorded.wait()
+
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    plane = Supervisor("test plane", CHILD, log_file=tmp_path / "log", env=env, on_started=record)
+    channel = asyncio.ensure_future(plane.channel())
+    await asyncio.wait_for(asked.wait(), WAIT_S)
+    assert marks == [mark_of(plane.pid or 0)]
+    assert not channel.done()
+    recorded.set()
+    await asyncio.wait_for(channel, WAIT_S)
+    await plane.stop()
