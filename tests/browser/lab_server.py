@@ -114,6 +114,7 @@ def _command(home: GatewayHome) -> list[str]:
         f"--ServerApp.root_dir={home.project}",
         # Tests run cells by Lab's own commands, and wait for what its objects say.
         "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
 

@@ -37,6 +37,10 @@ class NotebookPage:
         stem = workspace or self.name.removesuffix(".ipynb")
         address = f"{self.lab.url}lab/workspaces/{stem}/tree/{self.name}?reset&token={JUPYTER_TOKEN}"
         await self.page.goto(address)
+        await self.is_ready()
+
+    async def is_ready(self) -> None:
+        """Wait until the notebook's kernel takes cells."""
         await self.page.wait_for_function(_OPENED, timeout=READY_MS)
         await self.page.evaluate(_READY)
 
