@@ -96,6 +96,10 @@ def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
 
 
 _JUPYTER = ("--no-browser", "--allow-root", "--port=0", "--ServerApp.jpserver_extensions=ozzie_server_ext=True")
+_WITHOUT_LAB = tuple(
+    f"--ServerApp.jpserver_extensions={name}=False" for name in ("jupyterlab", "notebook", "notebook_shim", "jupyter_lsp")
+)
+"""It takes seconds to load, and asks nothing of Ozzie before a page does."""
 
 
 @contextmanager
@@ -109,7 +113,7 @@ def start_jupyter(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
 def start_attached(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
     """A Jupyter Server on a home that has an owner already. Its token is Jupyter's, and its log `attached-N.log`."""
     number = len(list(home.home.parent.glob("attached-*.log"))) + 1
-    with _process(home, "jupyter_server", *_JUPYTER, *arguments, log=f"attached-{number}.log") as (process, log):
+    with _process(home, "jupyter_server", *_JUPYTER, *_WITHOUT_LAB, *arguments, log=f"attached-{number}.log") as (process, log):
         server = wait_for_attached(home, process, log)
         yield Gateway(home, process, server.url, JUPYTER_TOKEN)
 

@@ -65,6 +65,11 @@ class WsClient:
         self.ended = message is None
         return message
 
+    @property
+    def close_code(self) -> int | None:
+        """Why the gateway ended the connection."""
+        return self._connection.close_code
+
     async def _take(self) -> None:
         message = await self.receive()
         assert message is not None, "the gateway closed the connection"
