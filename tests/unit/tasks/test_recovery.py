@@ -3,24 +3,50 @@
 import pytest
 
 from ozzie_server_ext.domain.events import (
+    INTERRUPTED,
     Draft,
     Limits,
+    ModelCallFailed,
+    TaskCancelled,
     TaskCreated,
     TaskFailed,
     TaskPaused,
     TaskQueued,
     TaskStarted,
+    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolCallUncertain,
+    Transient,
+    WorkerLost,
+    WorkerStarted,
 )
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import CallId, MessageId, ReplyId, SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
+from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig
 
 CREATED = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
 QUEUED = TaskQueued(reason="created")
+STARTED = TaskStarted(attempt=1, epoch="old")
+RECOVERED = TaskQueued(reason="recovered")
+CALLED = call_started("c1")
+ANSWERED = call_completed("c1")
+SAID = completed("01RRRRRRRRRRRRRRRRRRRRRRRR", "I look.")
+READ = ToolCallRequested(
+    call_id=CallId("t1"), use_id="u1", tool_id="fs.read", name="read_file", version="1", args={}, round=1, index=0
+)
+PAY = ToolCallRequested(
+    call_id=CallId("t2"), use_id="u2", tool_id="shop.pay", name="pay", version="1", args={}, round=1, index=1
+)
+ALLOWED = ToolCallDecided(call_id=CallId("t1"), decision="ALLOW", rule="r", reason="")
 
 
 class Taken:
@@ -117,3 +143,135 @@ async def test_a_gateway_that_dies_again_and_again_ends_the_turn_after_three_tim
     assert await rig.status(sent.task_id) == "FAILED"
     starts = [body for body in await rig.bodies(sent.task_id) if isinstance(body, TaskStarted)]
     assert [body.attempt for body in starts] == [1, 2, 3]
+
+
+# --- every phase of a turn ------------------------------------------------------------------------------
+
+
+def only_reading(tool_id: str) -> bool:
+    return tool_id == "fs.read"
+
+
+async def after(log: InMemoryEventLog, *bodies: object) -> tuple[list[object], list[str], list[Transient]]:
+    """What recovery records of a task that a dead gateway left like this, whether it runs, and what it tells."""
+    await left(log, "t", CREATED, QUEUED, STARTED, *bodies)
+    before = await log.version("task:t")
+    runner = Taken()
+    told: list[Transient] = []
+    await recover(log, runner, may_repeat=only_reading, publish=told.append)
+    return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks, told
+
+
+CUT_OFF = "Ozzie's gateway ended in the middle of it."
+NOT_ANSWERED = ModelCallFailed(call_id=CallId("c1"), code=INTERRUPTED, message=CUT_OFF, latency_ms=None)
+NOT_DONE = ToolCallCancelled(call_id=CallId("t1"), reason=CUT_OFF)
+DONE = ToolCallCompleted(call_id=CallId("t1"), ok=True, data={}, summary="", duration_ms=1)
+UNKNOWN = ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "recorded"),
+    [
+        pytest.param([], [RECOVERED], id="claimed"),
+        pytest.param([CALLED], [NOT_ANSWERED, RECOVERED], id="model call started"),
+        pytest.param([CALLED, ANSWERED, SAID], [RECOVERED], id="model answered"),
+        pytest.param([CALLED, ANSWERED, SAID, READ], [NOT_DONE, RECOVERED], id="tool requested"),
+        pytest.param([CALLED, ANSWERED, SAID, READ, ALLOWED], [NOT_DONE, RECOVERED], id="tool decided"),
+        pytest.param(
+            [CALLED, ANSWERED, SAID, READ, ALLOWED, ToolCallStarted(call_id=CallId("t1"))],
+            [NOT_DONE, RECOVERED],
+            id="reading tool started",
+        ),
+        pytest.param([CALLED, ANSWERED, READ, ALLOWED, DONE], [RECOVERED], id="tool completed"),
+        pytest.param([CALLED, ANSWERED, PAY], [ToolCallCancelled(call_id=CallId("t2"), reason=CUT_OFF), RECOVERED]),
+    ],
+)
+async def test_each_phase_gets_an_honest_end_and_goes_on(
+    log: InMemoryEventLog, bodies: list[object], recorded: list[object]
+) -> None:
+    found, runs, _ = await after(log, *bodies)
+    assert found == recorded
+    assert runs == ["t"]
+
+
+async def test_a_tool_with_an_effect_that_was_begun_is_uncertain_and_never_made_again(log: InMemoryEventLog) -> None:
+    found, runs, _ = await after(
+        log, CALLED, ANSWERED, READ, PAY, ToolCallStarted(call_id=CallId("t1")), ToolCallStarted(call_id=CallId("t2"))
+    )
+    assert found[:2] == [NOT_DONE, UNKNOWN]
+    (end,) = found[2:]
+    assert isinstance(end, TaskFailed)
+    assert (end.code, end.message) == (
+        "tool.uncertain",
+        "pay may or may not have happened. Ozzie will not try again by itself.",
+    )
+    assert "run the cell again" in end.hint
+    assert runs == []
+
+
+async def test_without_a_word_on_a_tool_it_is_not_made_again(log: InMemoryEventLog) -> None:
+    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, READ, ToolCallStarted(call_id=CallId("t1")))
+    runner = Taken()
+    assert await recover(log, runner) == 0
+    assert await status(log, "t") == "FAILED"
+
+
+@pytest.mark.parametrize("begun", [[], [STARTED], [STARTED, CALLED]])
+async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
+    log: InMemoryEventLog, begun: list[object]
+) -> None:
+    await left(log, "t", CREATED, QUEUED, *begun, TaskStopping(by="ann", reason="enough"))
+    runner = Taken()
+    assert await recover(log, runner) == 0
+    last = (await log.read_stream("task:t"))[-1].body
+    assert last == TaskCancelled(by="ann", reason="enough")
+    assert (await log.rows("model_calls", where={"status": "started"})) == []
+
+
+async def test_what_is_given_up_leaves_no_call_open(log: InMemoryEventLog) -> None:
+    await left(log, "t", CREATED, QUEUED, TaskStarted(attempt=MAX_ATTEMPTS, epoch="old"), CALLED)
+    await recover(log, Taken())
+    assert [row["status"] for row in await log.rows("model_calls")] == ["failed"]
+    assert await status(log, "t") == "FAILED"
+
+
+async def test_what_an_interrupted_call_cost_is_not_known(log: InMemoryEventLog) -> None:
+    await after(log, CALLED)
+    (task,) = await log.rows("tasks")
+    (usage,) = await log.rows("usage")
+    assert (task["cost_known"], usage["unknown_price_calls"], usage["failed_calls"]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [CALLED],
+        # A gateway that stopped in order has recorded the end of the call itself.
+        [CALLED, ModelCallFailed(call_id=CallId("c1"), code=INTERRUPTED, message="", latency_ms=3)],
+    ],
+)
+async def test_those_who_follow_are_told_that_a_reply_begins_again(log: InMemoryEventLog, bodies: list[object]) -> None:
+    _, _, told = await after(log, *bodies)
+    assert [(item.type, item.task_id, item.payload) for item in told] == [
+        ("reply.reset", "t", {"reply_id": ReplyId("01RRRRRRRRRRRRRRRRRRRRRRRR")})
+    ]
+
+
+@pytest.mark.parametrize("bodies", [[], [CALLED, ANSWERED, SAID], [CALLED, ANSWERED, READ]])
+async def test_a_reply_that_came_whole_does_not_begin_again(log: InMemoryEventLog, bodies: list[object]) -> None:
+    assert (await after(log, *bodies))[2] == []
+
+
+async def test_the_children_of_a_dead_gateway_are_accounted_for_before_anything_is_judged(
+    log: InMemoryEventLog,
+) -> None:
+    gone = WorkerStarted(plane="model", pid=4711, started="1", boot="an earlier boot")
+    await log.append("worker:model", [Draft(body=gone, actor="system", source="planes")])
+    await left(log, "t", CREATED, QUEUED, STARTED)
+
+    await recover(log, Taken())
+
+    lost, requeued = [event.body for event in await log.read()][-2:]
+    assert lost == WorkerLost(plane="model", pid=4711, reason="Its gateway is gone. It was gone.")
+    assert requeued == RECOVERED
+    assert [row["status"] for row in await log.rows("workers")] == ["lost"]

@@ -1,0 +1,101 @@
+"""A turn that is cut off between any two of its appends ends as it would have ended, with everything said once."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.app import Ozzie
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.events import Draft, Event, MessageCompleted, Origin, ToolCallCompleted, ToolCallStarted
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.store.sqlite import SqliteEventLog
+
+WAIT_S = 20
+ASKED = "How many rows has @data/three.csv?"
+
+Append = tuple[int, str, Sequence[Draft]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
+    folder = tmp_path / "project"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "three.csv").write_text("a,b\n1,2\n3,4\n5,6\n")
+    return folder
+
+
+async def whole_turn(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[TaskId, list[Append]]:
+    """A turn that nothing disturbs, and the appends that it consists of, in the order of the log."""
+    appends: list[Append] = []
+    append = SqliteEventLog.append
+
+    async def noting(log: SqliteEventLog, stream: str, drafts: Sequence[Draft], **how: Any) -> tuple[Event, ...]:
+        events = await append(log, stream, drafts, **how)
+        appends.append((events[0].position, stream, drafts))
+        return events
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteEventLog, "append", noting)
+        ozzie = await Ozzie.start(home, project)
+        session = await ozzie.sessions.open("test", title="test", channel="test")
+        task_id = (await ozzie.submit(session.session_id, ASKED, Origin(channel="test"))).task_id
+        await succeeded(ozzie, task_id)
+        await ozzie.stop()
+    return task_id, sorted(appends, key=lambda item: item[0])
+
+
+async def succeeded(ozzie: Ozzie, task_id: TaskId) -> None:
+    kinds = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
+    async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
+        assert (await anext(events)).type == "task.succeeded"
+
+
+async def cut_off(home: Home, appends: Sequence[Append]) -> None:
+    """A log that ends behind these appends, as a gateway leaves it that is killed there."""
+    clock = SystemClock()
+    log = await SqliteEventLog.open(home.database, clock=clock, ids=UlidSource(clock))
+    for _, stream, drafts in appends:
+        await log.append(stream, drafts)
+    await log.close()
+
+
+async def test_a_turn_cut_off_behind_any_append_ends_as_one_that_was_not(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Home(tmp_path / "whole")
+    first.create()
+    task_id, appends = await whole_turn(first, project, monkeypatch)
+    stream = task_stream(task_id)
+    begins = next(index for index, (_, name, _) in enumerate(appends) if name == stream)
+    expected = ""
+    cuts = [index for index in range(begins + 1, len(appends) + 1) if appends[index - 1][1] == stream]
+    assert len(cuts) >= 9, "a turn of two tools has at least so many appends"
+
+    for cut in reversed(cuts):  # the whole one first: it says what the others have to come to
+        home = Home(tmp_path / f"cut-{cut}")
+        home.create()
+        shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
+        await cut_off(home, appends[:cut])
+        ozzie = await Ozzie.start(home, project)
+        await succeeded(ozzie, task_id)
+
+        where = f"cut off behind {appends[cut - 1][2][-1].body.type}"
+        bodies = [event.body for event in await ozzie.log.read_stream(stream)]
+        said = [body.text for body in bodies if isinstance(body, MessageCompleted)]
+        expected = expected or said[-1]
+        assert "**3 rows**" in expected
+        assert (said[-1], len(said), len(set(said))) == (expected, 1, 1), where
+        done = [body for body in bodies if isinstance(body, ToolCallCompleted)]
+        assert len(done) == 2, f"{where}: a step that had an outcome was done again, or one was left out"
+        begun = {body.call_id for body in bodies if isinstance(body, ToolCallStarted)}
+        steps = await ozzie.log.rows("model_calls", where={"status": "started"})
+        assert (steps, {body.call_id for body in done} <= begun) == ([], True), where
+        assert (await ozzie.log.verify()).ok
+        assert await ozzie.log.dump() == await ozzie.log.rebuild()
+        await ozzie.stop()
