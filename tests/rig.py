@@ -96,9 +96,8 @@ def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
 
 
 _JUPYTER = ("--no-browser", "--allow-root", "--port=0", "--ServerApp.jpserver_extensions=ozzie_server_ext=True")
-_WITHOUT_LAB = tuple(
-    f"--ServerApp.jpserver_extensions={name}=False" for name in ("jupyterlab", "notebook", "notebook_shim", "jupyter_lsp")
-)
+_LAB = ("jupyterlab", "notebook", "notebook_shim", "jupyter_lsp")
+_WITHOUT_LAB = tuple(f"--ServerApp.jpserver_extensions={name}=False" for name in _LAB)
 """It takes seconds to load, and asks nothing of Ozzie before a page does."""
 
 
@@ -112,8 +111,8 @@ def start_jupyter(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
 @contextmanager
 def start_attached(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
     """A Jupyter Server on a home that has an owner already. Its token is Jupyter's, and its log `attached-N.log`."""
-    number = len(list(home.home.parent.glob("attached-*.log"))) + 1
-    with _process(home, "jupyter_server", *_JUPYTER, *_WITHOUT_LAB, *arguments, log=f"attached-{number}.log") as (process, log):
+    name = f"attached-{len(list(home.home.parent.glob('attached-*.log'))) + 1}.log"
+    with _process(home, "jupyter_server", *_JUPYTER, *_WITHOUT_LAB, *arguments, log=name) as (process, log):
         server = wait_for_attached(home, process, log)
         yield Gateway(home, process, server.url, JUPYTER_TOKEN)
 
@@ -159,7 +158,7 @@ def wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", lo
     raise TimeoutError(log.read_text())
 
 
-def wait_for_attached(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> AttachedServer:
+def wait_for_attached(home: GatewayHome, process: "subprocess.Popen[Any]", log: Path) -> AttachedServer:
     end = time.monotonic() + START_S
     while time.monotonic() < end:
         for server in attached_servers(home.home):

@@ -36,7 +36,7 @@ def gateway(options: argparse.Namespace) -> int:
         raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
     owner = _expect_room()
     if owner is not None:
-        print(_attached_to(owner), file=sys.stderr, flush=True)
+        print(f"This gateway {_attached_to(owner)}", file=sys.stderr, flush=True)
     os.execv(sys.executable, [*PROGRAM, *arguments])
 
 
@@ -55,12 +55,12 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
     else:
         print(f"The gateway runs: process {pid}, {url}")
         if owner != pid:
-            print(_attached_to(owner))
+            print(f"It {_attached_to(owner)}")
     return 0
 
 
 def _attached_to(owner: int) -> str:
-    return f"It is attached to the server of process {owner}, and takes over when that one goes."
+    return f"is attached to the server of process {owner}, and takes over when that one goes."
 
 
 def _expect_room() -> int | None:
@@ -85,7 +85,7 @@ def _expect_room() -> int | None:
 def _wait_until_it_answers(launched: Launched) -> str:
     """The address of the gateway once it answers. Raises Unavailable with its own words where it ended."""
     end = time.monotonic() + START_S
-    reason = f"The gateway did not answer within {START_S:.0f} s."
+    reason, hint = f"The gateway did not answer within {START_S:.0f} s.", ""
     while time.monotonic() < end:
         for handshake in handshakes():
             if handshake.pid == launched.process.pid and _answers(handshake):
@@ -94,10 +94,11 @@ def _wait_until_it_answers(launched: Launched) -> str:
             if server.pid == launched.process.pid:
                 return server.url
         if launched.ended:
-            reason = launched.reason() or "The gateway ended before it answered."
+            said, hint = launched.reason()
+            reason = said or "The gateway ended before it answered."
             break
         time.sleep(POLL_S)
-    raise Unavailable(reason, hint=f"Its own words are in {launched.log}.", code="gateway.start")
+    raise Unavailable(reason, hint=f"{hint} Its own words are in {launched.log}.".lstrip(), code="gateway.start")
 
 
 def _answers(handshake: Handshake) -> bool:

@@ -3,12 +3,17 @@
 import json
 import os
 import socket
+import subprocess
+import sys
+import time
 
 import psutil
 import pytest
 
+from ozzie_server_ext.protocol.attached import attached_servers
+from ozzie_server_ext.protocol.handshake import Handshake
 from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, start_jupyter
+from tests.rig import START_S, GatewayHome, start_jupyter, wait_for_attached
 
 
 def test_one_is_left_running_answers_at_once_and_is_stopped(home: GatewayHome) -> None:
@@ -75,6 +80,75 @@ def test_a_broken_configuration_is_told_with_its_place(home: GatewayHome) -> Non
 
     assert done.returncode == 1
     assert "config.jsonc, line 1, column 14: gateway.port" in done.stderr
+
+
+def test_beside_a_lab_it_is_attached_is_stopped_alone_and_takes_over_when_the_lab_goes(home: GatewayHome) -> None:
+    with start_jupyter(home) as lab:
+        started = ozzie(home, "gateway", "--detach", "--port", "0")
+        (attached,) = attached_servers(home.home)
+        told = ozzie(home, "status")
+        again = ozzie(home, "gateway", "--detach", "--port", "0")
+        stopped = ozzie(home, "gateway", "--stop")
+        alone = ozzie(home, "status")
+        once_more = json.loads(ozzie(home, "gateway", "--detach", "--port", "0", "--json").stdout)
+    try:
+        after = wait_for_owner(home, once_more["pid"])
+    finally:
+        ended = ozzie(home, "gateway", "--stop")
+
+    owner = f"It is attached to the server of process {lab.process.pid}, and takes over when that one goes."
+    assert started.stdout.splitlines() == [f"The gateway runs: process {attached.pid}, {attached.url}", owner]
+    assert f"  attached the gateway alone, process {attached.pid}, {attached.url}\n" in told.stdout
+    assert "  server   Jupyter\n" in told.stdout
+    assert f"A gateway runs already (process {attached.pid})." in again.stderr
+    assert stopped.stdout == f"The gateway (process {attached.pid}) is stopped.\n"
+    assert "attached" not in alone.stdout
+    assert once_more["owner"] == lab.process.pid
+    assert after.url == once_more["url"]
+    assert ended.stdout == f"The gateway (process {once_more['pid']}) is stopped.\n"
+
+
+def test_in_the_foreground_it_says_that_it_is_attached(home: GatewayHome) -> None:
+    with start_jupyter(home) as lab:
+        command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", "--port", "0"]
+        gateway = subprocess.Popen(command, env=dict(home.env), cwd=home.project, stderr=subprocess.PIPE, text=True)
+        assert gateway.stderr is not None
+        said = gateway.stderr.readline()
+        wait_for_attached(home, gateway, home.home.parent / "gateway.log")
+        gateway.terminate()
+        gateway.communicate(timeout=20)
+
+    assert (
+        said
+        == f"This gateway is attached to the server of process {lab.process.pid}, and takes over when that one goes.\n"
+    )
+    assert gateway.returncode == 0
+
+
+def test_a_person_can_have_a_gateway_where_a_kernel_or_command_had_started_one(home: GatewayHome) -> None:
+    ozzie(home, "ask", "hello")
+    before = home.handshake()
+    told = ozzie(home, "status")
+    started = json.loads(ozzie(home, "gateway", "--detach", "--port", "0", "--json").stdout)
+    try:
+        after = wait_for_owner(home, started["pid"])
+        health = json.loads(ozzie(home, "status", "--json").stdout)
+    finally:
+        ozzie(home, "gateway", "--stop")
+
+    assert before is not None
+    assert "  server   the gateway alone, for a while\n" in told.stdout
+    assert started["owner"] in (before.pid, after.pid)
+    assert (health["pid"], health["temporary"]) == (started["pid"], False)
+
+
+def wait_for_owner(home: GatewayHome, pid: int) -> Handshake:
+    """The handshake of that process, once it owns the home."""
+    end = time.monotonic() + START_S
+    while (found := home.handshake()) is None or found.pid != pid:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
 
 
 def test_a_jupyter_server_is_not_stopped(home: GatewayHome) -> None:

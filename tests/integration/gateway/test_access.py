@@ -4,6 +4,8 @@ import asyncio
 import http.client
 import json
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,12 +13,25 @@ import pytest
 from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
 from ozzie_server_ext.gateway.routes import PREFIX
 from tests.integration.gateway.walk import KERNEL_ID, NOWHERE, REST, WS, ask, ask_whole
-from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, start_jupyter
+from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, start_attached, start_gateway, start_jupyter
 from tests.ws_client import connected
 
 HEADS = [("HEAD", path) for method, path in REST if method == "GET"]
 WALK = [*REST, *HEADS, *NOWHERE, WS]
 POSTS = [path for method, path in REST if method == "POST"]
+
+
+@pytest.fixture(scope="module")
+def shared_attached(shared_gateway: Gateway) -> Iterator[Gateway]:
+    """A server that is attached to the shared gateway; its token is Jupyter's."""
+    with start_attached(shared_gateway.home) as running:
+        yield running
+
+
+@pytest.fixture(params=["shared_gateway", "shared_attached"])
+def server(request: pytest.FixtureRequest) -> Gateway:
+    """The owner of a home, and one that is attached to it: the same rules hold at both."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -28,8 +43,8 @@ def kernel_token(shared_gateway: Gateway) -> str:
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
-def test_nobody_gets_in_without_credentials(shared_gateway: Gateway, method: str, path: str) -> None:
-    status, headers, error = ask_whole(shared_gateway, method, path)
+def test_nobody_gets_in_without_credentials(server: Gateway, method: str, path: str) -> None:
+    status, headers, error = ask_whole(server, method, path)
 
     assert status == 403
     assert "WWW-Authenticate" not in headers, "a browser would ask for a password"
@@ -56,36 +71,36 @@ def test_the_root_of_a_headless_server_tells_nobody_more_than_that_a_server_is_t
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
-def test_a_wrong_token_is_refused(shared_gateway: Gateway, method: str, path: str) -> None:
-    assert ask(shared_gateway, method, path, token="x" * 43)[0] == 403
+def test_a_wrong_token_is_refused(server: Gateway, method: str, path: str) -> None:
+    assert ask(server, method, path, token="x" * 43)[0] == 403
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
-def test_a_token_in_the_url_is_never_accepted(shared_gateway: Gateway, method: str, path: str) -> None:
-    assert ask(shared_gateway, method, f"{path}?token={shared_gateway.token}")[0] == 403
-    both = ask(shared_gateway, method, f"{path}?token={shared_gateway.token}", token=shared_gateway.token)
+def test_a_token_in_the_url_is_never_accepted(server: Gateway, method: str, path: str) -> None:
+    assert ask(server, method, f"{path}?token={server.token}")[0] == 403
+    both = ask(server, method, f"{path}?token={server.token}", token=server.token)
     assert both[0] == 403
 
 
 @pytest.mark.parametrize(("method", "path"), WALK)
-def test_a_foreign_host_is_refused_whatever_it_carries(shared_gateway: Gateway, method: str, path: str) -> None:
+def test_a_foreign_host_is_refused_whatever_it_carries(server: Gateway, method: str, path: str) -> None:
     headers = {"Host": "evil.example:80"}
 
-    assert ask(shared_gateway, method, path, token=shared_gateway.token, headers=headers)[0] == 403
+    assert ask(server, method, path, token=server.token, headers=headers)[0] == 403
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_post_that_is_no_json_is_refused(shared_gateway: Gateway, path: str) -> None:
+def test_a_post_that_is_no_json_is_refused(server: Gateway, path: str) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
 
-    assert ask(shared_gateway, "POST", path, token=shared_gateway.token, headers=headers, body="a=b")[0] == 415
+    assert ask(server, "POST", path, token=server.token, headers=headers, body="a=b")[0] == 415
 
 
 @pytest.mark.parametrize(("method", "path"), [entry for entry in WALK if entry != WS])
 def test_a_kernels_token_is_not_enough_for_what_is_the_users(
-    shared_gateway: Gateway, kernel_token: str, method: str, path: str
+    server: Gateway, kernel_token: str, method: str, path: str
 ) -> None:
-    assert ask(shared_gateway, method, path, token=kernel_token)[0] == 403
+    assert ask(server, method, path, token=kernel_token)[0] == 403
 
 
 def test_the_websocket_opens_for_a_kernel_but_not_for_a_foreign_page(
@@ -98,9 +113,9 @@ def test_the_websocket_opens_for_a_kernel_but_not_for_a_foreign_page(
 
 
 @pytest.fixture
-def cookie(shared_gateway: Gateway) -> str:
+def cookie(server: Gateway) -> str:
     """The login cookie of a browser, as Jupyter hands it out for its own token."""
-    address = urlsplit(shared_gateway.url)
+    address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
     connection.request("GET", f"{PREFIX}/health", headers={"Authorization": f"token {JUPYTER_TOKEN}"})
     response = connection.getresponse()
@@ -112,16 +127,16 @@ def cookie(shared_gateway: Gateway) -> str:
 
 @pytest.mark.parametrize(("method", "path"), WALK)
 def test_a_foreign_page_can_do_nothing_with_the_users_cookie(
-    shared_gateway: Gateway, cookie: str, method: str, path: str
+    server: Gateway, cookie: str, method: str, path: str
 ) -> None:
-    own = {"Cookie": cookie, "Origin": shared_gateway.url.rstrip("/")}
+    own = {"Cookie": cookie, "Origin": server.url.rstrip("/")}
     foreign = {"Cookie": cookie, "Origin": "http://evil.example"}
 
-    assert ask(shared_gateway, method, path, headers=foreign)[0] in (403, 404)
+    assert ask(server, method, path, headers=foreign)[0] in (403, 404)
     if method in ("GET", "HEAD"):  # what the examples name is not there
-        assert ask(shared_gateway, method, path, headers=own)[0] in (101, 200, 404)
+        assert ask(server, method, path, headers=own)[0] in (101, 200, 404)
     else:  # without the XSRF token that a page of our own would send along
-        assert ask(shared_gateway, method, path, headers=own)[0] == 403
+        assert ask(server, method, path, headers=own)[0] == 403
 
 
 async def test_a_kernels_token_dies_with_its_connection(shared_gateway: Gateway, kernel_token: str) -> None:
@@ -165,8 +180,8 @@ def test_health_tells_how_the_gateway_is(shared_gateway: Gateway) -> None:
     ],
     ids=["list", "broken", "duplicate", "nan", "deep", "surrogate", "not utf-8", "unknown"],
 )
-def test_a_bad_body_is_refused_in_one_shape(shared_gateway: Gateway, path: str, body: str | bytes, says: str) -> None:
-    status, error = ask(shared_gateway, "POST", path, token=shared_gateway.token, body=body)
+def test_a_bad_body_is_refused_in_one_shape(server: Gateway, path: str, body: str | bytes, says: str) -> None:
+    status, error = ask(server, "POST", path, token=server.token, body=body)
 
     assert status == 400
     assert set(error) == {"code", "message", "hint"}
@@ -174,15 +189,15 @@ def test_a_bad_body_is_refused_in_one_shape(shared_gateway: Gateway, path: str, 
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_body_that_is_too_large_is_refused(shared_gateway: Gateway, path: str) -> None:
+def test_a_body_that_is_too_large_is_refused(server: Gateway, path: str) -> None:
     body = json.dumps({"a": "x" * MAX_BODY_BYTES})
 
-    assert ask(shared_gateway, "POST", path, token=shared_gateway.token, body=body)[0] == 413
+    assert ask(server, "POST", path, token=server.token, body=body)[0] == 413
 
 
 @pytest.mark.parametrize(("method", "path"), [*REST, *HEADS])
-def test_a_parameter_that_there_is_not_is_refused(shared_gateway: Gateway, method: str, path: str) -> None:
-    status, error = ask(shared_gateway, method, f"{path}?nonesuch=1", token=shared_gateway.token)
+def test_a_parameter_that_there_is_not_is_refused(server: Gateway, method: str, path: str) -> None:
+    status, error = ask(server, method, f"{path}?nonesuch=1", token=server.token)
 
     assert status == 400
     if method != "HEAD":
@@ -192,17 +207,17 @@ def test_a_parameter_that_there_is_not_is_refused(shared_gateway: Gateway, metho
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
 @pytest.mark.parametrize("path", sorted({path for _, path in REST}))
 def test_a_method_that_a_path_has_not_is_refused_with_those_that_it_has(
-    shared_gateway: Gateway, method: str, path: str
+    server: Gateway, method: str, path: str
 ) -> None:
-    status, headers, error = ask_whole(shared_gateway, method, path, token=shared_gateway.token)
+    status, headers, error = ask_whole(server, method, path, token=server.token)
     has = {method for method, other in [*REST, *HEADS] if other == path} | {"OPTIONS"}
 
     assert (status, error["code"]) == (405, "http.405")
     assert set(headers["Allow"].split(", ")) == has
 
 
-def test_options_tell_the_methods_and_nothing_else(shared_gateway: Gateway) -> None:
-    status, headers, body = ask_whole(shared_gateway, "OPTIONS", f"{PREFIX}/sessions")
+def test_options_tell_the_methods_and_nothing_else(server: Gateway) -> None:
+    status, headers, body = ask_whole(server, "OPTIONS", f"{PREFIX}/sessions")
 
     assert (status, body) == (204, {})
     assert headers["Allow"] == "GET, POST, HEAD, OPTIONS"
@@ -210,8 +225,8 @@ def test_options_tell_the_methods_and_nothing_else(shared_gateway: Gateway) -> N
 
 
 @pytest.mark.parametrize(("method", "path"), NOWHERE)
-def test_an_address_where_nothing_is_says_so_in_the_same_shape(shared_gateway: Gateway, method: str, path: str) -> None:
-    status, error = ask(shared_gateway, method, path, token=shared_gateway.token)
+def test_an_address_where_nothing_is_says_so_in_the_same_shape(server: Gateway, method: str, path: str) -> None:
+    status, error = ask(server, method, path, token=server.token)
 
     assert (status, error["code"]) == (404, "http.404")
     assert "openapi.json" in error["hint"]
@@ -228,12 +243,16 @@ c.ServerApp.authorizer_class = Denying
 """
 
 
-def test_whom_the_authorizer_denies_ozzie_gets_nowhere_in_it(home: GatewayHome) -> None:
+@pytest.mark.parametrize("attached", [False, True])
+def test_whom_the_authorizer_denies_ozzie_gets_nowhere_in_it(home: GatewayHome, attached: bool) -> None:
     settings = home.home.parent / "jupyter-config"
     settings.mkdir()
-    (settings / "jupyter_server_config.py").write_text(DENYING)
 
-    with start_jupyter(home) as server:
+    with ExitStack() as servers:
+        if attached:  # to an owner that lets everybody do everything
+            servers.enter_context(start_gateway(home))
+        (settings / "jupyter_server_config.py").write_text(DENYING)
+        server = servers.enter_context(start_attached(home) if attached else start_jupyter(home))
         theirs = ask(server, "GET", "/api/status", token=JUPYTER_TOKEN)[0]
         found = {
             (method, path, token): ask(server, method, path, token=token)[0]
@@ -245,9 +264,9 @@ def test_whom_the_authorizer_denies_ozzie_gets_nowhere_in_it(home: GatewayHome) 
     assert {entry: status for entry, status in found.items() if status != 403} == {}
 
 
-def test_an_unknown_task_is_named_as_such(shared_gateway: Gateway) -> None:
+def test_an_unknown_task_is_named_as_such(server: Gateway) -> None:
     for path in ("tasks/nonesuch", "tasks/01M800000000000000000000ZZ", "sessions/%E2%80%AE", "sessions/..%2Fhealth"):
-        status, error = ask(shared_gateway, "GET", f"{PREFIX}/{path}", token=shared_gateway.token)
+        status, error = ask(server, "GET", f"{PREFIX}/{path}", token=server.token)
 
         assert (status, error["code"]) == (404, "input.not_found")
 
