@@ -103,7 +103,7 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
         return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
     except Unavailable as error:
         launched.end()
-        raise _unreachable(home, launched.reason(), error) from None
+        raise _unreachable(home, *launched.reason(), error) from None
     except Refused:
         raise  # it works, and others may be using it by now
     except BaseException:
@@ -142,12 +142,14 @@ def _expect_this_version(home: Path) -> None:
         )
 
 
-def _unreachable(home: Path, reason: str, last: Unavailable) -> Unavailable:
+def _unreachable(home: Path, reason: str, hint: str, last: Unavailable) -> Unavailable:
+    """What kept a gateway from starting, in its own words, and what to do as it says, or else where to look."""
     if not reason and last.code != "gateway.unreachable":
         return last
+    look = f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again."
     return Unavailable(
         f"Ozzie's gateway could not be started: {reason}" if reason else "Ozzie's gateway could not be reached.",
-        hint=f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again.",
+        hint=hint or look,
         code="gateway.unreachable",
     )
 

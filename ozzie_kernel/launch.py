@@ -23,7 +23,8 @@ FOR_A_WHILE = ("--port", "0", "--temporary", "--idle-exit", str(IDLE_EXIT_S))
 _SAID_BYTES = 4000
 _children: "list[subprocess.Popen[bytes]]" = []
 _ahead: "dict[Path, Launched]" = {}
-_BEFORE = re.compile(r"^(?:\[[EC] [^\]]*\] |ozzie gateway: error: )")
+_BEFORE = re.compile(r"^(?:\[[EC] [^\]]*\] |ozzie gateway: (?:error: )?)")
+_TOLD = re.compile(r"^ozzie gateway: (?!error: )")
 _NO_REASON = re.compile(r"\[[DIW] |usage: |\s+\[-")
 
 
@@ -45,19 +46,26 @@ class Launched:
             with contextlib.suppress(OSError):
                 self.process.terminate()
 
-    def reason(self) -> str:
-        """The sentence with which it ended; empty where it said none."""
+    def reason(self) -> tuple[str, str]:
+        """The sentence with which it ended, and what to do next; each may be empty."""
         try:
             with self.log.open("rb") as file:
                 file.seek(self.begin)
                 said = file.read(_SAID_BYTES).decode("utf-8", "replace")
         except OSError:
-            return ""
+            return "", ""
         if "Traceback" in said:
-            return ""  # that is for the file
-        # Its last words are a sentence and a hint (programs/gateway), or a line of argparse or of Jupyter's log.
-        lines = [_BEFORE.sub("", line).strip() for line in said.splitlines() if not _NO_REASON.match(line)]
-        return cut_end(visible_label(" ".join([line for line in lines if line][-2:])), 400)
+            return "", ""  # that is for the file
+        raw = [line for line in said.splitlines() if line.strip() and not _NO_REASON.match(line)]
+        lines = [_BEFORE.sub("", line).strip() for line in raw]
+        # Its last words: a sentence and what to do (programs/gateway), or else lines of argparse or of Jupyter's log.
+        told = [index for index, line in enumerate(raw) if _TOLD.match(line)]
+        sentence, hint = (lines[told[-1]], lines[told[-1] + 1 :]) if told else (" ".join(lines[-2:]), [])
+        return _shown(sentence), _shown(" ".join(hint))
+
+
+def _shown(words: str) -> str:
+    return cut_end(visible_label(words), 400)
 
 
 def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launched:

@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> None:
         # A kernel says which port; only a person's gateway needs the configuration before it can even listen.
         gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
     except InputError as error:
-        sys.exit(f"{error}\n{error.hint}")
+        sys.exit(_told(error))
     server = _build(gateway.host, gateway.port, options.project)
     state: GatewayState = server.web_app.settings["ozzie"]
     state.headless = True
@@ -71,8 +71,13 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.start()
     for error in failures:
-        print(error, error.hint, sep="\n", file=sys.stderr)
+        print(_told(error), file=sys.stderr)
     sys.exit(1 if failures else 0)
+
+
+def _told(error: OzzieError) -> str:
+    """A sentence and what to do next, a line each: as who started this program reads them (ozzie_kernel/launch.py)."""
+    return f"ozzie gateway: {error}\n{error.hint}"
 
 
 def _port(text: str) -> int:

@@ -4,9 +4,12 @@ import asyncio
 import json
 import os
 import shutil
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -59,9 +62,84 @@ def test_a_gateway_that_can_not_start_says_why(home: GatewayHome, kernels: list[
 
     output = kernels[0].run("hello")
 
-    assert_told(output, "Ozzie's gateway could not be started: ", "jupyter lab")
+    assert_told(output, "Ozzie's gateway could not be started: ", "Put a backup of the folder data in its place")
     assert "database" in output.markdown
     assert home.handshake() is None
+
+
+def _make_newer(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+
+def _break_off(database: Path) -> None:
+    raw = bytearray(database.read_bytes())
+    raw[4096:] = b"\xa5" * (len(raw) - 4096)
+    database.write_bytes(raw)
+
+
+def _replace(database: Path) -> None:
+    database.unlink()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE somebody_elses (a)")
+
+
+@pytest.mark.parametrize(
+    ("happen", "sentence", "hint"),
+    [
+        (_make_newer, "was made by a newer Ozzie.", "Upgrade this Ozzie"),
+        (_break_off, "is damaged: ", "Put a backup of the folder data in its place"),
+        (_replace, "is another program's database.", "Name another OZZIE_PATH."),
+    ],
+)
+def test_a_log_that_can_not_be_used_is_told_with_what_to_do_and_left_as_it_is(
+    home: GatewayHome, kernels: list[Kernel], happen: Callable[[Path], None], sentence: str, hint: str
+) -> None:
+    database = home.home / "data" / "ozzie.db"
+    with start_gateway(home):
+        pass
+    kept = database.read_bytes()
+    happen(database)
+    harmed = database.read_bytes()
+    kernels.append(start_kernel(home))
+
+    refused = kernels[0].run("hello")
+
+    assert_told(refused, sentence, hint)
+    assert refused.markdown.index(sentence) < refused.markdown.index("**\n") < refused.markdown.index(hint)
+    assert database.read_bytes() == harmed
+    database.write_bytes(kept)
+    assert kernels[0].run("hello").status == "ok"
+
+
+def test_a_log_that_another_program_holds_is_told_and_the_next_cell_works(
+    home: GatewayHome, kernels: list[Kernel]
+) -> None:
+    kernels.append(start_kernel(home))
+    assert kernels[0].run("hello").status == "ok"
+    with closing(sqlite3.connect(home.home / "data" / "ozzie.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = kernels[0].run("hello")
+        other.execute("ROLLBACK")
+
+    assert_told(refused, "The event log can't be used: database is locked.", "Another program holds the database.")
+    assert kernels[0].run("hello").status == "ok"
+
+
+def test_a_disk_that_takes_nothing_more_is_told_and_when_it_does_again_the_next_cell_works(
+    home: GatewayHome, kernels: list[Kernel]
+) -> None:
+    """As large as its files may get by now: that is where a write of the gateway's fails as on a full disk."""
+    with start_gateway(home) as gateway:
+        kernels.append(start_kernel(home))
+        assert kernels[0].run("hello").status == "ok"
+        written = (home.home / "data" / "ozzie.db-wal").stat().st_size
+        psutil.Process(gateway.process.pid).rlimit(psutil.RLIMIT_FSIZE, (written, psutil.RLIM_INFINITY))
+        refused = kernels[0].run("hello")
+        psutil.Process(gateway.process.pid).rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+
+        assert_told(refused, "The event log can't be used: ", "its space")
+        assert kernels[0].run("hello").status == "ok"
 
 
 def test_a_gateway_of_another_version_is_told_apart(home: GatewayHome, kernels: list[Kernel]) -> None:
