@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from ozzie_server_ext.protocol.handshake import (
 log = logger(__name__)
 
 STOP_S = 10
-NOTE_ACTIVITY_EVERY_S = 10.0
+NOTE_ACTIVITY_EVERY_S = 5.0
 
 
 class OzzieExtension(ExtensionApp):
@@ -70,11 +71,12 @@ class OzzieExtension(ExtensionApp):
                 AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
                 begin=begin,
                 end=self._end,
-                say=self._say,
+                say=partial(self.log.info, "%s"),
+                warn=partial(self.log.warning, "%s"),
                 unfit=unfit,
             )
         except OzzieError as error:  # an account without any folder
-            self._say(f"Ozzie does not run in this server. {error} {error.hint}")
+            self.log.warning("Ozzie does not run in this server. %s %s", error, error.hint)
             self.state.fail(error)
             self.state.on_failure(error)
             return
@@ -129,9 +131,6 @@ class OzzieExtension(ExtensionApp):
         """Let a running task count in the time of the last activity, by which hubs and Jupyter itself end servers."""
         if self.current_activity():
             self.settings["last_activity_times"][self.name] = datetime.now(UTC)
-
-    def _say(self, sentence: str) -> None:
-        self.log.info("%s", sentence)
 
     @property
     def _handshake_path(self) -> Path:

@@ -32,7 +32,8 @@ End = Callable[[], Awaitable[None]]
 class Succession:
     """Has this server own `home`, or be attached to the one that does and take over when it goes, until `stop`.
 
-    `server` says how others see this one; `unfit` why it can't own a home itself. `say` tells the server's log.
+    `server` says how others see this one; `unfit` why it can't own a home itself. `say` and `warn` tell the server's
+    log.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Succession:
         begin: Begin,
         end: End,
         say: Callable[[str], None],
+        warn: Callable[[str], None],
         unfit: OzzieError | None = None,
     ) -> None:
         self.home = home
@@ -53,6 +55,7 @@ class Succession:
         self._begin = begin
         self._end = end
         self._say = say
+        self._warn = warn
         self._unfit = unfit
         self._lock = OwnerLock(home.root)
         self._attachment = Attachment(home.root, server)
@@ -71,7 +74,7 @@ class Succession:
     def replaced(self, error: OzzieError) -> None:
         """Another gateway has taken over the log, though this server holds the lock, or held it before somebody removed
         its file. Leave the home to that one, and be attached to it as any other server."""
-        self._say(f"{error} This server lets go of {self.home.root}.")
+        self._warn(f"{error} This server lets go of {self.home.root}.")
         self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie succession")
 
     async def stop(self) -> None:
@@ -107,9 +110,9 @@ class Succession:
     async def _pause(self, seconds: float) -> None:
         """Wait so long, or until another server has started what this one could not."""
         for _ in range(round(seconds / POLL_S)):
+            await asyncio.sleep(POLL_S)
             if find_owner(self._runtime_dir, self.home.root) is not None:
                 return
-            await asyncio.sleep(POLL_S)
 
     async def _try(self) -> None:
         try:
@@ -156,7 +159,8 @@ class Succession:
             return
         if self._state.relay is None:
             self._state.attach(Relay(self.home.root, self._runtime_dir))
-            self._say(f"{error} This server is attached to it, and takes over when it goes.")
+            then = "" if self._unfit else ", and takes over when it goes"
+            self._say(f"{error} This server is attached to it{then}.")
         if not self._failed:
             self._announce()
 
@@ -167,11 +171,11 @@ class Succession:
             self._attachment.enter()
         except OzzieError as error:
             self._failed = True
-            self._say(f"{error} Others will not know that this server is attached.")
+            self._warn(f"{error} Others will not know that this server is attached.")
 
     def _fail(self, error: OzzieError) -> None:
         self._failed = True
         self._attachment.leave()
         if str(self._state.failure) != str(error):
-            self._say(f"Ozzie does not run in this server. {error} {error.hint}".rstrip())
+            self._warn(f"Ozzie does not run in this server. {error} {error.hint}".rstrip())
         self._state.fail(error)

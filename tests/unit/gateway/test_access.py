@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens
+from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens, named_in_header
 
 SESSION = SessionId("sess_1")
 
@@ -19,6 +19,32 @@ def test_the_handshakes_token_stands_for_the_user_on_this_machine(access: Access
 
     assert holder is not None
     assert (holder.kind, holder.session_id) == ("local", None)
+
+
+@pytest.mark.parametrize("name", ["ana", "Ana Müller ✓", "a b/c%20", "x\r\nEvil: 1", "\ud800"])
+def test_an_attached_server_may_say_who_asks(access: AccessTokens, name: str) -> None:
+    header = named_in_header(name)
+    holder = access.holder(f"token {access.local_token}", header)
+
+    assert header.isascii()
+    assert header.isprintable()
+    assert holder is not None
+    assert (holder.kind, holder.name) == ("local", name.replace("\ud800", "?"))
+
+
+def test_a_kernel_may_not_say_who_asks(access: AccessTokens) -> None:
+    token = access.issue_kernel_token("kernel-1", SESSION)
+    plain, named = access.holder(f"token {token}"), access.holder(f"token {token}", "root")
+
+    assert plain is not None
+    assert plain == named
+
+
+def test_a_name_without_end_is_cut(access: AccessTokens) -> None:
+    holder = access.holder(f"token {access.local_token}", "x" * 10_000)
+
+    assert holder is not None
+    assert len(holder.name) < 1000
 
 
 def test_a_kernels_token_stands_for_that_kernel_and_its_session_alone(access: AccessTokens) -> None:

@@ -11,6 +11,7 @@ from ozzie_server_ext.protocol.handshake import (
     Handshake,
     find_handshakes,
     find_other_versions,
+    find_owner,
     handshake_path,
     owner_alive,
     owner_lock_path,
@@ -144,6 +145,32 @@ def test_an_owner_is_alive_while_the_process_in_its_lock_is(tmp_path: Path, dead
     ]:
         lock.write_text(text)
         assert owner_alive(tmp_path) is alive, text
+
+
+def test_a_process_that_only_waits_to_be_reaped_is_gone(tmp_path: Path) -> None:
+    lock = owner_lock_path(tmp_path)
+    lock.parent.mkdir()
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    lock.write_text(str(child.pid))
+    lives = owner_alive(tmp_path)
+    assert child.stdin is not None
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and left as it is
+
+    assert (lives, owner_alive(tmp_path)) == (True, False)
+    child.wait(20)
+
+
+def test_the_owner_is_the_process_in_the_lock_whoever_else_left_a_handshake(tmp_path: Path) -> None:
+    lock = owner_lock_path(tmp_path)
+    lock.parent.mkdir()
+    write_handshake(handshake_path(tmp_path, 1), handshake(os.getppid(), started=9, home=tmp_path))
+    assert find_owner(tmp_path, tmp_path) is None
+    lock.write_text(str(os.getpid()))
+    assert find_owner(tmp_path, tmp_path) is None
+    write_handshake(handshake_path(tmp_path, 2), handshake(started=1, home=tmp_path))
+
+    assert find_owner(tmp_path, tmp_path) == handshake(started=1, home=tmp_path)
 
 
 def test_a_gateway_of_another_version_is_found_apart_and_only_for_its_home(tmp_path: Path, dead_pid: int) -> None:

@@ -1,0 +1,224 @@
+"""Owning, being attached, failing and trying again, with a start that does as a test says (ADR 11)."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.gateway import succession as succeeding
+from ozzie_server_ext.gateway.owner import OwnerLock
+from ozzie_server_ext.gateway.services import Services
+from ozzie_server_ext.gateway.state import SERVICE_RESTART, GatewayState
+from ozzie_server_ext.gateway.succession import Succession
+from ozzie_server_ext.protocol.attached import AttachedServer, attached_servers
+from ozzie_server_ext.protocol.handshake import owner_pid
+
+SOON_S = 20.0
+
+
+class Server:
+    """A server on a home: `errors` are what its next starts end with; one that is left out goes well."""
+
+    def __init__(self, folder: Path, *, temporary: bool = False, unfit: OzzieError | None = None) -> None:
+        self.home = Home(folder / "home")
+        self.errors: list[Exception] = []
+        self.said: list[str] = []
+        self.failures: list[OzzieError] = []
+        self.ended = 0
+        self.state = GatewayState(temporary=temporary, on_failure=self.failures.append)
+        self.succession = Succession(
+            self.home,
+            folder / "runtime",
+            self.state,
+            AttachedServer(pid=os.getpid(), url="http://127.0.0.1:1/", headless=True),
+            begin=self._begin,
+            end=self._end,
+            say=self.said.append,
+            warn=self.said.append,
+            unfit=unfit,
+        )
+
+    async def _begin(self) -> Services:
+        if self.errors:
+            raise self.errors.pop(0)
+        return cast(Services, object())
+
+    async def _end(self) -> None:
+        self.ended += 1
+
+    async def until(self, is_so: Callable[[], Any]) -> None:
+        async with asyncio.timeout(SOON_S):
+            while not is_so():  # noqa: ASYNC110 there is nothing else to wait for
+                await asyncio.sleep(0.001)
+
+
+class Page:
+    """A WebSocket."""
+
+    def __init__(self) -> None:
+        self.codes: list[int | None] = []
+
+    def close(self, code: int | None = None, reason: str | None = None) -> None:
+        self.codes.append(code)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(succeeding, "POLL_S", 0.001)
+    monkeypatch.setattr(succeeding, "RETRY_S", (0.002, 0.004))
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    server = Server(tmp_path)
+    yield server
+    await server.succession.stop()
+
+
+@pytest.fixture
+def other(server: Server) -> OwnerLock:
+    """The lock of the same home, as another server has it."""
+    server.home.create()
+    return OwnerLock(server.home.root)
+
+
+async def test_the_first_one_owns_the_home_and_gives_it_back(server: Server, other: OwnerLock) -> None:
+    await server.succession.start()
+    owned, owner = server.state.ozzie is not None, owner_pid(server.home.root)
+    page = Page()
+    server.state.connections.add(page)
+    await server.succession.stop()
+    await server.succession.stop()
+
+    assert (owned, owner) == (True, os.getpid())
+    assert page.codes[0] == SERVICE_RESTART
+    assert server.state.ozzie is None
+    assert server.said == [f"Ozzie is ready; its folder is {server.home.root}"]
+    other.acquire()
+    other.release()
+
+
+async def test_the_second_is_attached_until_the_first_goes(server: Server, other: OwnerLock) -> None:
+    other.acquire()
+    await server.succession.start()
+    relay, known = server.state.relay, attached_servers(server.home.root)
+    page = Page()
+    server.state.connections.add(page)
+    other.release()
+    await server.until(lambda: server.state.ozzie)
+
+    assert relay is not None
+    assert [found.pid for found in known] == [os.getpid()]
+    assert page.codes == [SERVICE_RESTART], "it is to connect to this server now"
+    assert (server.state.relay, attached_servers(server.home.root)) == (None, [])
+    assert "This server is attached to it, and takes over when it goes." in server.said[0]
+
+
+async def test_to_stop_while_attached_takes_nothing_from_the_owner(server: Server, other: OwnerLock) -> None:
+    other.acquire()
+    await server.succession.start()
+    await server.succession.stop()
+
+    assert owner_pid(server.home.root) == os.getpid()
+    assert attached_servers(server.home.root) == []
+    other.release()
+
+
+@pytest.mark.parametrize("error", [Unavailable("The disk is full."), ValueError("what nobody foresaw")])
+async def test_one_that_can_not_start_gives_the_home_back_and_tries_again(
+    server: Server, other: OwnerLock, error: Exception
+) -> None:
+    other.acquire()
+    await server.succession.start()
+    server.errors = [error, error]
+    other.release()
+    await server.until(lambda: server.state.failure)
+    others = attached_servers(server.home.root)
+    with pytest.raises(OzzieError, match=str(error)):
+        server.state.require()
+    await server.until(lambda: server.state.ozzie)
+
+    assert others == [], "a temporary owner would leave for a server that can't start"
+    assert server.ended == 2
+    assert [line for line in server.said if str(error) in line][1:] == [], "once is enough"
+    assert server.failures == [], "it had worked before; a headless one does not end for this"
+
+
+async def test_one_that_could_not_start_is_attached_where_another_could(server: Server, other: OwnerLock) -> None:
+    server.errors = [Unavailable("The disk is full.") for _ in range(1000)]
+    await server.succession.start()
+    assert [str(error) for error in server.failures] == ["The disk is full."]
+
+    async with asyncio.timeout(SOON_S):
+        while True:
+            try:
+                other.acquire()
+                break
+            except OzzieError:
+                await asyncio.sleep(0)
+    await server.until(lambda: server.state.relay)
+
+    assert attached_servers(server.home.root) == [], "it does not ask for the home: it could not use it"
+    other.release()
+
+
+async def test_a_temporary_one_is_attached_to_none(tmp_path: Path, other: OwnerLock) -> None:
+    server = Server(tmp_path, temporary=True)
+    other.acquire()
+    await server.succession.start()
+    await server.succession.stop()
+
+    assert "belongs to another server already" in str(server.failures[0])
+    other.release()
+
+
+async def test_one_that_nobody_could_reach_is_attached_and_never_owns(tmp_path: Path, other: OwnerLock) -> None:
+    server = Server(tmp_path, unfit=Unavailable("It listens on a Unix socket."))
+    other.acquire()
+    await server.succession.start()
+    attached, known = server.state.relay is not None, attached_servers(server.home.root)
+    other.release()
+    await server.until(lambda: server.state.failure)
+    other.acquire()  # it is free
+    other.release()
+    await server.succession.stop()
+
+    assert (attached, known) == (True, [])
+    assert server.said[0].endswith("This server is attached to it.")
+    assert "Unix socket" in server.said[-1]
+
+
+async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(tmp_path: Path, other: OwnerLock) -> None:
+    class Slow(Server):
+        began = False
+
+        async def _begin(self) -> Services:
+            self.began = True
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    server = Slow(tmp_path)
+    other.acquire()
+    await server.succession.start()
+    other.release()
+    await server.until(lambda: server.began)
+    await server.succession.stop()
+
+    assert server.ended >= 1
+    other.acquire()
+    other.release()
+
+
+async def test_a_folder_that_can_not_be_used_is_tried_again(server: Server) -> None:
+    server.home.root.write_text("a file in its place")
+    await server.succession.start()
+    said = str(server.failures[0])
+    server.home.root.unlink()
+    await server.until(lambda: server.state.ozzie)
+
+    assert "can't be used" in said
