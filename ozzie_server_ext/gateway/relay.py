@@ -72,8 +72,21 @@ class OwnerGone(Unavailable):
         )
 
 
+class OwnerUnknown(Unavailable):
+    """There is an owner, and no handshake of it here."""
+
+    code = "gateway.unreachable"
+
+    def __init__(self, pid: int | None, runtime_dir: Path) -> None:
+        super().__init__(
+            f"Ozzie's folder belongs to another server (process {pid or 'unknown'}), whose address is not known here.",
+            hint="It may be starting: try again in a moment. If that does not help, start both with the same "
+            f"JUPYTER_RUNTIME_DIR; here it is {runtime_dir}.",
+        )
+
+
 class OwnerSilent(Unavailable):
-    """The owner's process is there, and nothing can be had of it."""
+    """The owner does not answer at its address."""
 
     code = "gateway.silent"
 
@@ -160,6 +173,8 @@ class Relay:
                 hint="Stop that server: this one takes over then.",
                 code="gateway.version",
             )
+        if find_owner(self._runtime_dir, self._home) is None:
+            return OwnerUnknown(owner, self._runtime_dir)
         return OwnerSilent(owner)
 
 

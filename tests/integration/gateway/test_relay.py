@@ -87,8 +87,9 @@ async def test_an_owner_that_does_not_answer_is_named_with_what_to_do(home: Gate
 async def test_an_owner_without_a_handshake_is_waited_for_and_then_named(home: GatewayHome, relay: Relay) -> None:
     async with fake_owner(home, FakeOwner(answers)):
         (home.runtime / f"ozzie-{os.getpid()}.json").rename(home.runtime / "kept")
-        with pytest.raises(Unavailable, match=rf"\(process {os.getpid()}\), which does not answer"):
+        with pytest.raises(Unavailable, match=rf"\(process {os.getpid()}\), whose address is not known") as caught:
             await exchange(relay, GET)
+        assert f"the same JUPYTER_RUNTIME_DIR; here it is {home.runtime}" in caught.value.hint
         asking = asyncio.ensure_future(exchange(relay, GET))
         (home.runtime / "kept").rename(home.runtime / f"ozzie-{os.getpid()}.json")
         assert await asking is not None
