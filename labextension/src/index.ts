@@ -1,5 +1,9 @@
 /** The list of plugins, nothing else. */
 
+import { cellsPlugin } from './plugins/cells';
 import { clientPlugin } from './plugins/client';
+import { notebooksPlugin } from './plugins/notebooks';
+import { sidebarPlugin } from './plugins/sidebar';
+import { statusPlugin } from './plugins/status';
 
-export default [clientPlugin];
+export default [clientPlugin, sidebarPlugin, statusPlugin, cellsPlugin, notebooksPlugin];

@@ -5,7 +5,18 @@ from typing import Any
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.openapi import document
-from ozzie_server_ext.gateway.rest import events, health, kernels, message, models, output, sessions, tasks, usage
+from ozzie_server_ext.gateway.rest import (
+    events,
+    examples,
+    health,
+    kernels,
+    message,
+    models,
+    output,
+    sessions,
+    tasks,
+    usage,
+)
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
 from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest.shapes import Accepted
@@ -44,6 +55,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
+    Operation("GET", "/examples", examples.list_examples),
     Operation("GET", "/usage", usage.sum_usage),
     Operation("POST", "/kernels/{kernel_id}/token", kernels.issue_kernel_token),
 )
@@ -60,10 +72,7 @@ def by_path() -> dict[str, dict[str, Operation]]:
 def handlers() -> list[tuple[Any, ...]]:
     """The table as tornado takes it, below a server's base URL."""
     return [
-        *(
-            (PREFIX + pattern(path), RestHandler, {"operations": operations})
-            for path, operations in by_path().items()
-        ),
+        *((PREFIX + pattern(path), RestHandler, {"operations": operations}) for path, operations in by_path().items()),
         (PREFIX + WS_PATH, WsHandler),
         (PREFIX + r"(?P<rest>|/.*)", NothingHandler),
     ]

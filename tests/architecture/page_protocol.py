@@ -50,6 +50,7 @@ ANSWERS: tuple[Any, ...] = (
     shapes.Error,
     shapes.Health,
     shapes.Page[shapes.EventRecord],
+    shapes.Page[shapes.Example],
     shapes.Page[shapes.Task],
     shapes.TaskOutput,
     shapes.TaskWithSteps,
@@ -59,6 +60,7 @@ ANSWERS: tuple[Any, ...] = (
 _CALLED = {
     "Page_Task_": "TaskPage",
     "Page_EventRecord_": "EventRecordPage",
+    "Page_Example_": "ExamplePage",
     "ozzie_server_ext.domain.usage.Usage": "CallUsage",
     "ozzie_server_ext.gateway.rest.shapes.Usage": "UsageSum",
 }

@@ -20,6 +20,7 @@ from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LAB_START_S = 90.0
+TURN_S = 40.0
 KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
 
 
@@ -41,6 +42,18 @@ class Lab:
     def tasks(self) -> int:
         """How many turns there have been."""
         return len(self._get("ozzie/api/tasks?limit=500", self.handshake.token)["items"])
+
+    def output(self, task_id: str) -> dict[str, Any]:
+        """A turn as a cell shows it."""
+        return self._get(f"ozzie/api/tasks/{task_id}/output", self.handshake.token)
+
+    def wait_for_tasks_to_end(self) -> None:
+        """Returns when no turn goes on. Raises TimeoutError."""
+        end = time.monotonic() + TURN_S
+        while any(task["finished_at"] is None for task in self._get("ozzie/api/tasks", self.handshake.token)["items"]):
+            if time.monotonic() > end:
+                raise TimeoutError
+            time.sleep(0.05)
 
     def write(self, name: str, sources: Sequence[str], metadata: Mapping[str, Any] | None = None) -> None:
         """A notebook of code cells that have not been run."""

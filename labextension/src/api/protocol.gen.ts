@@ -326,6 +326,20 @@ export interface EventRecordPage {
   next: string | null;
 }
 /**
+ * A file of text that comes with Ozzie. `path` is its place in a project folder.
+ */
+export interface Example {
+  content: string;
+  path: string;
+}
+/**
+ * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ */
+export interface ExamplePage {
+  items: Example[];
+  next: string | null;
+}
+/**
  * Why a task or a step failed.
  */
 export interface Failure {

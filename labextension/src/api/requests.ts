@@ -3,6 +3,8 @@
 import type {
   Error as Refusal,
   EventRecordPage,
+  Example,
+  ExamplePage,
   Health,
   Task,
   TaskOutput,
@@ -70,6 +72,11 @@ export class OzzieApi {
   /** What was used from this day on, `YYYY-MM-DD` in UTC. */
   usage(since: string): Promise<UsageSums> {
     return this.get('usage', { since });
+  }
+
+  /** The notebook to begin with and what it reads, by their places in the project folder. */
+  async examples(): Promise<readonly Example[]> {
+    return (await this.get<ExamplePage>('examples')).items;
   }
 
   async cancel(taskId: string): Promise<void> {

@@ -1,5 +1,6 @@
 /** What is said of a task, in words (UX §1, §2.1, §10). */
 
+import type { TaskBoard } from './board';
 import type { TaskRow, TaskState } from './fold';
 
 /** Lab's translator, as far as it is needed. */
@@ -56,7 +57,8 @@ function firstClause(sentence: string): string {
   return sentence.split(/[.:;](?:\s|$)/, 1)[0] ?? '';
 }
 
-function age(row: TaskRow, now: number, trans: ITranslate): string {
+/** For how long it has run, or since when it is as it is. */
+export function age(row: TaskRow, now: number, trans: ITranslate): string {
   if (row.finishedAt !== null) {
     return ago(now - row.finishedAt, trans);
   }
@@ -98,6 +100,26 @@ export function money(cost: number | null): string {
   }
   const dollars = cost / 1e9;
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 3 : 2)}`;
+}
+
+/** "2 running · 3 need you · $1.14 today"; the name alone where there is nothing to say. */
+export function statusText(
+  board: Pick<TaskBoard, 'state' | 'running' | 'needYou' | 'costToday'>,
+  trans: ITranslate
+): string {
+  if (board.state === 'reconnecting') {
+    return trans.__('Reconnecting…');
+  }
+  if (board.state !== 'ready') {
+    return 'Ozzie';
+  }
+  const { running, needYou, costToday } = board;
+  const told = [
+    running && trans.__('%1 running', running),
+    needYou && trans._n('%1 needs you', '%1 need you', needYou, needYou),
+    costToday && trans.__('%1 today', money(costToday))
+  ];
+  return told.filter(Boolean).join(' · ') || 'Ozzie';
 }
 
 /** "14:11:02". */

@@ -46,8 +46,8 @@ def _from_query(operation: Operation, query: Mapping[str, list[bytes]]) -> JsonO
     kinds = _kinds(operation.asked)
     found: JsonObject = {}
     for name, values in query.items():
-        if name.isdecimal() and values == [b""]:
-            continue  # JupyterLab's requests carry the time, to get around caches
+        if _is_of_the_cache(name, values):
+            continue
         if name not in operation.beside_path:
             raise _unknown("parameter", name, operation.beside_path)
         base, many = kinds[name]
@@ -59,12 +59,18 @@ def _from_query(operation: Operation, query: Mapping[str, list[bytes]]) -> JsonO
 
 
 def _from_body(operation: Operation, query: Mapping[str, list[bytes]], body: JsonObject) -> JsonObject:
-    for name in query:
-        raise _unknown("parameter", name, ())
+    for name, values in query.items():
+        if not _is_of_the_cache(name, values):
+            raise _unknown("parameter", name, ())
     for name in body:
         if name not in operation.beside_path:
             raise _unknown("field", name, operation.beside_path)
     return body
+
+
+def _is_of_the_cache(name: str, values: list[bytes]) -> bool:
+    """JupyterLab's requests, POSTs too, carry the time as a parameter without a value, to get around caches."""
+    return name.isdecimal() and values == [b""]
 
 
 def _unknown(what: str, name: str, known: tuple[str, ...]) -> BadParameter:

@@ -364,6 +364,14 @@ class Models(Page[Model]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A file of text that comes with Ozzie. `path` is its place in a project folder."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is
     unknown, `known_cost` what the others cost."""

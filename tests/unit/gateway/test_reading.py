@@ -98,6 +98,7 @@ def test_a_parameter_that_is_no_utf8_is_named() -> None:
 
 def test_what_jupyterlab_adds_to_get_around_caches_is_passed_over() -> None:
     assert query({"1793500000000": [""]}) == Query(task_id=TASK)
+    assert read(POST, {"task_id": TASK}, {"1793500000000": [b""]}, {"title": "x"}) == Body(task_id=TASK, title="x")
     with pytest.raises(InputError, match="There is no parameter"):
         query({"1793500000000": ["1"]})
 

@@ -1,0 +1,14 @@
+/** The ids of the commands; which plugin registers one is its own affair. */
+
+export const CommandIDs = {
+  showTasks: 'ozzie:show-tasks',
+  openTask: 'ozzie:open-task',
+  stopTask: 'ozzie:stop-task',
+  copyTaskId: 'ozzie:copy-task-id',
+  stopTurn: 'ozzie:stop-turn',
+  newNotebook: 'ozzie:new-notebook',
+  firstNotebook: 'ozzie:open-first-notebook'
+} as const;
+
+/** Their place in the palette. */
+export const CATEGORY = 'Ozzie';

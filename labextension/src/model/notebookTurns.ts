@@ -1,0 +1,257 @@
+/** The turns of one open notebook that its kernel can't show in this page: follows them, and puts their end there. */
+
+import type { IOutput } from '@jupyterlab/nbformat';
+
+import type { Task, TaskOutput } from '../api/protocol.gen';
+import type { OzzieApi } from '../api/requests';
+import type { TaskBoard } from './board';
+import { isOpen, rowOf, type TaskRow } from './fold';
+import type { Lead } from './lead';
+import { finished, isFinished, sessionOf, shownTurn, taskOf, toDo } from './outputs';
+
+/** How often a turn that goes on is drawn anew: calm, as whoever began it sees it live in its own page. */
+const DRAW_MS = 1_000;
+/** How long the kernel has to put the end of a turn that was begun in this page there itself. */
+const KERNEL_MS = 3_000;
+const LOOK_AGAIN_MS = 500;
+const MOST_TASKS = 200;
+
+/** An open notebook, as far as it is needed here. */
+export interface INotebook {
+  /** Of the contents API. */
+  readonly path: string;
+  /** When its file was written, in milliseconds. */
+  readonly savedAt: number;
+  /** The ids of its code cells. */
+  readonly cellIds: readonly string[];
+  readonly isDirty: boolean;
+  /** Null where the cell is gone. */
+  outputs(cellId: string): readonly IOutput[] | null;
+  /** Put these there; the notebook is then to be saved, or not. */
+  setOutputs(cellId: string, outputs: readonly IOutput[], toBeSaved: boolean): void;
+  /** Note the session in the notebook's metadata. */
+  note(sessionId: string): void;
+  /** Draw a turn that goes on below the cell; null: no more. Nothing of it gets into the notebook. */
+  draw(cellId: string, html: string | null): void;
+  /** The outputs of the cell in the notebook's file. */
+  savedOutputs(cellId: string): Promise<readonly IOutput[]>;
+  /** Take up what stands in the file: another page has saved it. */
+  revert(): Promise<void>;
+  markToBeSaved(): void;
+}
+
+export class NotebookTurns {
+  constructor(
+    private readonly notebook: INotebook,
+    private readonly api: Pick<OzzieApi, 'tasks' | 'output'>,
+    private readonly board: Pick<TaskBoard, 'rows' | 'row' | 'taskChanged' | 'renewed' | 'state'>,
+    private readonly lead: Pick<Lead, 'isHeld' | 'take' | 'inherited'>
+  ) {
+    board.taskChanged.connect(this.onTask);
+    board.renewed.connect(this.lookSoon);
+    lead.inherited.connect(this.onInherited);
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this.board.taskChanged.disconnect(this.onTask);
+    this.board.renewed.disconnect(this.lookSoon);
+    this.lead.inherited.disconnect(this.onInherited);
+    clearTimeout(this._looking);
+    clearTimeout(this._drawing);
+    this._waiting.forEach(timer => clearTimeout(timer));
+  }
+
+  /** The newest turn of this notebook that goes on. */
+  get openTask(): TaskRow | undefined {
+    return this.board.rows.find(row => this._sessions.has(row.sessionId) && isOpen(row));
+  }
+
+  /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */
+  async look(): Promise<void> {
+    let tasks: readonly Task[];
+    try {
+      tasks = await this.api.tasks({ notebook: this.notebook.path, limit: MOST_TASKS });
+    } catch {
+      return; // no Ozzie, or no connection: the board says so, and whoever comes back looks again
+    }
+    const rows = tasks.map(task => this.board.row(task.task_id) ?? rowOf(task));
+    for (const row of rows) {
+      this._sessions.add(row.sessionId);
+    }
+    for (const cellId of this.notebook.cellIds) {
+      const outputs = this.notebook.outputs(cellId);
+      const row = outputs && taskOf(cellId, shownTurn(outputs), rows);
+      if (row) {
+        this.consider(cellId, row);
+      }
+    }
+  }
+
+  /** A cell is run in this page: its kernel shows what comes. */
+  begun(cellId: string): void {
+    this.lead.take();
+    this._own.add(cellId);
+    this.letGo(cellId);
+  }
+
+  /** A cell that was run in this page has ended, as far as the page was told. */
+  ended(cellId: string): void {
+    this._own.delete(cellId);
+    const session = sessionOf(this.notebook.outputs(cellId) ?? []);
+    if (session) {
+      this._sessions.add(session);
+      this.notebook.note(session);
+    }
+  }
+
+  private readonly onTask = (_: unknown, row: TaskRow): void => {
+    if (!row.cellId || !this.notebook.cellIds.includes(row.cellId)) {
+      return;
+    }
+    if (this._sessions.has(row.sessionId)) {
+      this.consider(row.cellId, row);
+    } else {
+      // A copy of this notebook has cells of the same ids: only the server knows whose turn it is.
+      this.lookSoon();
+    }
+  };
+
+  private readonly lookSoon = (): void => {
+    clearTimeout(this._looking);
+    this._looking = setTimeout(() => void this.look(), LOOK_AGAIN_MS);
+  };
+
+  private readonly onInherited = (): void => {
+    const [cellId] = this._owed;
+    if (cellId !== undefined) {
+      void this.payBack(cellId);
+    }
+  };
+
+  private consider(cellId: string, row: TaskRow): void {
+    const outputs = this.notebook.outputs(cellId);
+    if (outputs === null || this._isDisposed) {
+      return;
+    }
+    // What this page follows, or has begun, it also ends, whenever the file was written.
+    const isMine = this._own.has(cellId) || this._followed.get(cellId) === row.taskId;
+    switch (toDo(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
+      case 'follow':
+        if (!this._own.has(cellId)) {
+          this._followed.set(cellId, row.taskId);
+          this.drawSoon(0);
+        }
+        break;
+      case 'finish':
+        this.finishSoon(cellId, row.taskId);
+        break;
+      case 'nothing':
+        this.letGo(cellId);
+    }
+  }
+
+  private finishSoon(cellId: string, taskId: string): void {
+    const key = `${cellId} ${taskId}`;
+    if (!this._waiting.has(key)) {
+      const wait = this._own.has(cellId) ? KERNEL_MS : 0;
+      const timer = setTimeout(() => {
+        this._waiting.delete(key);
+        void this.finish(cellId, taskId);
+      }, wait);
+      this._waiting.set(key, timer);
+    }
+  }
+
+  /** Put the end of the turn there, unless somebody did, or the cell was run again. */
+  private async finish(cellId: string, taskId: string): Promise<void> {
+    let told: TaskOutput;
+    try {
+      told = await this.api.output(taskId);
+    } catch {
+      return; // when the connection is back, all is looked at again
+    }
+    const outputs = this.notebook.outputs(cellId);
+    if (outputs === null || this._isDisposed || isOpen(told) || this.isOvertaken(cellId, taskId)) {
+      return;
+    }
+    if (!isFinished(outputs, taskId)) {
+      this.notebook.setOutputs(cellId, finished(outputs, told), this.lead.isHeld);
+      if (this.lead.isHeld) {
+        this.notebook.note(sessionOf(this.notebook.outputs(cellId) ?? []));
+      } else {
+        this._owed.add(cellId);
+      }
+    }
+    this.letGo(cellId);
+  }
+
+  /** Whether a newer turn of the cell has begun. */
+  private isOvertaken(cellId: string, taskId: string): boolean {
+    return this.board.rows.some(
+      row => row.cellId === cellId && row.taskId > taskId && this._sessions.has(row.sessionId)
+    );
+  }
+
+  /** What another page was to save, it may not have: then it is for this one to do. */
+  private async payBack(cellId: string): Promise<void> {
+    this._owed.clear();
+    const shown = shownTurn(this.notebook.outputs(cellId) ?? []);
+    try {
+      const saved = shownTurn(await this.notebook.savedOutputs(cellId));
+      if (shown && saved?.taskId === shown.taskId && saved.isFinal) {
+        if (!this.notebook.isDirty) {
+          await this.notebook.revert();
+        }
+        return;
+      }
+    } catch {
+      // Nothing is lost by a notebook that is to be saved.
+    }
+    this.notebook.markToBeSaved();
+  }
+
+  private letGo(cellId: string): void {
+    this._followed.delete(cellId);
+    this.notebook.draw(cellId, null);
+  }
+
+  private drawSoon(wait: number): void {
+    if (this._drawing === undefined) {
+      this._drawing = setTimeout(() => void this.drawAll(), wait);
+    }
+  }
+
+  private async drawAll(): Promise<void> {
+    await Promise.allSettled(
+      [...this._followed].map(async ([cellId, taskId]) => {
+        const told = await this.api.output(taskId);
+        if (this._followed.get(cellId) !== taskId || this._isDisposed) {
+          return;
+        }
+        if (isOpen(told)) {
+          this.notebook.draw(cellId, told.html);
+        } else {
+          this.finishSoon(cellId, taskId);
+        }
+      })
+    );
+    this._drawing = undefined;
+    if (this._followed.size > 0 && !this._isDisposed) {
+      this.drawSoon(DRAW_MS);
+    }
+  }
+
+  private _isDisposed = false;
+  private _looking: ReturnType<typeof setTimeout> | undefined;
+  private _drawing: ReturnType<typeof setTimeout> | undefined;
+  private readonly _waiting = new Map<string, ReturnType<typeof setTimeout>>();
+  /** Sessions that this notebook is known to have had. */
+  private readonly _sessions = new Set<string>();
+  /** Cells that run in this page. */
+  private readonly _own = new Set<string>();
+  /** The turn that is drawn below each cell that has one. */
+  private readonly _followed = new Map<string, string>();
+  /** Cells whose end this page shows and leaves to another to save. */
+  private readonly _owed = new Set<string>();
+}

@@ -1,0 +1,152 @@
+/** Turns that a page did not see come: after a reload, in a second page, behind a cut of the network (NB-6). */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import type { CodeCell, ICodeCellModel } from '@jupyterlab/cells';
+import type { INotebookContent, IOutput } from '@jupyterlab/nbformat';
+import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { CATEGORY, CommandIDs } from '../commands';
+import { Lead } from '../model/lead';
+import { type INotebook, NotebookTurns } from '../model/notebookTurns';
+import { IOzzie } from '../tokens';
+import { drawLive } from '../widgets/liveTurn';
+import { stop } from './sidebar';
+
+const KERNEL = 'ozzie';
+
+export const cellsPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@ozzie/labextension:cells',
+  description: 'Shows turns in their cells that went on while no page was there.',
+  autoStart: true,
+  requires: [IOzzie, INotebookTracker],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    ozzie: IOzzie,
+    tracker: INotebookTracker,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('ozzie');
+    const open = new Map<NotebookPanel, NotebookTurns>();
+
+    const watch = async (panel: NotebookPanel): Promise<void> => {
+      await panel.context.ready;
+      // A notebook of another kernel is none of our business: nothing is asked for it.
+      if (panel.isDisposed || kernelOf(panel) !== KERNEL) {
+        return;
+      }
+      const lead = new Lead(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
+      const turns = new NotebookTurns(new OpenNotebook(panel, app), ozzie.api, ozzie.board, lead);
+      open.set(panel, turns);
+      panel.disposed.connect(() => {
+        open.delete(panel);
+        turns.dispose();
+        lead.dispose();
+      });
+      await turns.look();
+    };
+    const turnsOf = (notebook: object): NotebookTurns | undefined =>
+      [...open].find(([panel]) => panel.content === notebook)?.[1];
+
+    tracker.widgetAdded.connect((_, panel) => void watch(panel));
+    tracker.forEach(panel => void watch(panel));
+    NotebookActions.executionScheduled.connect((_, { notebook, cell }) => turnsOf(notebook)?.begun(cell.model.id));
+    NotebookActions.executed.connect((_, { notebook, cell }) => turnsOf(notebook)?.ended(cell.model.id));
+
+    const current = (): NotebookTurns | undefined =>
+      tracker.currentWidget ? open.get(tracker.currentWidget) : undefined;
+    app.commands.addCommand(CommandIDs.stopTurn, {
+      label: trans.__('Stop This Turn'),
+      caption: trans.__('Stop the turn of this notebook that goes on'),
+      isEnabled: () => current()?.openTask !== undefined,
+      execute: async () => {
+        const taskId = current()?.openTask?.taskId;
+        if (taskId) {
+          await stop(taskId, ozzie, trans);
+        }
+      }
+    });
+    ozzie.board.changed.connect(() => app.commands.notifyCommandChanged(CommandIDs.stopTurn));
+    app.commands.addKeyBinding({ command: CommandIDs.stopTurn, keys: ['Alt Shift .'], selector: '.jp-Notebook' });
+    palette?.addItem({ command: CommandIDs.stopTurn, category: CATEGORY });
+  }
+};
+
+function kernelOf(panel: NotebookPanel): string | undefined {
+  const spec = panel.content.model?.getMetadata('kernelspec') as { name?: string } | undefined;
+  return spec?.name ?? panel.sessionContext.session?.kernel?.name;
+}
+
+/** A notebook as Lab has it open. */
+class OpenNotebook implements INotebook {
+  constructor(
+    private readonly panel: NotebookPanel,
+    private readonly app: JupyterFrontEnd
+  ) {}
+
+  get path(): string {
+    return this.panel.context.path;
+  }
+
+  get savedAt(): number {
+    return Date.parse(this.panel.context.contentsModel?.last_modified ?? '') || 0;
+  }
+
+  get cellIds(): readonly string[] {
+    return [...(this.panel.content.model?.cells ?? [])].filter(cell => cell.type === 'code').map(cell => cell.id);
+  }
+
+  get isDirty(): boolean {
+    return this.panel.context.model.dirty;
+  }
+
+  outputs(cellId: string): readonly IOutput[] | null {
+    return this.cell(cellId)?.outputs.toJSON() ?? null;
+  }
+
+  setOutputs(cellId: string, outputs: readonly IOutput[], toBeSaved: boolean): void {
+    const { isDirty } = this;
+    this.cell(cellId)?.outputs.fromJSON([...outputs]);
+    if (!toBeSaved) {
+      this.panel.context.model.dirty = isDirty;
+    }
+  }
+
+  note(sessionId: string): void {
+    const model = this.panel.content.model;
+    const noted = (model?.getMetadata('ozzie') ?? {}) as { session?: string };
+    if (sessionId && noted.session !== sessionId) {
+      model?.setMetadata('ozzie', { ...noted, session: sessionId });
+    }
+  }
+
+  draw(cellId: string, html: string | null): void {
+    const widget = this.panel.content.widgets.find(cell => cell.model.id === cellId) as CodeCell | undefined;
+    const area = widget?.node.querySelector<HTMLElement>('.jp-Cell-outputArea');
+    if (area) {
+      drawLive(area, html);
+    }
+  }
+
+  async savedOutputs(cellId: string): Promise<readonly IOutput[]> {
+    const file = await this.app.serviceManager.contents.get(this.path, { content: true, type: 'notebook' });
+    const cell = (file.content as INotebookContent).cells.find(found => found.id === cellId);
+    return Array.isArray(cell?.outputs) ? (cell.outputs as IOutput[]) : [];
+  }
+
+  revert(): Promise<void> {
+    return this.panel.context.revert();
+  }
+
+  markToBeSaved(): void {
+    this.panel.context.model.dirty = true;
+  }
+
+  private cell(cellId: string): ICodeCellModel | undefined {
+    const found = [...(this.panel.content.model?.cells ?? [])].find(cell => cell.id === cellId);
+    return found?.type === 'code' ? (found as ICodeCellModel) : undefined;
+  }
+}

@@ -1,0 +1,174 @@
+/** The tab "Ozzie" on the left, and what can be done from it. */
+
+import { ILayoutRestorer, ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Clipboard, Dialog, ICommandPalette, Notification, ReactWidget, showDialog } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { LabIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { AskError } from '../api/requests';
+import { CATEGORY, CommandIDs } from '../commands';
+import { mayHaveEffect } from '../model/fold';
+import { IOzzie, ISidebar } from '../tokens';
+import { OZZIE_SVG } from '../widgets/icons';
+import { type ISidebarActions, Sidebar } from '../widgets/sidebar';
+import { TASK_ATTRIBUTE } from '../widgets/taskList';
+
+export const ozzieIcon = new LabIcon({ name: '@ozzie/labextension:ozzie', svgstr: OZZIE_SVG });
+
+const TICK_MS = 1_000;
+/** How often the ages of tasks are drawn anew while none runs. */
+const QUIET_TICKS = 30;
+
+class SidebarPanel extends ReactWidget {
+  constructor(
+    private readonly ozzie: IOzzie,
+    private readonly trans: TranslationBundle,
+    private readonly actions: ISidebarActions
+  ) {
+    super();
+    this.id = 'jp-ozzie-sidebar';
+    this.addClass('jp-Ozzie');
+    this.title.icon = ozzieIcon;
+    this.title.caption = 'Ozzie';
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'Ozzie');
+    ozzie.board.changed.connect(() => this.refresh());
+    ozzie.board.taskChanged.connect(() => this.refresh());
+    let ticks = 0;
+    setInterval(() => {
+      ticks += 1;
+      if (this.isVisible && (ozzie.board.running > 0 || ticks % QUIET_TICKS === 0)) {
+        this.update();
+      }
+    }, TICK_MS);
+  }
+
+  /** Show a task's details, or the list. */
+  showTask(taskId: string): void {
+    this._shown = taskId;
+    this.update();
+  }
+
+  protected override render(): React.JSX.Element {
+    return (
+      <Sidebar
+        board={this.ozzie.board}
+        api={this.ozzie.api}
+        trans={this.trans}
+        actions={this.actions}
+        now={Date.now()}
+        shown={this._shown}
+        onShow={taskId => this.showTask(taskId)}
+      />
+    );
+  }
+
+  private refresh(): void {
+    const { needYou } = this.ozzie.board;
+    // Lab draws a title's label below the icon; the style makes a badge of it.
+    this.title.label = needYou ? String(needYou) : '';
+    this.title.className = needYou ? 'jp-Ozzie-tab jp-Ozzie-mod-badge' : 'jp-Ozzie-tab';
+    this.title.caption = needYou
+      ? this.trans._n('Ozzie: %1 needs you', 'Ozzie: %1 need you', needYou, needYou)
+      : 'Ozzie';
+    this.update();
+  }
+
+  private _shown = '';
+}
+
+export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
+  id: '@ozzie/labextension:sidebar',
+  description: 'Lists the tasks in a sidebar.',
+  autoStart: true,
+  requires: [IOzzie],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ILabShell],
+  provides: ISidebar,
+  activate: (
+    app: JupyterFrontEnd,
+    ozzie: IOzzie,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
+    labShell: ILabShell | null
+  ): ISidebar => {
+    const trans = (translator ?? nullTranslator).load('ozzie');
+    const { commands } = app;
+    const panel = new SidebarPanel(ozzie, trans, {
+      openFirstNotebook: () => void commands.execute(CommandIDs.firstNotebook),
+      stop: taskId => void stop(taskId, ozzie, trans),
+      reload: () => window.location.reload()
+    });
+    app.shell.add(panel, 'left', { rank: 550, type: 'Ozzie' });
+    restorer?.add(panel, panel.id);
+
+    const sidebar: ISidebar = {
+      show: taskId => {
+        if (taskId !== undefined) {
+          panel.showTask(taskId);
+        }
+        app.shell.activateById(panel.id);
+      }
+    };
+
+    const isTask = (node: HTMLElement): boolean => node.hasAttribute(TASK_ATTRIBUTE);
+    const chosenTask = (): string => app.contextMenuHitTest(isTask)?.getAttribute(TASK_ATTRIBUTE) ?? '';
+    commands.addCommand(CommandIDs.showTasks, {
+      label: trans.__('Show Tasks'),
+      caption: trans.__("Show or hide Ozzie's sidebar"),
+      icon: ozzieIcon,
+      execute: () => {
+        if (labShell && panel.isVisible) {
+          labShell.collapseLeft();
+        } else {
+          sidebar.show('');
+        }
+      }
+    });
+    commands.addCommand(CommandIDs.openTask, {
+      label: trans.__('Open'),
+      isVisible: () => chosenTask() !== '',
+      execute: () => sidebar.show(chosenTask())
+    });
+    commands.addCommand(CommandIDs.stopTask, {
+      label: trans.__('Stop'),
+      isEnabled: () => ozzie.board.state === 'ready' && ozzie.board.row(chosenTask())?.finishedAt === null,
+      execute: () => stop(chosenTask(), ozzie, trans)
+    });
+    commands.addCommand(CommandIDs.copyTaskId, {
+      label: trans.__('Copy Id'),
+      execute: () => Clipboard.copyToSystem(chosenTask())
+    });
+    for (const [rank, command] of [CommandIDs.openTask, CommandIDs.stopTask, CommandIDs.copyTaskId].entries()) {
+      app.contextMenu.addItem({ command, selector: `[${TASK_ATTRIBUTE}]`, rank });
+    }
+    commands.addKeyBinding({ command: CommandIDs.showTasks, keys: ['Alt Shift O'], selector: 'body' });
+    palette?.addItem({ command: CommandIDs.showTasks, category: CATEGORY });
+    return sidebar;
+  }
+};
+
+/** Stop a task; a person is asked first only where an effect is under way. */
+export async function stop(taskId: string, { board }: IOzzie, trans: TranslationBundle): Promise<void> {
+  const row = board.row(taskId);
+  if (row && mayHaveEffect(row)) {
+    const name = row.calls.filter(call => call.started && !call.onlyReads).at(-1)?.name ?? '';
+    const asked = await showDialog({
+      title: trans.__('Stop "%1"?', row.title),
+      body: trans.__('%1 has started and may still complete.', name),
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Stop') })]
+    });
+    if (!asked.button.accept) {
+      return;
+    }
+  }
+  try {
+    await board.cancel(taskId);
+  } catch (error) {
+    // One that has ended meanwhile is what was wanted.
+    if (error instanceof AskError && error.code !== 'task.ended') {
+      Notification.error(`${error.message} ${error.hint}`.trim(), { autoClose: 8_000 });
+    }
+  }
+}

@@ -1,0 +1,117 @@
+/** One task in the sidebar: where it stands, what it said or why it failed, and its events. */
+
+import * as React from 'react';
+
+import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
+import type { OzzieApi } from '../api/requests';
+import { isOpen, type TaskRow } from '../model/fold';
+import { age, clockTime, type ITranslate, money, stateWord } from '../model/wording';
+import { Back, StateIcon, Stop } from './icons';
+
+/** So many of the newest events are listed. */
+const MOST_EVENTS = 100;
+
+export interface ITaskDetailProps {
+  readonly row: TaskRow;
+  readonly api: Pick<OzzieApi, 'task' | 'events'>;
+  readonly now: number;
+  readonly trans: ITranslate;
+  readonly canStop: boolean;
+  readonly onBack: () => void;
+  readonly onStop: (taskId: string) => void;
+}
+
+export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
+  const { row, now, trans, canStop, onBack, onStop } = props;
+  const { task, events } = useDetails(props);
+  const back = React.useRef<HTMLButtonElement>(null);
+  React.useEffect(() => back.current?.focus(), []);
+  return (
+    <div
+      className="jp-Ozzie-detail"
+      role="group"
+      aria-label={row.title}
+      onKeyDown={event => {
+        if (event.key === 'Escape') {
+          onBack();
+        }
+      }}
+    >
+      <div className="jp-Ozzie-head">
+        <button className="jp-Ozzie-iconButton" ref={back} aria-label={trans.__('Back to the tasks')} onClick={onBack}>
+          <Back />
+        </button>
+        <StateIcon status={row.status} />
+        <h2 className="jp-Ozzie-heading">{row.title}</h2>
+      </div>
+      <p className="jp-Ozzie-meta">
+        {[
+          stateWord(row.status, trans),
+          age(row, now, trans),
+          trans.__('%1 tokens', row.tokens.toLocaleString()),
+          money(row.cost)
+        ]
+          .filter(Boolean)
+          .join(' · ')}
+      </p>
+      {task?.error && (
+        <div className="jp-Ozzie-error">
+          <p>{task.error.message}</p>
+          <p className="jp-Ozzie-sub">{task.error.hint}</p>
+        </div>
+      )}
+      {isOpen(row) && (
+        <button className="jp-Ozzie-button" disabled={!canStop} onClick={() => onStop(row.taskId)}>
+          <Stop />
+          {trans.__('Stop')}
+        </button>
+      )}
+      <h3 className="jp-Ozzie-section">
+        {trans.__('Steps')} <span className="jp-Ozzie-count">{task?.steps.length ?? ''}</span>
+      </h3>
+      <ul className="jp-Ozzie-lines">
+        {task?.steps.map(step => (
+          <li key={step.call_id}>
+            <code>{step.name}</code>
+            <span className="jp-Ozzie-sub">{step.error?.message ?? (step.summary || step.status)}</span>
+          </li>
+        ))}
+      </ul>
+      <h3 className="jp-Ozzie-section">
+        {trans.__('Events')} <span className="jp-Ozzie-count">{events.length || ''}</span>
+      </h3>
+      <ul className="jp-Ozzie-lines">
+        {events.map(event => (
+          <li key={event.position}>
+            <code>{event.type}</code>
+            <span className="jp-Ozzie-figure">{clockTime(Date.parse(event.ts))}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** What the server knows of the task beyond its row; asked again whenever the row has changed. */
+function useDetails({ row, api }: ITaskDetailProps): { task: TaskWithSteps | null; events: readonly EventRecord[] } {
+  const [task, setTask] = React.useState<TaskWithSteps | null>(null);
+  const [events, setEvents] = React.useState<readonly EventRecord[]>([]);
+  React.useEffect(() => {
+    let isCurrent = true;
+    Promise.all([api.task(row.taskId), api.events(row.taskId, MOST_EVENTS)]).then(
+      ([told, page]) => {
+        if (isCurrent) {
+          setTask(told);
+          setEvents(page.items);
+        }
+      },
+      () => {
+        // The row goes on to say what is known; the banner says that the connection is lost.
+      }
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [api, row.taskId, row.position, row.status]);
+  return { task, events };
+}
