@@ -1,6 +1,7 @@
 """The Jupyter surface: execute, complete, inspect, interrupt. Everything else is the gateway's."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -37,6 +38,9 @@ PREPARE_AFTER_S = 0.1
 TYPING_WAIT_S = 2.0
 """How long a completion or an inspection may take; then it is only what the kernel knows itself."""
 
+LEAVE_S = 1.0
+"""How long a kernel that is told to end waits until its cell is left in order."""
+
 _LEAVE = frozenset({"exit", "quit"})
 
 
@@ -66,6 +70,7 @@ class OzzieKernel(ReadingKernel):
         self._session_id = ""
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
+        self._running: CellTurn | None = None
 
     def start(self) -> None:
         super().start()
@@ -153,7 +158,19 @@ class OzzieKernel(ReadingKernel):
             display.show(new_turn(), datetime.now(UTC))
         link = await self.link()
         await self._announce(link, cell_id, display)
-        return await CellTurn(link, self.link, display).run(text, cell_id)
+        self._running = CellTurn(link, self.link, display)
+        try:
+            return await self._running.run(text, cell_id)
+        finally:
+            self._running = None
+
+    # The base class has it as a plain method, and awaits what it gives where it can be awaited.
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The turn that runs goes on in the gateway; its cell says so, instead of looking alive for ever."""
+        if (turn := self._running) is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(turn.leave()), LEAVE_S)
+        return super().do_shutdown(restart)
 
     async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
         """Before the first message of this kernel: what its notebook's cells did before it was started."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -39,6 +41,9 @@ class CellTurn:
         self._reconnect = reconnect
         self._display = display
         self._position = 0
+        self._left = False
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()  # names the cell that the output belongs to
         self.view: TurnView = new_turn()
 
     async def run(self, text: str, cell_id: str) -> TurnView:
@@ -56,14 +61,29 @@ class CellTurn:
         finally:
             # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
             turn.cancel()
-            if self.view.task_id:
-                self._display.finish(self.view)
+            self._finish()
+
+    def leave(self) -> "Future[None]":
+        """Leave in the cell what there is so far, and draw nothing more: the kernel goes, and the turn goes on without
+        it. For any thread; done when it is sent."""
+        left: Future[None] = Future()
+
+        def finish() -> None:
+            self._finish()
+            left.set_result(None)
+
+        self._loop.call_soon_threadsafe(finish, context=self._context)
+        return left
+
+    def _finish(self) -> None:
+        if self.view.task_id and not self._left:
+            self._display.finish(self.view)
+        self._left = True
 
     async def _send(self, text: str, cell_id: str) -> JsonObject:
         """The gateway's answer to the message. It has an id: sent again where a connection ended before the answer, it
         is still one message."""
-        message_id = ulid_text(time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big"))
-        params = {"content": text, "cell_id": cell_id, "message_id": message_id}
+        params = {"content": text, "cell_id": cell_id, "message_id": new_message_id()}
         for _ in range(MAX_LOST_IN_VAIN):
             try:
                 # Without a time limit: what is taken in late has to be known, to be stopped.
@@ -103,7 +123,7 @@ class CellTurn:
                 frames = await _next_frames(queue)
                 for frame in frames:
                     self._take(frame)
-                if not self.view.is_final:  # the final form is about to take this one's place
+                if not self.view.is_final and not self._left:  # the final form is about to take this one's place
                     self._display.show(self.view, datetime.now(UTC))
         finally:
             self._link.client.unfollow(task_id, ended=self.view.is_final)
@@ -125,6 +145,11 @@ class CellTurn:
         with contextlib.suppress(OzzieError):
             task_id = (await asyncio.shield(sending))["task_id"]
             await self._link.client.request("task.cancel", {"task_id": task_id}, timeout_s=None)
+
+
+def new_message_id() -> str:
+    """An id for a message that may have to be sent twice, and is still one."""
+    return ulid_text(time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big"))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:

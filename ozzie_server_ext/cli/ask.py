@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
-from ozzie_kernel.turn import fold_frame
+from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
 from ozzie_server_ext.cli.output import for_terminal
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.turn import TextPart, TurnView, new_turn
@@ -42,26 +43,53 @@ def _standard_input() -> str:
         raise InputError("The message is not UTF-8 text.") from None
 
 
-async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
-    async def open_client(handshake: Handshake) -> GatewayClient:
-        return await GatewayClient.connect(handshake.url, handshake.token)
+class _Gateway:
+    """Whatever gateway there is: where a connection ends, the next request goes over another."""
 
-    client = await reach(open_client)
+    def __init__(self) -> None:
+        self._client: GatewayClient | None = None
+
+    async def client(self) -> GatewayClient:
+        """A connection that stands, as far as is known. Raises OzzieError."""
+        if self._client is None or self._client.closed:
+            self._client = await reach(_connect)
+        return self._client
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """For what may be asked twice. Raises OzzieError."""
+        for _ in range(MAX_LOST_IN_VAIN):
+            with contextlib.suppress(GatewayLost):
+                return await (await self.client()).request(method, params)
+        raise GatewayLost(hint="Whether your message was taken is not known: look at `ozzie tasks list`.")
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+async def _connect(handshake: Handshake) -> GatewayClient:
+    return await GatewayClient.connect(handshake.url, handshake.token)
+
+
+async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
+    gateway = _Gateway()
     try:
-        opened = await client.request("session.open", {"session_name": f"cli:{session}", "title": session})
-        params = {"content": text, "session_id": opened["session_id"], "model": model}
-        sent = await client.request("message.send", params)
+        opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
+        sent = await gateway.request(
+            "message.send",
+            {"content": text, "session_id": opened["session_id"], "model": model, "message_id": new_message_id()},
+        )
         task_id = str(sent["task_id"])
-        stopper = asyncio.ensure_future(_cancel_when_interrupted(client, task_id))
+        stopper = asyncio.ensure_future(_cancel_when_interrupted(gateway, task_id))
         try:
-            return await _follow(client, task_id, int(str(sent["position"])) - 1, as_json)
+            return await _follow(gateway, task_id, int(str(sent["position"])) - 1, as_json)
         finally:
             stopper.cancel()
     finally:
-        await client.close()
+        await gateway.close()
 
 
-async def _cancel_when_interrupted(client: GatewayClient, task_id: str) -> None:
+async def _cancel_when_interrupted(gateway: _Gateway, task_id: str) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGINT, stop.set)
     try:
@@ -71,16 +99,27 @@ async def _cancel_when_interrupted(client: GatewayClient, task_id: str) -> None:
         loop.remove_signal_handler(signal.SIGINT)
     # Refused, it has ended already; without a connection, who follows says so.
     with contextlib.suppress(OzzieError):
-        await client.request("task.cancel", {"task_id": task_id})
+        await gateway.request("task.cancel", {"task_id": task_id})
 
 
-async def _follow(client: GatewayClient, task_id: str, position: int, as_json: bool) -> TurnView:
+async def _follow(gateway: _Gateway, task_id: str, position: int, as_json: bool) -> TurnView:
+    """The turn to its end, also behind a gateway that goes. Raises OzzieError."""
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
-    queue = await client.follow(task_id, position)
+    queue: asyncio.Queue[EventFrame | None] | None = None
+    in_vain = 0
     while not view.is_final:
-        frame = await queue.get()
+        try:
+            queue = queue or await (await gateway.client()).follow(task_id, position)
+            frame = await queue.get()
+        except GatewayLost:
+            frame = None
         if frame is None:
-            raise GatewayLost(task_id)
+            queue, in_vain = None, in_vain + 1
+            if in_vain > MAX_LOST_IN_VAIN:
+                raise GatewayLost(task_id)
+            continue
+        if frame.position is not None:
+            position, in_vain = max(position, frame.position), 0
         view = fold_frame(view, frame)
         if view.error is not None:
             view = replace(view, error=replace(view.error, hint=for_terminal(view.error.hint)))

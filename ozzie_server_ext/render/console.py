@@ -7,7 +7,7 @@ from ozzie_server_ext.render.columns import cut_columns, cut_middle_columns, pad
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, figures, queued_behind, result_text
+from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _BLANKS = re.compile(r"\n{3,}")
@@ -35,6 +35,7 @@ class ConsoleWriter:
 
     def __init__(self) -> None:
         self._queued = False
+        self._attempt = 1
         self._headed = False
         self._ended = False
         self._texts: dict[str, str] = {}
@@ -55,6 +56,10 @@ class ConsoleWriter:
         if not self._headed and (view.alias or view.model or view.parts or view.is_final):
             self._headed = True
             self._line(out, _head(view))
+        if view.recovered and view.attempt > self._attempt:
+            # What was being said when the gateway went stands above, and is said again below.
+            self._attempt = view.attempt
+            self._line(out, CONTINUED)
         for part in view.parts:
             if isinstance(part, TextPart):
                 self._text(out, part)

@@ -153,7 +153,8 @@ def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
 def _footer(view: TurnView) -> list[str]:
     model = f"{view.provider}/{view.model}" if view.provider and view.model else view.model or view.provider
     named = f"{view.alias} ({model})" if view.alias and model else view.alias or model
-    told = [f"Ozzie: {view.status}", named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
+    continued = "continued after a restart" if view.recovered else ""
+    told = [f"Ozzie: {view.status}", continued, named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
     return [visible_label(item) for item in told if item]
 
 

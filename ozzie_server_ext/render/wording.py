@@ -8,6 +8,8 @@ from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 from ozzie_server_ext.render.turn import TurnView
 
 KEPT = "Your message is kept."
+CONTINUED = "Continued after a restart. Nothing was done twice."
+"""String 21 of UX §10."""
 QUEUED_AFTER_S = 2.0
 """So long a queued turn says nothing of what is before it: most get their turn sooner."""
 

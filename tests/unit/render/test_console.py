@@ -47,6 +47,17 @@ def test_a_reply_that_began_anew_is_written_anew_on_a_line_of_its_own():
     assert "".join(written(frames)) == "[working]\nOne way\nAnother way"
 
 
+def test_a_turn_that_goes_on_after_a_restart_says_so_before_it_says_its_text_again():
+    frames: list[Frame] = [
+        *BEGINNING,
+        (5, "task.queued", {"reason": "recovered"}),
+        (5, "task.started", {"attempt": 2}),
+        (None, "reply.delta", {"reply_id": "again", "offset": 0, "content": "All of it"}),
+    ]
+    pieces = "".join(written(frames))
+    assert pieces == f"[working] main\n{FIRST}\nContinued after a restart. Nothing was done twice.\nAll of it"
+
+
 def test_a_terminal_is_given_nothing_to_obey():
     frames: list[Frame] = [
         (None, "reply.delta", {"reply_id": "r", "offset": 0, "content": "a\x1b[2Jb\x07\x9b31m\r\nc\u202ed"}),

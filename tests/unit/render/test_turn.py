@@ -150,6 +150,25 @@ def test_a_recovered_turn_says_so_while_it_runs():
     view = folded([*BEGINNING, *again])
     assert (view.status, view.attempt) == ("Working", 2)
     assert "continued after a restart" in live_html(view)
+    done = folded([*BEGINNING, *again, (6, "task.succeeded", {"rounds": 1})])
+    assert "Ozzie: Done · continued after a restart" in static_bundle(done)[0]["text/markdown"]
+
+
+def test_a_turn_that_is_asked_to_stop_says_so_until_it_has():
+    asked = folded([*BEGINNING, (3, "task.stopping", {"by": "ana", "reason": ""})])
+    assert "stopping" in live_html(asked)
+    late = fold(folded([*BEGINNING, (3, "task.cancelled", {"by": "ana"})]), "task.stopping", {"by": "ana"}, START)
+    assert "stopping" not in live_html(late)
+
+
+def test_what_an_interrupted_call_cost_is_not_known():
+    failed = {"call_id": "c", "code": "interrupted", "message": "", "latency_ms": None, "partial_blob": None}
+    again: list[Frame] = [
+        (2, "model.call.started", {"call_id": "c"}),
+        (5, "model.call.failed", failed),
+        (6, "task.succeeded", {"rounds": 1}),
+    ]
+    assert not folded([*BEGINNING, *again]).cost_known
 
 
 @pytest.mark.parametrize(
