@@ -1,0 +1,1 @@
+"""Logs of released formats, kept to be read for ever."""
