@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 import pytest
@@ -62,8 +63,8 @@ async def converse(gateway: Gateway, session: int, turns: int) -> None:
         assert {event["session_id"] for event in client.events} == {session_id}
 
 
-def _of(client: WsClient, task_id: str) -> list[dict[str, object]]:
-    return [event for event in client.events if event["task_id"] == task_id]  # type: ignore[misc]
+def _of(client: WsClient, task_id: str) -> list[dict[str, Any]]:
+    return [event for event in client.events if event["task_id"] == task_id]
 
 
 async def converse_all(gateway: Gateway, sessions: range, turns: int) -> None:

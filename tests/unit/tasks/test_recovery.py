@@ -1,5 +1,8 @@
 """After a restart nothing is lost, and what keeps killing the gateway is given up (TK-2)."""
 
+import asyncio
+import contextlib
+
 import pytest
 
 from ozzie_server_ext.domain.events import (
@@ -29,6 +32,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import CallId, MessageId, ReplyId, SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig
@@ -275,3 +279,59 @@ async def test_the_children_of_a_dead_gateway_are_accounted_for_before_anything_
     assert lost == WorkerLost(plane="model", pid=4711, reason="Its gateway is gone. It was gone.")
     assert requeued == RECOVERED
     assert [row["status"] for row in await log.rows("workers")] == ["lost"]
+
+
+# --- attempts that overlap ------------------------------------------------------------------------------
+
+
+async def test_a_stop_outlives_the_gateway_that_was_asked_for_it() -> None:
+    rig = TaskRig()
+    began, over = asyncio.Event(), asyncio.Event()
+
+    async def lets_not_go(recorder: Recorder) -> int:
+        began.set()
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+        return 1
+
+    rig.turns["stubborn"] = lets_not_go
+    sent = await rig.submit("stubborn")
+    await asyncio.wait_for(began.wait(), 10)
+    await rig.service.cancel(sent.task_id, by="ann", reason="enough")
+    await rig.service.cancel(sent.task_id, by="bob")
+    assert await rig.status(sent.task_id) == "RUNNING"
+
+    again = TaskRig(rig.log)
+    assert await recover(again.log, again.driver) == 0
+
+    assert await again.status(sent.task_id) == "CANCELLED"
+    assert (await rig.bodies(sent.task_id))[-2:] == [
+        TaskStopping(by="ann", reason="enough"),
+        TaskCancelled(by="ann", reason="enough"),
+    ]
+    over.set()
+    await rig.driver.stop()
+
+
+async def test_an_attempt_that_comes_to_its_end_too_late_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    late = TaskRig()
+    now = TaskRig(late.log)
+    late.turns["one"], now.turns["one"] = slow, quick = Gate(), Gate()
+    sent = await late.submit("one")
+    await slow.wait()
+    await recover(now.log, now.driver)
+    await quick.wait()
+
+    slow.go_on.set()
+    for _ in range(1000):
+        await asyncio.sleep(0)
+        if not late.driver.busy:
+            break
+    assert await now.status(sent.task_id) == "RUNNING"
+    assert "goes on elsewhere" in caplog.text
+    quick.go_on.set()
+
+    assert await now.end(sent.task_id) == "SUCCEEDED"
+    ends = [body for body in await now.bodies(sent.task_id) if isinstance(body, TaskSucceeded | TaskFailed)]
+    assert len(ends) == 1
