@@ -1,0 +1,273 @@
+import type { IOutput } from '@jupyterlab/nbformat';
+import { Signal } from '@lumino/signaling';
+
+import type { Task } from '../api/protocol.gen';
+import { rowOf, type TaskRow } from '../model/fold';
+import { type INotebook, NotebookTurns } from '../model/notebookTurns';
+import { aTask, AT, at, FakeServer } from './rig';
+
+const TASK = aTask().task_id;
+const CELL = 'cell-1';
+const SAVED = Date.parse(AT);
+
+function end(status = 'Done', task = TASK): IOutput {
+  return {
+    output_type: 'display_data',
+    data: { 'application/vnd.ozzie.turn+json': { task, status } },
+    metadata: { ozzie: { session: 'sess_1', task, turn: task } }
+  };
+}
+
+class FakeNotebook implements INotebook {
+  readonly path = 'work/plan.ipynb';
+  readonly savedAt = SAVED;
+  readonly cellIds = [CELL, 'cell-2'];
+  readonly cells = new Map<string, readonly IOutput[]>([
+    [CELL, []],
+    ['cell-2', []]
+  ]);
+  readonly drawn = new Map<string, string | null>();
+  readonly writes: boolean[] = [];
+  onDisk: readonly IOutput[] = [];
+  noted = '';
+  isDirty = false;
+  reverted = false;
+
+  outputs(cellId: string): readonly IOutput[] | null {
+    return this.cells.get(cellId) ?? null;
+  }
+  setOutputs(cellId: string, outputs: readonly IOutput[], toBeSaved: boolean): void {
+    this.cells.set(cellId, outputs);
+    this.writes.push(toBeSaved);
+    this.isDirty ||= toBeSaved;
+  }
+  note(sessionId: string): void {
+    this.noted = sessionId;
+  }
+  draw(cellId: string, html: string | null): void {
+    this.drawn.set(cellId, html);
+  }
+  savedOutputs(): Promise<readonly IOutput[]> {
+    return Promise.resolve(this.onDisk);
+  }
+  revert(): Promise<void> {
+    this.reverted = true;
+    return Promise.resolve();
+  }
+  markToBeSaved(): void {
+    this.isDirty = true;
+  }
+}
+
+class FakeBoard {
+  rows: TaskRow[] = [];
+  readonly state = 'ready';
+  readonly taskChanged = new Signal<never, TaskRow>(this as never);
+  readonly renewed = new Signal<never, void>(this as never);
+
+  row(taskId: string): TaskRow | undefined {
+    return this.rows.find(row => row.taskId === taskId);
+  }
+
+  tell(task: Task): void {
+    const row = rowOf(task);
+    this.rows = [row, ...this.rows.filter(known => known.taskId !== row.taskId)];
+    this.taskChanged.emit(row);
+  }
+}
+
+class FakeLead {
+  isHeld = true;
+  readonly inherited = new Signal<never, void>(this as never);
+  take(): void {
+    this.isHeld = true;
+  }
+}
+
+const RUNNING = aTask();
+const DONE = aTask({ status: 'SUCCEEDED', updated_at: at(9), finished_at: at(9) });
+
+let server: FakeServer;
+let notebook: FakeNotebook;
+let board: FakeBoard;
+let lead: FakeLead;
+let turns: NotebookTurns;
+
+/** The server has this task, and shows it like this. */
+function serve(task: Task, output: IOutput = end(), html = ''): void {
+  server.answers.set('tasks?notebook', { items: [task], next: null });
+  server.answers.set(`tasks/${task.task_id}/output`, { task_id: task.task_id, status: task.status, html, ...output });
+}
+
+const settle = (milliseconds = 0): Promise<unknown> => jest.advanceTimersByTimeAsync(milliseconds);
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  server = new FakeServer();
+  server.answers.clear();
+  notebook = new FakeNotebook();
+  board = new FakeBoard();
+  lead = new FakeLead();
+  turns = new NotebookTurns(notebook, server.api, board, lead);
+});
+
+afterEach(() => {
+  turns.dispose();
+  jest.useRealTimers();
+});
+
+test('a turn that ended while nobody looked gets its end, to be saved, with its session', async () => {
+  serve(DONE);
+  await turns.look();
+  await settle();
+
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+  expect(notebook.writes).toEqual([true]);
+  expect(notebook.noted).toBe('sess_1');
+  expect(server.asked).toEqual(['GET tasks?notebook=work%2Fplan.ipynb&limit=200', `GET tasks/${TASK}/output`]);
+});
+
+test('a turn that goes on is drawn beside the outputs, calmly, and then gets its end', async () => {
+  serve(RUNNING, end('Working'), '<b>1 2 3</b>');
+  await turns.look();
+  await settle();
+  expect(notebook.drawn.get(CELL)).toBe('<b>1 2 3</b>');
+  expect(notebook.cells.get(CELL)).toEqual([]);
+  server.asked.length = 0;
+  await settle(3000);
+  expect(server.asked).toHaveLength(3);
+
+  serve(DONE);
+  board.tell(DONE);
+  await settle();
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+  expect(notebook.drawn.get(CELL)).toBeNull();
+  server.asked.length = 0;
+  await settle(10_000);
+  expect(server.asked).toEqual([]);
+});
+
+test('what this page follows it also ends, although the file was saved just now', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  await turns.look();
+  await settle();
+  const early = aTask({ ...DONE, finished_at: at(-60), updated_at: at(1) });
+  serve(early);
+  board.tell(early);
+  await settle();
+
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+});
+
+test('a cell that runs in this page is left to its kernel', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  turns.begun(CELL);
+  await turns.look();
+  await settle(2000);
+  expect(notebook.drawn.get(CELL)).toBeNull();
+
+  notebook.cells.set(CELL, [end()]);
+  board.tell(DONE);
+  turns.ended(CELL);
+  await settle(10_000);
+  expect(notebook.writes).toEqual([]);
+  expect(notebook.noted).toBe('sess_1');
+});
+
+test('a kernel whose last word was lost is waited for, and then the end is put there', async () => {
+  serve(RUNNING);
+  turns.begun(CELL);
+  await turns.look();
+  serve(DONE);
+  board.tell(DONE);
+  await settle(2900);
+  expect(notebook.writes).toEqual([]);
+
+  await settle(200);
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+});
+
+test('a cell that was run again meanwhile is not put back', async () => {
+  serve(RUNNING);
+  await turns.look();
+  serve(DONE);
+  board.rows = [rowOf(aTask({ task_id: '01M800000000000000000000ZZ' }))];
+  board.tell(DONE);
+  await settle();
+
+  expect(notebook.writes).toEqual([]);
+});
+
+test('a turn of another notebook with cells of the same ids is none of this one', async () => {
+  board.tell(RUNNING);
+  server.answers.set('tasks?notebook', { items: [], next: null });
+  await settle(500);
+
+  expect(server.asked).toEqual(['GET tasks?notebook=work%2Fplan.ipynb&limit=200']);
+  expect(notebook.drawn.size).toBe(0);
+});
+
+test('behind a cut everything is looked at again', async () => {
+  serve(DONE);
+  board.renewed.emit();
+  await settle(500);
+  await settle(50);
+
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+});
+
+test('a server that does not answer changes nothing', async () => {
+  server.status = 0;
+  await turns.look();
+  await settle(1000);
+
+  expect(notebook.writes).toEqual([]);
+});
+
+test('where another page leads, the end is shown and nothing is to be saved', async () => {
+  lead.isHeld = false;
+  serve(DONE);
+  await turns.look();
+  await settle();
+
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+  expect([notebook.isDirty, notebook.noted]).toEqual([false, '']);
+});
+
+test.each([
+  ['has saved it, its file is taken up', [end()], { reverted: true, isDirty: false }],
+  ['went before it saved, this one has it to save', [], { reverted: false, isDirty: true }]
+])('where the page that led %s', async (_, onDisk, expected) => {
+  lead.isHeld = false;
+  serve(DONE);
+  await turns.look();
+  await settle();
+  notebook.onDisk = onDisk;
+  lead.isHeld = true;
+  lead.inherited.emit();
+  await settle();
+
+  expect(notebook).toMatchObject(expected);
+});
+
+test('a closed notebook asks for nothing more', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  await turns.look();
+  await settle();
+  turns.dispose();
+  server.asked.length = 0;
+  board.tell(DONE);
+  await settle(10_000);
+
+  expect(server.asked).toEqual([]);
+});
+
+test('the turn that can be stopped is one of this notebook', async () => {
+  expect(turns.openTask).toBeUndefined();
+  serve(RUNNING);
+  await turns.look();
+  board.tell(RUNNING);
+  board.tell(aTask({ task_id: '01M800000000000000000000ZZ', session_id: 'sess_another' }));
+
+  expect(turns.openTask?.taskId).toBe(TASK);
+});
