@@ -67,6 +67,7 @@ class OzzieExtension(ExtensionApp):
             self._succession = Succession(
                 find_home(),
                 Path(jupyter_runtime_dir()),
+                Path(serverapp.root_dir),
                 self.state,
                 AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
                 begin=begin,

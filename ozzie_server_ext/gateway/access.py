@@ -8,6 +8,7 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -16,18 +17,22 @@ from ozzie_server_ext.domain.ids import SessionId
 _HEADER = re.compile(r"(?:token|bearer)\s+(\S{20,200})", re.IGNORECASE)
 MAX_KERNEL_TOKENS = 1000
 ON_BEHALF_OF = "Ozzie-User"
-"""The header in which an attached server says who asks (ADR 11). It counts with the local token only."""
+ROOT = "Ozzie-Root"
+"""The headers in which an attached server says who asks, and in which folder the paths begin that its pages name
+(ADR 11). They count with the local token only, and are percent-encoded UTF-8: headers are ASCII."""
 _MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """An authenticated caller. `session_id` is the one session that a kernel may touch; None: any."""
+    """An authenticated caller. `session_id` is the one session that a kernel may touch; None: any. `root` is where the
+    paths begin that a page of an attached server names; None: in the project folder."""
 
     kind: Literal["user", "local", "kernel"]
     name: str
     kernel_id: str = ""
     session_id: SessionId | None = None
+    root: Path | None = None
 
 
 class AccessTokens:
@@ -55,24 +60,31 @@ class AccessTokens:
         for token in [token for token, holder in self._kernels.items() if holder is principal]:
             del self._kernels[token]
 
-    def holder(self, authorization: str, on_behalf_of: str = "") -> Principal | None:
-        """Who an `Authorization` header stands for; None where it is none of ours. `on_behalf_of`: that of
-        ON_BEHALF_OF."""
+    def holder(self, authorization: str, *, on_behalf_of: str = "", root: str = "") -> Principal | None:
+        """Who an `Authorization` header stands for; None where it is none of ours. `on_behalf_of` and `root` are what
+        stands in those headers."""
         match = _HEADER.fullmatch(authorization.strip())
         if match is None:
             return None
         given = match.group(1).encode()
         if hmac.compare_digest(given, self.local_token.encode()):
-            return Principal(kind="local", name=unquote(on_behalf_of)[:_MAX_NAME] or _user_name())
+            return Principal(
+                kind="local",
+                name=unquote(on_behalf_of)[:_MAX_NAME] or _user_name(),
+                root=Path(unquote(root)) if root else None,
+            )
         for token, principal in self._kernels.items():
             if hmac.compare_digest(given, token.encode()):
                 return principal
         return None
 
 
-def named_in_header(name: str) -> str:
-    """A user's name as ON_BEHALF_OF carries it: headers are ASCII."""
-    return quote(name[:_MAX_NAME], safe="", errors="replace")
+def behalf_headers(name: str, root: Path) -> dict[str, str]:
+    """What an attached server says of a user who asks it."""
+    return {
+        ON_BEHALF_OF: quote(name[:_MAX_NAME], safe="", errors="replace"),
+        ROOT: quote(str(root), safe="/", errors="replace"),
+    }
 
 
 def _user_name() -> str:

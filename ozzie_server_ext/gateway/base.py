@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.errors import (
     Unavailable,
 )
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.access import ON_BEHALF_OF, Principal
+from ozzie_server_ext.gateway.access import ON_BEHALF_OF, ROOT, Principal
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.frames import ErrorInfo
@@ -107,7 +107,9 @@ class Caller(JupyterHandler):
         if "ozzie_granted" not in self.__dict__:
             headers = self.request.headers
             self.__dict__["ozzie_granted"] = self.state.access.holder(
-                headers.get("Authorization", ""), headers.get(ON_BEHALF_OF, "")
+                headers.get("Authorization", ""),
+                on_behalf_of=headers.get(ON_BEHALF_OF, ""),
+                root=headers.get(ROOT, ""),
             )
         return self.__dict__["ozzie_granted"]
 

@@ -7,7 +7,7 @@ waits for minutes holds up no other.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from tornado.tcpclient import TCPClient
 from tornado.websocket import WebSocketClientConnection, WebSocketError, websocket_connect
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.gateway.access import ON_BEHALF_OF, named_in_header
+from ozzie_server_ext.gateway.access import behalf_headers
 from ozzie_server_ext.protocol.handshake import Handshake, find_other_versions, find_owner, owner_pid
 
 T = TypeVar("T")
@@ -98,11 +98,13 @@ class OwnerSilent(Unavailable):
 
 
 class Relay:
-    """The way from an attached server to the owner of `home`, whichever server that is at the moment."""
+    """The way from an attached server to the owner of `home`, whichever server that is at the moment. `root` is the
+    folder in which the paths begin that the attached server's pages name."""
 
-    def __init__(self, home: Path, runtime_dir: Path) -> None:
+    def __init__(self, home: Path, runtime_dir: Path, root: Path) -> None:
         self._home = home
         self._runtime_dir = runtime_dir
+        self._root = root
         self._closed = False
 
     def close(self) -> None:
@@ -117,7 +119,7 @@ class Relay:
         while (found := await self._reach(_connect)) is not None:
             handshake, connection = found
             try:
-                await _send(connection, forwarded, handshake)
+                await _send(connection, forwarded, handshake, self._headers(handshake, forwarded.user))
                 whole = await _unless(gone, connection.read_response(answer))
                 if whole or whole is None:
                     return True
@@ -135,7 +137,7 @@ class Relay:
         async def connect(handshake: Handshake) -> WebSocketClientConnection:
             request = HTTPRequest(
                 f"ws{handshake.url.removeprefix('http')}ozzie/api/ws",
-                headers=_headers(handshake, user),
+                headers=self._headers(handshake, user),
                 connect_timeout=CONNECT_S,
                 request_timeout=CONNECT_S,
                 validate_cert=False,
@@ -145,6 +147,9 @@ class Relay:
             )
 
         return await self._reach(connect)
+
+    def _headers(self, handshake: Handshake, user: str) -> dict[str, str]:
+        return {"Authorization": f"token {handshake.token}", **behalf_headers(user, self._root)}
 
     async def _reach(self, connect: Callable[[Handshake], Awaitable[T]]) -> T | None:
         """What `connect` makes of the owner, waiting for one that can be had; None once this relay is closed.
@@ -189,19 +194,17 @@ async def _connect(handshake: Handshake) -> tuple[Handshake, HTTP1Connection]:
     return handshake, HTTP1Connection(stream, True, HTTP1ConnectionParameters(no_keep_alive=True))
 
 
-async def _send(connection: HTTP1Connection, forwarded: Forwarded, handshake: Handshake) -> None:
+async def _send(
+    connection: HTTP1Connection, forwarded: Forwarded, handshake: Handshake, said: Mapping[str, str]
+) -> None:
     address = urlsplit(handshake.url)
-    headers = {**_headers(handshake, forwarded.user), "Host": address.netloc, "Connection": "close"}
+    headers = {**said, "Host": address.netloc, "Connection": "close"}
     if forwarded.method == "POST":
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(forwarded.body))}
     connection.params.header_timeout = ANSWER_S + forwarded.waits_s
     line = RequestStartLine(forwarded.method, f"{address.path}{forwarded.path}", "HTTP/1.1")
     await connection.write_headers(line, HTTPHeaders(headers), forwarded.body)
     connection.finish()
-
-
-def _headers(handshake: Handshake, user: str) -> dict[str, str]:
-    return {"Authorization": f"token {handshake.token}", ON_BEHALF_OF: named_in_header(user)}
 
 
 @cache

@@ -12,6 +12,7 @@ from ozzie_server_ext.gateway.rest import (
     kernels,
     message,
     models,
+    notebooks,
     output,
     sessions,
     tasks,
@@ -57,6 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/models", models.list_models),
     Operation("GET", "/examples", examples.list_examples),
     Operation("GET", "/usage", usage.sum_usage),
+    Operation("POST", "/notebooks/move", notebooks.move_notebook),
     Operation("POST", "/kernels/{kernel_id}/token", kernels.issue_kernel_token),
 )
 

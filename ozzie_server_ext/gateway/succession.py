@@ -32,14 +32,15 @@ End = Callable[[], Awaitable[None]]
 class Succession:
     """Has this server own `home`, or be attached to the one that does and take over when it goes, until `stop`.
 
-    `server` says how others see this one; `unfit` why it can't own a home itself. `say` and `warn` tell the server's
-    log.
+    `root` is this server's own folder; `server` says how others see it, `unfit` why it can't own a home itself. `say`
+    and `warn` tell its log.
     """
 
     def __init__(
         self,
         home: Home,
         runtime_dir: Path,
+        root: Path,
         state: GatewayState,
         server: AttachedServer,
         *,
@@ -51,6 +52,7 @@ class Succession:
     ) -> None:
         self.home = home
         self._runtime_dir = runtime_dir
+        self._root = root
         self._state = state
         self._begin = begin
         self._end = end
@@ -158,7 +160,7 @@ class Succession:
             self._fail(error)
             return
         if self._state.relay is None:
-            self._state.attach(Relay(self.home.root, self._runtime_dir))
+            self._state.attach(Relay(self.home.root, self._runtime_dir, self._root))
             then = "" if self._unfit else ", and takes over when it goes"
             self._say(f"{error} This server is attached to it{then}.")
         if not self._failed:

@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
     if options.idle_exit:
         _end_when_idle(state, options.idle_exit)
     if options.temporary:
-        _end_when_another_can_take_over(state)
+        _end_when_another_takes_over(state, find_home().root)
     # SIGINT asks a question on a terminal and skips the clean-up without one; SIGTERM stops in order either way.
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.start()
@@ -137,11 +137,15 @@ def _end_when_idle(state: GatewayState, seconds: float) -> None:
     PeriodicCallback(check, min(CHECK_IDLE_EVERY_S, seconds / 4) * 1000).start()
 
 
-def _end_when_another_can_take_over(state: GatewayState) -> None:
-    """Tasks that run see their end here. Kernels wait for the other one, and go on there."""
+def _end_when_another_takes_over(state: GatewayState, home: Path) -> None:
+    """Tasks that run see their end here. Kernels wait for the other one, and go on there. Who was attached before this
+    one began had its chance, and did not take it."""
+    passed_by = attached_servers(home)
 
     def check() -> None:
-        if state.ozzie is not None and not state.ozzie.busy and attached_servers(state.ozzie.home.root):
+        if state.ozzie is None or state.ozzie.busy:
+            return
+        if any(server not in passed_by for server in attached_servers(home)):
             signal.raise_signal(signal.SIGTERM)
 
     PeriodicCallback(check, CHECK_HEIRS_EVERY_S * 1000).start()

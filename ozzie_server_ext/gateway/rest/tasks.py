@@ -116,7 +116,8 @@ async def events_of(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
 
 async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
     """The session of the notebook at this path of the contents API; None where it has none."""
-    return await call.ozzie.sessions.holder(f"notebook:{os.path.join(call.ozzie.project, notebook)}")
+    root = call.principal.root or call.ozzie.project
+    return await call.ozzie.sessions.holder(f"notebook:{os.path.join(root, notebook)}")
 
 
 async def _cells(log: EventLog, rows: Sequence[Row]) -> Mapping[str, str]:

@@ -8,18 +8,25 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateway.walk import PREFIX, ask
-from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_jupyter
+from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_attached, start_gateway, start_jupyter
 from tests.ws_client import connected
 
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 NOTEBOOK = json.dumps({"type": "notebook", "content": EMPTY})
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+@pytest.fixture(scope="module", params=["owner", "attached"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """The owner of a home, or one that is attached to it, whose folder is another than the owner's."""
     home = new_home(tmp_path_factory.mktemp("contents"))
-    with start_jupyter(home, f"--ServerApp.root_dir={home.project}") as server:
-        yield server
+    root = f"--ServerApp.root_dir={home.project}"
+    if request.param == "owner":
+        with start_jupyter(home, root) as server:
+            yield server
+    else:
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        with start_gateway(home, "--project", str(elsewhere)), start_attached(home, root) as server:
+            yield server
 
 
 def contents(server: Gateway, method: str, name: str, body: str = "") -> None:
@@ -94,3 +101,14 @@ async def test_a_notebook_with_the_name_of_a_deleted_one_begins_anew(server: Gat
     contents(server, "PUT", "Untitled.ipynb", NOTEBOOK)
 
     assert session(server, "Untitled.ipynb") != before
+
+
+async def test_the_tasks_of_a_notebook_are_found_by_the_path_that_its_own_server_has_for_it(server: Gateway) -> None:
+    contents(server, "PUT", "tasks.ipynb", NOTEBOOK)
+    session_id = session(server, "tasks.ipynb")
+    async with connected(server) as client:
+        done = await client.ask(session_id, "hello")
+    status, found = ask(server, "GET", f"{PREFIX}/tasks?notebook=tasks.ipynb", token=server.token)
+
+    assert status == 200
+    assert [task["task_id"] for task in found["items"]] == [done["task_id"]]

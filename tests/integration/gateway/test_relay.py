@@ -52,7 +52,7 @@ def relay(home: GatewayHome, monkeypatch: pytest.MonkeyPatch) -> Relay:
     """One that is patient for a moment only."""
     monkeypatch.setattr(relaying, "REACH_S", 0.5)
     monkeypatch.setattr(relaying, "ANSWER_S", 0.5)
-    return Relay(home.home, home.runtime)
+    return Relay(home.home, home.runtime, home.project)
 
 
 async def exchange(relay: Relay, forwarded: Forwarded) -> Collected | None:
@@ -71,6 +71,7 @@ async def test_the_owner_is_told_who_asks_and_let_in_by_its_own_token(home: Gate
     assert (asked.method, asked.uri, asked.body) == ("POST", "/ozzie/api/x?a=%20b", b"{}")
     assert asked.headers["Authorization"] == f"token {TOKEN}"
     assert asked.headers["Ozzie-User"] == "%C3%9C%20%E2%9C%93"
+    assert asked.headers["Ozzie-Root"] == str(home.project)
     assert asked.headers["Content-Type"] == "application/json"
     assert {"Cookie", "Origin", "X-Xsrftoken"} & set(asked.headers) == set()
 

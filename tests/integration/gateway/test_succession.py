@@ -11,8 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
+from ozzie_kernel import connect as connecting
+from ozzie_kernel.connect import reach
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.gateway.state import SERVICE_RESTART
+from ozzie_server_ext.protocol.handshake import Handshake
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.walk import ask
 from tests.rig import Gateway, GatewayHome, Kernel, start_attached, start_gateway, start_jupyter, start_kernel
@@ -213,3 +216,28 @@ def test_an_attached_server_that_is_killed_is_known_no_more(home: GatewayHome) -
         told = health(gateway)["attached"]
 
     assert [found["pid"] for found in told] == [other.process.pid]
+
+
+async def test_where_the_one_that_is_attached_hangs_a_kernel_has_a_gateway_all_the_same(
+    home: GatewayHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in home.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(connecting, "OWNER_WAIT_S", 0.2)
+
+    async def found(handshake: Handshake) -> Handshake:
+        return handshake
+
+    with start_gateway(home) as first, start_attached(home) as hangs:
+        hangs.process.send_signal(signal.SIGSTOP)
+        try:
+            first.kill()
+            own = await reach(found)
+            gateway = Gateway(home, hangs.process, own.url, own.token)
+            await asyncio.to_thread(wait_until, lambda: health(gateway)["uptime_s"] > 2)
+        finally:
+            hangs.process.send_signal(signal.SIGCONT)
+        told = await asyncio.to_thread(health, hangs)
+        home.stop_gateways()
+
+    assert (told["pid"], told["temporary"], told["role"]) == (own.pid, True, "attached")

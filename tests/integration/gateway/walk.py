@@ -1,5 +1,6 @@
 """Requests as any program could send them, and an example path for each route."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -65,17 +66,16 @@ def ask_whole(
         sent |= WS_UPGRADE
     if token:
         sent["Authorization"] = f"token {token}"
-    connection.request(
-        method, path, body="{}" if method == "POST" and body is None else body, headers={**sent, **(headers or {})}
-    )
-    socket = connection.sock
-    response = connection.getresponse()
-    if response.status == 101:
-        response.close()
-        socket.close()
-        return 101, {}, {}
-    text = response.read()
-    connection.close()
+    with contextlib.closing(connection):
+        connection.request(
+            method, path, body="{}" if method == "POST" and body is None else body, headers={**sent, **(headers or {})}
+        )
+        socket = connection.sock
+        with contextlib.closing(connection.getresponse()) as response:
+            if response.status == 101:
+                socket.close()
+                return 101, {}, {}
+            text = response.read()
     try:
         found = json.loads(text)
     except ValueError:

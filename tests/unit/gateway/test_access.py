@@ -1,9 +1,11 @@
 """The tokens that a gateway gives out: whom they stand for, and how they end (THREATS 6)."""
 
+from pathlib import Path
+
 import pytest
 
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens, named_in_header
+from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens, behalf_headers
 
 SESSION = SessionId("sess_1")
 
@@ -23,25 +25,27 @@ def test_the_handshakes_token_stands_for_the_user_on_this_machine(access: Access
 
 @pytest.mark.parametrize("name", ["ana", "Ana Müller ✓", "a b/c%20", "x\r\nEvil: 1", "\ud800"])
 def test_an_attached_server_may_say_who_asks(access: AccessTokens, name: str) -> None:
-    header = named_in_header(name)
-    holder = access.holder(f"token {access.local_token}", header)
+    headers = behalf_headers(name, Path("/srv/Zwei Größen"))
+    user, root = headers["Ozzie-User"], headers["Ozzie-Root"]
+    holder = access.holder(f"token {access.local_token}", on_behalf_of=user, root=root)
 
-    assert header.isascii()
-    assert header.isprintable()
+    assert (user + root).isascii()
+    assert (user + root).isprintable()
     assert holder is not None
     assert (holder.kind, holder.name) == ("local", name.replace("\ud800", "?"))
+    assert holder.root == Path("/srv/Zwei Größen")
 
 
 def test_a_kernel_may_not_say_who_asks(access: AccessTokens) -> None:
     token = access.issue_kernel_token("kernel-1", SESSION)
-    plain, named = access.holder(f"token {token}"), access.holder(f"token {token}", "root")
+    plain, named = access.holder(f"token {token}"), access.holder(f"token {token}", on_behalf_of="root", root="/")
 
     assert plain is not None
     assert plain == named
 
 
 def test_a_name_without_end_is_cut(access: AccessTokens) -> None:
-    holder = access.holder(f"token {access.local_token}", "x" * 10_000)
+    holder = access.holder(f"token {access.local_token}", on_behalf_of="x" * 10_000)
 
     assert holder is not None
     assert len(holder.name) < 1000

@@ -34,6 +34,7 @@ class Server:
         self.succession = Succession(
             self.home,
             folder / "runtime",
+            folder,
             self.state,
             AttachedServer(pid=os.getpid(), url="http://127.0.0.1:1/", headless=True),
             begin=self._begin,
