@@ -1,6 +1,7 @@
 """Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -12,9 +13,28 @@ from ozzie_server_ext.render.turn import TurnView
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ipywidgets import HTML
+
 
 CHARACTERS_PER_S = 1_000_000
 """Each update carries the whole turn, so a long one is drawn less often: a page that falls behind catches up late."""
+
+
+@cache
+def _looks() -> dict[str, Any]:
+    """How all our widgets look: nothing special. Each widget opens a comm of its own for these unless it is given them,
+    which would be two of the three messages before a turn is first seen."""
+    from ipywidgets import Layout
+    from ipywidgets.widgets.widget_string import HTMLStyle
+
+    return {"layout": Layout(), "style": HTMLStyle()}
+
+
+def html_widget(html: str) -> "HTML":
+    """A widget that shows HTML of ours."""
+    from ipywidgets import HTML  # takes 0.1 s; the kernel imports it in the background, once it is ready
+
+    return HTML(value=html, **_looks())
 
 
 class Publisher(Protocol):
@@ -47,13 +67,10 @@ class WidgetDisplay:
     """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
 
     def __init__(self, publisher: Publisher, display_id: str) -> None:
-        import ipywidgets  # takes 0.1 s; the kernel imports it in the background, once it is ready
-
         self._publisher = publisher
         self._display_id = display_id
         self._live = LiveTurn()
-        self._widget: ipywidgets.HTML | None = None
-        self._html = ipywidgets.HTML
+        self._widget: HTML | None = None
         self._not_before = 0.0
 
     def note(self, said: Paragraph) -> None:
@@ -67,7 +84,7 @@ class WidgetDisplay:
         html = self._live.html(view, now)
         self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
-            self._widget = self._html(value=html)
+            self._widget = html_widget(html)
             where = f" (task {view.task_id})" if view.task_id else ""
             fallback = (
                 f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"

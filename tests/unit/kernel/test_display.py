@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay
+from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import TurnView, fold, new_turn
 
@@ -104,3 +104,13 @@ def test_a_note_is_a_line_of_a_console_and_an_output_of_its_own_where_nobody_wat
 
     assert console.messages == [("stream", {"name": "stdout", "text": "First this.\n"})]
     assert [content["data"]["text/markdown"] for _, content in unattended.messages] == ["First this."]
+
+
+def test_all_widgets_share_their_looks_so_that_a_turn_opens_one_comm() -> None:
+    first, second = html_widget("a"), html_widget("b")
+
+    assert first.model_id != second.model_id
+    assert first.layout is second.layout
+    assert first.style is second.style
+    first.close()
+    assert second.layout.comm is not None  # whoever closes one leaves the looks to the others
