@@ -158,6 +158,25 @@ class Stage:
         self.say(str(death))
         return death
 
+    def kill_each_attempt(self, deaths: int) -> Output:
+        """Run a turn in a cell, and kill each gateway as soon as it asks the model; what the cell shows in the end."""
+        self._numbers += 1
+        marker = f"m{self._numbers:03d}"
+        self.worker_pid()
+        killed: list[int] = []
+
+        def look(seen: Seen) -> None:
+            handshake = self.home.handshake()
+            if seen.name == "model.call.started" and len(killed) < deaths and handshake is not None:
+                os.kill(handshake.pid, signal.SIGKILL)
+                killed.append(handshake.pid)
+
+        self.watcher.on_event = look
+        output = self.kernel.output(self._send(marker))
+        self.watcher.on_event = lambda seen: None
+        assert len(killed) == deaths
+        return output
+
     def _send(self, marker: str) -> str:
         return self.kernel.send(story.prompt(marker), cell_id=f"cell-{marker}")
 

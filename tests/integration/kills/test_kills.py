@@ -13,6 +13,7 @@ import pytest
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
 from tests.integration.kills import story
 from tests.integration.kills.stage import MOMENTS, Death, Moment, Stage, is_alive, seeded_moments, staged, until
 
@@ -68,6 +69,21 @@ def test_fifty_deaths_of_each_process(victim: str, tmp_path: Path, say: Callable
         logged = {death.last for death in stage.deaths}
         say(f"the log ended at: {', '.join(sorted(logged))}")
         assert logged >= {"task.queued", "model.call.started", "tool.call.started", "tool.call.completed"}
+
+
+@needs_soak
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_turn_that_is_running_at_three_deaths_is_given_up_and_its_cell_can_be_run_again(
+    tmp_path: Path, say: Callable[[str], None]
+) -> None:
+    with staged(tmp_path, say) as stage:
+        output = stage.kill_each_attempt(MAX_ATTEMPTS)
+        assert output.status == "error"
+        assert "interrupted by a restart 3 times and was not taken up again." in output.markdown
+        assert "Run the cell again. Your message is kept." in output.markdown
+        again = stage.kernel.run(story.prompt("again"))
+        assert (again.status, again.markdown.count(story.ending("again"))) == ("ok", 1)
 
 
 def assert_all_is_well(stage: Stage) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.store.anchor import Anchoring, read_anchor
 from ozzie_server_ext.store.log import OwnerLost
+from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
 from tests.replay.histories import draft, renamed, session_created
@@ -91,3 +93,51 @@ async def test_what_the_first_owner_had_begun_is_whole_or_not_there(tmp_path: Pa
     assert (await second.verify()).ok
     await first.close()
     await second.close()
+
+
+async def test_an_idle_owner_is_told_that_it_was_replaced_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await opened(tmp_path / "ozzie.db")
+    ask, asked, thrice = first.expect_owned, 0, asyncio.Event()
+    lost: asyncio.Future[OwnerLost] = asyncio.get_running_loop().create_future()
+
+    async def counting() -> None:
+        nonlocal asked
+        await ask()
+        asked += 1
+        if asked == 3:
+            thrice.set()
+
+    monkeypatch.setattr(first, "expect_owned", counting)
+    watch = OwnerWatch(first, lost.set_result, every_s=0.005)  # told twice, the second result would be refused
+    watch.start()
+    await asyncio.wait_for(thrice.wait(), 10)
+    assert not lost.done()
+    second = await opened(tmp_path / "ozzie.db")
+    assert (await asyncio.wait_for(lost, 10)).code == "store.owner_lost"
+    watch.stop()
+    await first.close()
+    await second.close()
+
+
+async def test_a_replaced_gateway_leaves_the_anchor_to_the_new_one(tmp_path: Path) -> None:
+    path, anchor, key = tmp_path / "ozzie.db", tmp_path / "anchor.json", b"k" * 32
+    first = await opened(path)
+    old = Anchoring(first, anchor, key, delay_s=0)
+    assert await old.start() is None
+    await first.append("session:s", [renamed("a")])
+    second = await opened(path)
+    new = Anchoring(second, anchor, key, delay_s=0)
+    assert await new.start() is None
+    await second.append("session:s", [renamed("b")])
+    await second.close()
+    await new.close()
+
+    old.abandon()
+    await first.close()
+    await old.close()
+
+    found = read_anchor(anchor, key)
+    assert found is not None
+    assert found.position == 2

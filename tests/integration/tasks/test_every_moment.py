@@ -8,11 +8,23 @@ from typing import Any
 
 import pytest
 
+from ozzie_kernel.turn import fold_frame
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.events import Draft, Event, MessageCompleted, Origin, ToolCallCompleted, ToolCallStarted
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    MessageCompleted,
+    ModelCallStarted,
+    Origin,
+    ToolCallCompleted,
+    ToolCallStarted,
+    Transient,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.protocol.frames import event_frame
+from ozzie_server_ext.render.turn import TextPart, new_turn
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 
 WAIT_S = 20
@@ -99,3 +111,37 @@ async def test_a_turn_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()
+
+
+async def test_who_joins_late_sees_the_reply_once_and_hears_that_the_first_begins_again(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Home(tmp_path / "whole")
+    first.create()
+    task_id, appends = await whole_turn(first, project, monkeypatch)
+    asked = [index for index, (_, _, drafts) in enumerate(appends) if drafts[-1].body.type == "model.call.started"]
+    cut_call = appends[asked[-1]][2][-1].body
+    assert isinstance(cut_call, ModelCallStarted)
+    home = Home(tmp_path / "cut")
+    home.create()
+    shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
+    await cut_off(home, appends[: asked[-1] + 1])
+
+    ozzie = await Ozzie.start(home, project)
+    view = new_turn(task_id=task_id)
+    resets: list[object] = []
+    async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, task_id=task_id) as items:
+        async for item in items:
+            view = fold_frame(view, event_frame(item))
+            if isinstance(item, Transient) and item.type == "reply.reset":
+                resets.append(item.payload["reply_id"])
+            if view.is_final:
+                break
+
+    said = [part.text for part in view.parts if isinstance(part, TextPart)]
+    assert resets == [cut_call.reply_id]
+    assert (view.status, view.recovered, len(said)) == ("Done", True, 1)
+    assert said[0].count("**3 rows**") == 1
+    rows = await ozzie.log.rows("messages", where={"role": "assistant"})
+    assert [row["text"] for row in rows] == said
+    await ozzie.stop()

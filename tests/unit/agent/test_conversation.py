@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallUncertain,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
@@ -148,6 +149,10 @@ def test_a_call_that_was_cut_off_gets_a_result_that_says_so() -> None:
     [
         (lambda call: ToolCallFailed(call_id=call, code="x", message="No.", duration_ms=1), '{"error":"No."}'),
         (lambda call: ToolCallCancelled(call_id=call, reason="x"), '{"error":"The turn was stopped."}'),
+        (
+            lambda call: ToolCallUncertain(call_id=call, reason="x"),
+            '{"error":"It may or may not have happened: Ozzie was interrupted."}',
+        ),
         (
             lambda call: ToolCallCompleted(call_id=call, ok=False, data={"code": "x"}, summary="", duration_ms=1),
             '{"error":{"code":"x"}}',
