@@ -144,7 +144,12 @@ class CellTurn:
         # A refusal means that there is nothing to stop any more; a lost connection, that nobody is there to be told.
         with contextlib.suppress(OzzieError):
             task_id = (await asyncio.shield(sending))["task_id"]
-            await self._link.client.request("task.cancel", {"task_id": task_id}, timeout_s=None)
+            for _ in range(MAX_LOST_IN_VAIN):
+                try:
+                    await self._link.client.request("task.cancel", {"task_id": task_id}, timeout_s=None)
+                    return
+                except GatewayLost:  # the next gateway goes on with the turn, and has to be told as well
+                    self._link = await self._reconnect()
 
 
 def new_message_id() -> str:

@@ -20,7 +20,8 @@ from ozzie_kernel.launch import Launched, launch_gateway
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake, owner_lock_path
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import GatewayHome, Kernel, Output, start_gateway, start_kernel
+from tests.integration.gateway.walk import ask
+from tests.rig import Gateway, GatewayHome, Kernel, Output, start_gateway, start_kernel
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -176,6 +177,40 @@ def test_a_gateway_that_goes_away_in_mid_turn_is_replaced_and_the_turn_goes_on(
     assert "Stopped here by you." in output.markdown
     kernel.run("%model echo")
     assert "still there" in kernel.run("still there").markdown
+
+
+def test_a_turn_that_is_stopped_while_its_gateway_is_gone_is_stopped_by_the_next(
+    home: GatewayHome, kernels: list[Kernel], fake_openai: FakeOpenAI
+) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    with start_gateway(home) as gateway:
+        kernels.append(kernel := start_kernel(home))
+        request = kernel.send("go on for ever")
+        kernel.output(request, until_live="jp-RenderedHTMLCommon")
+
+        gateway.kill()
+        kernel.interrupt()
+        output = kernel.output(request)
+
+    assert output.status == "error"
+    shown = output.markdown
+    assert "Stopped here by you." in shown or "The turn is stopped as soon as it does." in shown
+    after = wait_for_handshake(home)
+    status, tasks = ask(after, "GET", "/ozzie/api/tasks", token=after.token)
+    end = time.monotonic() + 60
+    while status != 200 or [task["status"] for task in tasks["items"]] != ["CANCELLED"]:
+        assert time.monotonic() < end, tasks
+        time.sleep(0.1)
+        status, tasks = ask(after, "GET", "/ozzie/api/tasks", token=after.token)
+
+
+def wait_for_handshake(home: GatewayHome) -> Gateway:
+    """The gateway that the kernel has started, as a client of it."""
+    end = time.monotonic() + 60
+    while (handshake := home.handshake()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return Gateway(home, psutil.Process(handshake.pid), handshake.url, handshake.token)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_gateway_of_ones_own_that_was_killed_is_replaced_at_once(home: GatewayHome, kernels: list[Kernel]) -> None:
