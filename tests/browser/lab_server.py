@@ -16,7 +16,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 
 from ozzie_server_ext.protocol.handshake import Handshake
-from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home
+from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home, wait_for_attached
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LAB_START_S = 90.0
@@ -38,6 +38,10 @@ class Lab:
     def position(self) -> int:
         """How many events there are: where a turn was begun, this has grown."""
         return int(self._get("ozzie/api/health", self.handshake.token)["position"])
+
+    def owner(self) -> int:
+        """The process that owns the home now, as this server has it."""
+        return int(self._get("ozzie/api/health", self.handshake.token)["pid"])
 
     def tasks(self) -> int:
         """How many turns there have been."""
@@ -103,15 +107,34 @@ def start_lab(
         for name, model in models.items()
     }
     home.configure({"models": {"default": "offline", "providers": providers}})
+    with _process(home, folder) as (process, log):
+        yield Lab(home, _wait_until_ready(home, process, log))
+
+
+@contextmanager
+def start_second_lab(first: Lab) -> Iterator[Lab]:
+    """Another JupyterLab on the same home and the same notebooks; it is attached to the first."""
+    home, folder = first.home, first.home.home.parent / "second"
+    folder.mkdir()
+    with _process(home, folder) as (process, log):
+        server = wait_for_attached(home, process, log)
+        its = replace(first.handshake, url=server.url, token=JUPYTER_TOKEN, pid=server.pid)
+        yield Lab(home, its)
+
+
+@contextmanager
+def _process(home: GatewayHome, folder: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+    """A Lab whose own files lie in `folder`, with its log; its exit status must be 0 unless the test killed it."""
     log = folder / "lab.log"
     with log.open("wb") as output:
         process = subprocess.Popen(_command(home), env=_environment(home, folder), stdout=output, stderr=output)
     try:
-        yield Lab(home, _wait_until_ready(home, process, log))
+        yield process, log
     finally:
+        ended_before = process.poll() is not None
         process.terminate()
         status = process.wait(30)
-    assert status == 0, log.read_text()
+        assert ended_before or status == 0, log.read_text()
 
 
 def _turn_off_news(config: Path) -> None:
