@@ -22,6 +22,7 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
 )
 from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
 
@@ -37,12 +38,16 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
     def build(behaviour: str) -> tuple[WorkerDriver, list[int]]:
         started: list[int] = []
+
+        async def note(mark: ProcessMark) -> None:
+            started.append(mark.pid)
+
         plane = Supervisor(
             "model worker",
             (*CHILD, behaviour),
             log_file=tmp_path / "log",
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            on_started=started.append,
+            on_started=note,
             pace=Pace(pauses_s=(0.01,), circuit_deaths=3),
         )
         planes.append(plane)
