@@ -92,7 +92,15 @@ class Lab:
 def start_lab(
     folder: Path, provider_url: str, models: Mapping[str, str], *, env: Mapping[str, str] | None = None
 ) -> Iterator[Lab]:
-    """JupyterLab on a copy of the notebooks below `folder`.
+    """JupyterLab on a home of its own below `folder`, as `lab_home` makes it."""
+    with serve_lab(lab_home(folder, provider_url, models, env=env)) as (lab, _):
+        yield lab
+
+
+def lab_home(
+    folder: Path, provider_url: str, models: Mapping[str, str], *, env: Mapping[str, str] | None = None
+) -> GatewayHome:
+    """A home for a JupyterLab, with a copy of the notebooks.
 
     The offline script answers, as on a machine without keys; `models` may be chosen with `%model`: what they are
     called here, and what by the provider. `env` is added to the environment: keys, for example.
@@ -107,8 +115,14 @@ def start_lab(
         for name, model in models.items()
     }
     home.configure({"models": {"default": "offline", "providers": providers}})
-    with _process(home, folder) as (process, log):
-        yield Lab(home, _wait_until_ready(home, process, log))
+    return home
+
+
+@contextmanager
+def serve_lab(home: GatewayHome, *, port: int = 0) -> Iterator[tuple[Lab, "subprocess.Popen[bytes]"]]:
+    """JupyterLab on that home, and its process."""
+    with _process(home, home.home.parent, port) as (process, log):
+        yield Lab(home, _wait_until_ready(home, process, log)), process
 
 
 @contextmanager
@@ -123,11 +137,11 @@ def start_second_lab(first: Lab) -> Iterator[Lab]:
 
 
 @contextmanager
-def _process(home: GatewayHome, folder: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+def _process(home: GatewayHome, folder: Path, port: int = 0) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """A Lab whose own files lie in `folder`, with its log; its exit status must be 0 unless the test killed it."""
     log = folder / "lab.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(_command(home), env=_environment(home, folder), stdout=output, stderr=output)
+    with log.open("ab") as output:
+        process = subprocess.Popen(_command(home, port), env=_environment(home, folder), stdout=output, stderr=output)
     try:
         yield process, log
     finally:
@@ -144,9 +158,9 @@ def _turn_off_news(config: Path) -> None:
     settings.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
 
 
-def _command(home: GatewayHome) -> list[str]:
+def _command(home: GatewayHome, port: int) -> list[str]:
     return [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port=0"),
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--ServerApp.port={port}"),
         f"--ServerApp.root_dir={home.project}",
         # Tests run cells by Lab's own commands, and wait for what its objects say.
         "--LabApp.expose_app_in_browser=True",

@@ -64,7 +64,9 @@ export class NotebookTurns {
 
   /** The newest turn of this notebook that goes on. */
   get openTask(): TaskRow | undefined {
-    return this.board.rows.find(row => this._sessions.has(row.sessionId) && isOpen(row));
+    return this.board.rows.find(
+      row => isOpen(row) && (this._sessions.has(row.sessionId) || (row.cellId !== '' && this._own.has(row.cellId)))
+    );
   }
 
   /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */
@@ -118,8 +120,10 @@ export class NotebookTurns {
   };
 
   private readonly lookSoon = (): void => {
-    clearTimeout(this._looking);
-    this._looking = setTimeout(() => void this.look(), LOOK_AGAIN_MS);
+    this._looking ??= setTimeout(() => {
+      this._looking = undefined;
+      void this.look();
+    }, LOOK_AGAIN_MS);
   };
 
   private readonly onInherited = (): void => {
