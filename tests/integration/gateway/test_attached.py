@@ -238,9 +238,9 @@ def test_an_owner_with_a_certificate_of_its_own_is_reached(home: GatewayHome, tm
 
     with (
         start_jupyter(home, f"--ServerApp.certfile={certificate}", f"--ServerApp.keyfile={key}") as owner,
-        start_attached(home) as attached,
+        start_attached(home, "--ServerApp.base_url=/second/") as attached,
     ):
-        status, health = ask(attached, "GET", f"{PREFIX}/health", token=attached.token)
+        status, health = ask(attached, "GET", f"/second{PREFIX}/health", token=attached.token)
 
         async def through_the_relay() -> dict[str, object]:
             async with connected(attached) as client:
@@ -249,4 +249,5 @@ def test_an_owner_with_a_certificate_of_its_own_is_reached(home: GatewayHome, tm
         answered = asyncio.run(through_the_relay())
 
     assert owner.url.startswith("https://")
+    assert attached.url.endswith("/second/")
     assert (status, health["pid"], answered["ok"]) == (200, owner.process.pid, True)

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import os
+from urllib.parse import urlsplit
 
 import pytest
 from tornado.web import RequestHandler
@@ -14,7 +15,7 @@ from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.relayed import Collected
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.protocol.handshake import VERSION
-from tests.fakes.owner import TOKEN, FakeOwner, fake_owner
+from tests.fakes.owner import STUCK_S, TOKEN, FakeOwner, fake_owner
 from tests.integration.gateway.walk import ask
 from tests.rig import GatewayHome, start_attached
 from tests.ws_client import connected
@@ -174,6 +175,38 @@ async def test_a_part_of_an_answer_does_not_look_like_the_whole(home: GatewayHom
         log = (home.home.parent / "attached-1.log").read_text()
 
     assert "Traceback" not in log
+
+
+async def test_an_answer_that_a_page_does_not_read_stays_with_the_owner(home: GatewayHome) -> None:
+    pieces, written, stuck = 200, 0, asyncio.Event()
+
+    async def much(handler: RequestHandler) -> None:
+        nonlocal written
+        for _ in range(pieces):
+            handler.write(b"x" * 500_000)
+            flushing = asyncio.ensure_future(handler.flush())
+            done, _ = await asyncio.wait({flushing}, timeout=STUCK_S)
+            if not done:
+                stuck.set()
+            await flushing
+            written += 1
+
+    async with fake_owner(home, FakeOwner(much)):
+        with start_attached(home) as attached:
+            address = urlsplit(attached.url)
+            reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1000)
+            writer.write(
+                f"GET {PREFIX}/tasks HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
+                f"Authorization: token {attached.token}\r\n\r\n".encode()
+            )
+            await asyncio.wait_for(stuck.wait(), 60)
+            taken = written
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+
+    assert taken < 40, "100 MB were on their way, of which sockets hold some"
+    assert answer.split(b"\r\n\r\n", 1)[1].count(b"x") == pieces * 500_000
 
 
 async def test_what_a_page_does_not_read_stays_with_the_owner(home: GatewayHome) -> None:

@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -144,6 +145,28 @@ def test_a_gateway_that_a_kernel_started_leaves_its_home_to_a_lab_that_starts_la
     assert "Kept" in shown.markdown
     assert answered.status == "ok"
     assert (told["role"], told["temporary"], told["clients"]) == ("owner", False, 1)
+
+
+def test_cells_that_run_while_a_lab_takes_over_are_each_answered_once(home: GatewayHome, kernel: Kernel) -> None:
+    before = home.handshake()
+    assert before is not None
+    asked = 0
+    with ThreadPoolExecutor(1) as pool, ExitStack() as servers:
+        starting = pool.submit(servers.enter_context, start_jupyter(home))
+        after = 0
+        while after < 3:  # and some more, once the Lab owns the home
+            asked += 1
+            output = kernel.run(f"hello {asked}")
+            assert output.status == "ok", output.markdown
+            after += starting.done()
+        lab = starting.result()
+        told = health(lab)
+        tasks = ask(lab, "GET", f"{PREFIX}/tasks?limit=500", token=lab.token)[1]["items"]
+
+    assert (told["pid"], told["role"]) == (lab.process.pid, "owner")
+    assert before.pid != lab.process.pid
+    assert sorted(task["title"] for task in tasks) == sorted(f"hello {number}" for number in range(1, asked + 1))
+    assert {task["status"] for task in tasks} == {"SUCCEEDED"}
 
 
 def test_while_a_turn_runs_there_the_lab_is_attached_and_the_turn_ends_as_ever(
