@@ -81,8 +81,8 @@ class OzzieExtension(ExtensionApp):
             self.state.fail(error)
             self.state.on_failure(error)
             return
-        await self._succession.start()
         self._noting.start()
+        await self._succession.start()
 
     async def _begin(self, url: str, project: Path) -> Services:
         """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""

@@ -67,7 +67,11 @@ class Succession:
     async def start(self) -> None:
         """Own the home, or be attached; a server that is neither says why and goes on trying, unless `state.on_failure`
         ends it."""
-        await self._try()
+        self._waiting = first = asyncio.create_task(self._try(), name="ozzie start")
+        await asyncio.wait({first})
+        if first.cancelled():  # the server was stopped meanwhile
+            return
+        first.result()
         if self._state.failure is not None:
             self._state.on_failure(self._state.failure)
         if self._state.ozzie is None and not self._state.temporary:

@@ -194,7 +194,10 @@ async def test_one_that_nobody_could_reach_is_attached_and_never_owns(tmp_path: 
     assert "Unix socket" in server.said[-1]
 
 
-async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(tmp_path: Path, other: OwnerLock) -> None:
+@pytest.mark.parametrize("attached", [False, True])
+async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(
+    tmp_path: Path, other: OwnerLock, attached: bool
+) -> None:
     class Slow(Server):
         began = False
 
@@ -204,13 +207,17 @@ async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(tmp_path: Pa
             raise AssertionError
 
     server = Slow(tmp_path)
-    other.acquire()
-    await server.succession.start()
-    other.release()
+    if attached:
+        other.acquire()
+    starting = asyncio.create_task(server.succession.start())
+    if attached:
+        await starting
+        other.release()
     await server.until(lambda: server.began)
     await server.succession.stop()
+    await starting
 
-    assert server.ended >= 1
+    assert (server.ended >= 1, server.state.ozzie, server.failures) == (True, None, [])
     other.acquire()
     other.release()
 
