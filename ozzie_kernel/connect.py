@@ -30,6 +30,9 @@ OWNER_WAIT_S = 15.0
 START_WAIT_S = 30.0
 LOST_RACE_WAIT_S = 10.0
 """How long a gateway that was quicker than ours has to be ready, once ours has ended for it."""
+MAX_KILLED = 3
+"""How many gateways of ours that are killed while they start are followed by another: what a turn does may be what
+kills them, and at the third death the turn is given up."""
 POLL_S = 0.05
 
 
@@ -99,16 +102,21 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
         return await _try_until(use, home, seconds=wait)
     except Unavailable:
         launched = launched_ahead(home) or launch_gateway(home)
-    try:
-        return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
-    except Unavailable as error:
-        launched.end()
-        raise _unreachable(home, *launched.reason(), error) from None
-    except Refused:
-        raise  # it works, and others may be using it by now
-    except BaseException:
-        launched.end()
-        raise
+    for may_be_killed in reversed(range(MAX_KILLED + 1)):
+        try:
+            return await _try_until(use, home, seconds=START_WAIT_S, launched=launched)
+        except Unavailable as error:
+            if launched.killed and may_be_killed:
+                launched = launch_gateway(home)
+                continue
+            launched.end()
+            raise _unreachable(home, *launched.reason(), error) from None
+        except Refused:
+            raise  # it works, and others may be using it by now
+        except BaseException:
+            launched.end()
+            raise
+    raise AssertionError("the last round ends in one way or another")
 
 
 async def _try_until(

@@ -40,6 +40,11 @@ class Launched:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
+    @property
+    def killed(self) -> bool:
+        """Whether a signal ended it, so that nothing is known against starting another."""
+        return (self.process.poll() or 0) < 0
+
     def end(self) -> None:
         """Have it stop, if it runs; nobody waits for that."""
         if not self.ended:

@@ -261,6 +261,38 @@ async def test_a_gateway_that_was_started_in_vain_is_ended(home: GatewayHome, mo
     assert not psutil.pid_exists(started[0].process.pid) or started[0].ended
 
 
+@pytest.mark.parametrize("killed", [1, connecting.MAX_KILLED, connecting.MAX_KILLED + 1])
+async def test_a_gateway_that_is_killed_while_it_starts_is_followed_by_another_a_few_times(
+    home: GatewayHome, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    for name in ("OZZIE_PATH", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, home.env[name])
+    started: list[Launched] = []
+
+    def launch(folder: object) -> Launched:
+        launched = launch_gateway(home.home)
+        started.append(launched)
+        if len(started) <= killed:
+            launched.process.kill()
+            launched.process.wait(20)
+        return launched
+
+    async def take(handshake: Handshake) -> int:
+        return handshake.pid
+
+    monkeypatch.setattr(connecting, "launch_gateway", launch)
+
+    if killed <= connecting.MAX_KILLED:
+        assert await reach(take, home.env) == started[-1].process.pid
+        assert len(started) == killed + 1
+        started[-1].end()
+        await asyncio.to_thread(started[-1].process.wait, 30)
+    else:
+        with pytest.raises(Unavailable, match="could not be reached"):
+            await reach(take, home.env)
+        assert len(started) == killed
+
+
 async def test_an_account_without_any_folder_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
         raise RuntimeError("Could not determine home directory.")

@@ -15,7 +15,7 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
 from tests.integration.kills import story
-from tests.integration.kills.stage import MOMENTS, Death, Moment, Stage, is_alive, seeded_moments, staged, until
+from tests.integration.kills.stage import MOMENTS, Death, Stage, is_alive, seeded_moments, staged, until
 
 KILLS = 50
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "4"))
@@ -41,12 +41,13 @@ def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_turn_survives_the_death_of_each_process(tmp_path: Path, say: Callable[[str], None]) -> None:
-    say("")
+    say(f"\na sample of the kills, seed {SEED}")
+    gateway, again, worker, kernel = seeded_moments(SEED, 4, ANSWERING)
     with staged(tmp_path, say) as stage:
-        stage.kill("kernel", Moment("reply.delta"))
-        stage.kill("worker", Moment("reply.delta", 5))
-        stage.kill("gateway", Moment("tool.call.started"))
-        stage.kill("gateway", Moment("reply.delta", 5))
+        stage.kill("kernel", kernel)
+        stage.kill("worker", worker)
+        stage.kill("gateway", gateway)
+        stage.kill("gateway", again)
     assert_all_is_well(stage)
 
 
