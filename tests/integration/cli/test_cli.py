@@ -116,8 +116,8 @@ def test_a_second_gateway_on_the_same_home_says_who_owns_it(gateway: Gateway) ->
     assert "ozzie gateway --stop" in second.stderr
 
 
-def test_a_second_gateway_that_begins_at_the_same_moment_says_who_owns_the_home(gateway: Gateway) -> None:
-    command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0"]
+def test_a_gateway_for_a_while_that_begins_at_the_same_moment_says_who_owns_the_home(gateway: Gateway) -> None:
+    command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", "--temporary"]
     second = subprocess.run(command, env=gateway.home.env, capture_output=True, text=True, timeout=60, check=False)
 
     assert second.returncode == 1
