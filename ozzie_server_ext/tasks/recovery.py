@@ -108,8 +108,8 @@ def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
     ]
     if task.stop_by:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
-    if uncertain:
-        return _Verdict(facts=(*ends, _not_again(uncertain)), runs=False)
+    if uncertain or left.uncertain:
+        return _Verdict(facts=(*ends, _not_again([*left.uncertain, *uncertain])), runs=False)
     if task.status is TaskStatus.RUNNING and task.attempt >= MAX_ATTEMPTS:
         return _Verdict(facts=(*ends, _given_up()), runs=False)
     if task.status is TaskStatus.QUEUED:

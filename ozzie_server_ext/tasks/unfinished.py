@@ -30,12 +30,13 @@ class OpenTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """Calls without an end, in the order in which they began, and the replies of the last attempt that were cut off:
-    somebody may have seen a part of them."""
+    """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
+    uncertain; and its replies that were cut off: somebody may have seen a part of them."""
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
     tools: tuple[OpenTool, ...]
+    uncertain: tuple[OpenTool, ...]
 
 
 def unfinished(events: Iterable[Event]) -> Unfinished:
@@ -43,10 +44,12 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     models: dict[CallId, ModelCallStarted] = {}
     tools: dict[CallId, OpenTool] = {}
     replies: dict[CallId, ReplyId] = {}
+    uncertain: list[OpenTool] = []
     for event in events:
         match event.body:
             case TaskStarted():
                 replies.clear()
+                uncertain.clear()
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact
                 replies[fact.call_id] = fact.reply_id
@@ -61,13 +64,19 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 tools[fact.call_id] = OpenTool(asked=fact)
             case ToolCallStarted(call_id=call_id) if call_id in tools:
                 tools[call_id] = OpenTool(asked=tools[call_id].asked, started=True)
+            case ToolCallUncertain(call_id=call_id) if call_id in tools:
+                uncertain.append(tools.pop(call_id))
             case (
                 ToolCallCompleted(call_id=call_id)
                 | ToolCallFailed(call_id=call_id)
                 | ToolCallCancelled(call_id=call_id)
-                | ToolCallUncertain(call_id=call_id)
             ):
                 tools.pop(call_id, None)
             case _:
                 pass
-    return Unfinished(models=tuple(models.values()), replies=tuple(replies.values()), tools=tuple(tools.values()))
+    return Unfinished(
+        models=tuple(models.values()),
+        replies=tuple(replies.values()),
+        tools=tuple(tools.values()),
+        uncertain=tuple(uncertain),
+    )

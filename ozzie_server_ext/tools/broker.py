@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId
@@ -90,7 +91,12 @@ class ToolBroker:
         try:
             outcome = await self._run(tool, args, context, call_id, began)
         except asyncio.CancelledError:
-            await recorder.append(ToolCallCancelled(call_id=call_id, reason="The turn was stopped."))
+            stopped = "The turn was stopped."
+            await recorder.append(
+                ToolCallCancelled(call_id=call_id, reason=stopped)
+                if tool.meta.may_be_repeated
+                else ToolCallUncertain(call_id=call_id, reason=stopped)
+            )
             raise
         await recorder.append(outcome)
 

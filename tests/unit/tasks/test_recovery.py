@@ -213,6 +213,12 @@ async def test_a_tool_with_an_effect_that_was_begun_is_uncertain_and_never_made_
     assert runs == []
 
 
+async def test_a_tool_that_was_left_uncertain_by_a_stop_in_order_is_not_made_again(log: InMemoryEventLog) -> None:
+    found, runs, _ = await after(log, CALLED, ANSWERED, PAY, ToolCallStarted(call_id=CallId("t2")), UNKNOWN)
+    assert [type(fact) for fact in found] == [TaskFailed]
+    assert runs == []
+
+
 async def test_without_a_word_on_a_tool_it_is_not_made_again(log: InMemoryEventLog) -> None:
     await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, READ, ToolCallStarted(call_id=CallId("t1")))
     runner = Taken()

@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
@@ -22,6 +23,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tools import broker
 from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -226,7 +228,19 @@ async def test_a_large_result_lies_in_a_blob_and_its_head_in_the_log(bench: Benc
     assert await bench.blobs.get(recorded[-1].blob) == b'"' + b"x" * 5000 + b'"'
 
 
-async def test_stopping_the_turn_stops_the_tool_and_is_recorded(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("side_effect", "kind", "end"),
+    [
+        (SideEffect.NONE, ToolCallCancelled, "cancelled"),
+        # Nobody knows how far it came, so it must not look as if it could be called again.
+        (SideEffect.REVERSIBLE, ToolCallUncertain, "uncertain"),
+        (SideEffect.IRREVERSIBLE, ToolCallUncertain, "uncertain"),
+    ],
+)
+async def test_stopping_the_turn_stops_the_tool_and_is_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, side_effect: SideEffect, kind: type[EventBody], end: str
+) -> None:
+    monkeypatch.setattr(broker, "_refusal", lambda meta: None)  # as once a policy allows it
     running = asyncio.Event()
 
     async def body() -> ToolResult:
@@ -234,16 +248,16 @@ async def test_stopping_the_turn_stops_the_tool_and_is_recorded(bench: Bench) ->
         await asyncio.Event().wait()
         return ToolResult(ok=True)
 
-    calling = asyncio.ensure_future(bench.call(probe(lambda *_: body())))
+    calling = asyncio.ensure_future(bench.call(probe(lambda *_: body(), side_effect=side_effect)))
     await asyncio.wait_for(running.wait(), 10)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
 
     recorded = await bench.recorded()
-    assert types(recorded) == ["requested", "decided", "started", "cancelled"]
-    assert isinstance(recorded[-1], ToolCallCancelled)
-    assert recorded[-1].reason == "The turn was stopped."
+    assert types(recorded) == ["requested", "decided", "started", end]
+    assert isinstance(recorded[-1], ToolCallCancelled | ToolCallUncertain)
+    assert (type(recorded[-1]), recorded[-1].reason) == (kind, "The turn was stopped.")
 
 
 async def test_a_call_by_a_further_name_is_recorded_under_the_tools_own(bench: Bench) -> None:
