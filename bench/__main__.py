@@ -17,6 +17,7 @@ BENCHMARKS = (
     "append",
     "kernel_start",
     "server_size",
+    "lab_start",
     "streams",
     "fanout",
     "rebuild",

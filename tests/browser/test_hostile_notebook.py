@@ -52,6 +52,9 @@ async def test_opening_a_hostile_notebook_runs_asks_and_saves_nothing(lab: Lab, 
     await page.evaluate("new Promise(failed => Object.assign(new Image(), { onerror: () => failed(), src: 'none' }))")
 
     assert await page.evaluate("window.__pwned") is None
+    # The extension was there, and looked whether this notebook has turns: it has none, whatever it says of itself.
+    assert any(f"/ozzie/api/tasks?notebook={NAME}" in request.url for request in asked)
+    assert not any("/output" in request.url for request in asked if "/ozzie/" in request.url)
     changing = [f"{request.method} {request.url}" for request in asked if request.method != "GET"]
     assert [line for line in changing if "/ozzie" in line] == []
     # Lab itself copies a notebook that it opens for the first time; that is a POST to its checkpoints, and no save.
