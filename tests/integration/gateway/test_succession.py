@@ -100,12 +100,12 @@ async def test_of_three_one_takes_over_and_the_others_are_attached_to_it(home: G
 def test_a_cell_that_runs_when_its_gateway_is_killed_ends_with_its_whole_reply(
     home: GatewayHome, fake_openai: FakeOpenAI
 ) -> None:
-    home.use_provider(fake_openai.url, "paced-10-30-100")
+    home.use_provider(fake_openai.url, "paced-10-50-60")
     with start_jupyter(home) as first, start_attached(home) as second:
         kernel = start_kernel(home)
         try:
             request = kernel.send("count")
-            kernel.output(request, until_live="w20 ")
+            kernel.output(request, until_live="w5 ")
             first.kill()
             output = kernel.output(request)
             after = kernel.run("%session")
@@ -116,7 +116,7 @@ def test_a_cell_that_runs_when_its_gateway_is_killed_ends_with_its_whole_reply(
     assert owner == second.process.pid
     assert output.status == "ok"
     (text,) = [part["text"] for part in output.turn["parts"] if part.get("text")]
-    assert text.split() == [f"w{number}" for number in range(100)]
+    assert text.split() == [f"w{number}" for number in range(60)]
     assert after.status == "ok"
     assert not (home.home / "logs" / "app" / "gateway-start.log").exists(), "it waited for the one that takes over"
 
@@ -172,15 +172,16 @@ def test_cells_that_run_while_a_lab_takes_over_are_each_answered_once(home: Gate
 def test_while_a_turn_runs_there_the_lab_is_attached_and_the_turn_ends_as_ever(
     home: GatewayHome, fake_openai: FakeOpenAI
 ) -> None:
-    home.use_provider(fake_openai.url, "paced-10-20-400")
+    home.use_provider(fake_openai.url, "endless")
     kernel = start_kernel(home)
     try:
         request = kernel.send("count")
-        kernel.output(request, until_live="w5 ")
+        kernel.output(request, until_live="1 2 3 ")
         before = home.handshake()
         assert before is not None
         with start_attached(home) as lab:
             while_busy = health(lab)
+            kernel.interrupt()
             output = kernel.output(request)
             owner = owner_of(lab)
             shown = kernel.run("%session")
@@ -189,7 +190,9 @@ def test_while_a_turn_runs_there_the_lab_is_attached_and_the_turn_ends_as_ever(
 
     assert (while_busy["pid"], while_busy["temporary"], while_busy["tasks_running"]) == (before.pid, True, 1)
     (text,) = [part["text"] for part in output.turn["parts"] if part.get("text")]
-    assert text.split() == [f"w{number}" for number in range(400)]
+    words = text.split()
+    assert words == [str(number) for number in range(1, len(words) + 1)]
+    assert "Stopped here by you." in output.markdown
     assert "continued after a restart" not in json.dumps(output.bundles) + "".join(output.live)
     assert owner is lab
     assert shown.status == "ok"
