@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.gateway.rest import shapes
 from ozzie_server_ext.gateway.ws import FeedSubscribe
@@ -31,7 +32,7 @@ from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
 SCHEMA = Path(__file__).resolve().parents[2] / "labextension" / "protocol.schema.json"
 
 FOLLOWED: tuple[type[Fact], ...] = (
-    *(fact for fact in get_args(TaskFact) if fact.type != "task.stopping"),
+    *get_args(TaskFact),
     MessageReceived,
     ModelCallStarted,
     ModelCallCompleted,
@@ -42,6 +43,7 @@ FOLLOWED: tuple[type[Fact], ...] = (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallCancelled,
+    ToolCallUncertain,
 )
 """The facts that the page folds into its list of tasks."""
 

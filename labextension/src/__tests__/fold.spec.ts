@@ -43,6 +43,27 @@ test('what ends has an end, no running call, and figures that only the server kn
   expect(isOpen(row)).toBe(false);
 });
 
+test('what was asked to stop says so until it has', () => {
+  const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.stopping', 5));
+  expect(row).toMatchObject({ status: 'RUNNING', isStopping: true });
+  expect(merged(row, aTask({ updated_at: at(5) })).isStopping).toBe(true);
+  expect(fold(row, anEvent('task.cancelled', 6, { reason: '' }))).toMatchObject({ isStopping: false });
+});
+
+test('an end of which nobody knows what it did is told from a failure', () => {
+  const row = folded(
+    ...BEGINNING,
+    anEvent('tool.call.requested', 4, { call_id: 'a', name: 'send_message' }),
+    anEvent('tool.call.uncertain', 5, { call_id: 'a' }),
+    anEvent('task.failed', 6, { code: 'tool.uncertain', message: 'It may have been sent.' })
+  );
+  const error = { code: 'tool.uncertain', message: 'It may have been sent.', hint: '' };
+
+  expect(row).toMatchObject({ status: 'FAILED', isUncertain: true, calls: [] });
+  expect(rowOf(aTask({ status: 'FAILED', error }))).toMatchObject({ isUncertain: true });
+  expect(fold(row, anEvent('task.started', 7))).toMatchObject({ isUncertain: false });
+});
+
 test('a retry opens it again', () => {
   const row = folded(...BEGINNING, anEvent('task.failed', 4, { message: 'no' }), anEvent('task.retried', 5));
 

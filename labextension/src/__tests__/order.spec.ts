@@ -58,6 +58,8 @@ test.each([
     'Failed · The key was refused · just now'
   ],
   [row('CANCELLED', 0, { finishedAt: NOW }), 'Stopped · just now'],
+  [row('RUNNING', 0, { isStopping: true }), 'Working · stopping · 8 min 0 s'],
+  [row('FAILED', 0, { finishedAt: NOW, isUncertain: true }), 'Failed · outcome unknown · just now'],
   [row('WAITING_APPROVAL'), 'Waiting for you · 8 min ago']
 ])('the second line of a row is words', (given, line) => {
   expect(progressLine(given, NOW, TRANS)).toBe(line);

@@ -45,6 +45,7 @@ const FOLLOWED: Record<Followed['canonical'], true> = {
   'task.resumed': true,
   'task.retried': true,
   'task.started': true,
+  'task.stopping': true,
   'task.succeeded': true,
   'task.waiting_approval': true,
   'task.waiting_input': true,
@@ -53,7 +54,8 @@ const FOLLOWED: Record<Followed['canonical'], true> = {
   'tool.call.decided': true,
   'tool.call.failed': true,
   'tool.call.requested': true,
-  'tool.call.started': true
+  'tool.call.started': true,
+  'tool.call.uncertain': true
 };
 export const FOLLOWED_TYPES = Object.keys(FOLLOWED) as Followed['canonical'][];
 

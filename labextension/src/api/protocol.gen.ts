@@ -51,6 +51,7 @@ export interface EventBodies {
   'task.resumed': TaskResumed;
   'task.retried': TaskRetried;
   'task.started': TaskStarted;
+  'task.stopping': TaskStopping;
   'task.succeeded': TaskSucceeded;
   'task.waiting_approval': TaskWaitingApproval;
   'task.waiting_input': TaskWaitingInput;
@@ -60,6 +61,7 @@ export interface EventBodies {
   'tool.call.failed': ToolCallFailed;
   'tool.call.requested': ToolCallRequested;
   'tool.call.started': ToolCallStarted;
+  'tool.call.uncertain': ToolCallUncertain;
 }
 /**
  * Somebody wrote something: what a turn is made from.
@@ -200,6 +202,13 @@ export interface TaskStarted {
   epoch: string;
 }
 /**
+ * A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing.
+ */
+export interface TaskStopping {
+  by: string;
+  reason: string;
+}
+/**
  * The task did what it was for.
  */
 export interface TaskSucceeded {
@@ -273,6 +282,13 @@ export interface ToolCallRequested {
  */
 export interface ToolCallStarted {
   call_id: string;
+}
+/**
+ * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself.
+ */
+export interface ToolCallUncertain {
+  call_id: string;
+  reason: string;
 }
 /**
  * `position` is None for what is transient. `ts` is RFC 3339 in UTC, empty for what is transient.

@@ -25,6 +25,10 @@ export interface TaskRow {
   readonly status: TaskState;
   /** Why it is in its state: an error's sentence, who paused it. */
   readonly reason: string;
+  /** Whether it ended without anybody knowing what became of an effect of its. */
+  readonly isUncertain: boolean;
+  /** Whether its end was asked for and has not come. */
+  readonly isStopping: boolean;
   /** Milliseconds since 1970, as the next two. */
   readonly createdAt: number;
   readonly finishedAt: number | null;
@@ -45,6 +49,9 @@ export interface TaskRow {
   /** Whether its figures are older than what is known of it: only the server can sum up. */
   readonly stale: boolean;
 }
+
+/** Why a task failed of which nobody knows whether it did something. */
+const UNCERTAIN = 'tool.uncertain';
 
 const OPEN: ReadonlySet<TaskState> = new Set([
   'CREATED',
@@ -74,6 +81,8 @@ export function rowOf(task: Task): TaskRow {
     model: task.model,
     status: task.status,
     reason: task.error?.message ?? task.reason,
+    isUncertain: task.error?.code === UNCERTAIN,
+    isStopping: false,
     createdAt: Date.parse(task.created_at),
     finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
     updatedAt: microseconds(task.updated_at),
@@ -97,7 +106,8 @@ export function merged(row: TaskRow | undefined, task: Task): TaskRow {
   if (told.updatedAt < row.updatedAt) {
     return { ...row, cost: told.cost, tokens: told.tokens };
   }
-  return { ...told, position: row.position, calls: isOpen(told) ? row.calls : [], step: row.step, ahead: row.ahead };
+  const goesOn = isOpen(told) && { calls: row.calls, step: row.step, ahead: row.ahead, isStopping: row.isStopping };
+  return { ...told, position: row.position, ...goesOn };
 }
 
 /**
@@ -133,6 +143,8 @@ function begun(event: Recorded): TaskRow | undefined {
     model: '',
     status: 'CREATED',
     reason: '',
+    isUncertain: false,
+    isStopping: false,
     createdAt: Date.parse(event.ts),
     finishedAt: null,
     updatedAt: 0,
@@ -156,7 +168,7 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'task.queued':
       return { status: 'QUEUED', calls: [], step: '', finishedAt: null };
     case 'task.started':
-      return { status: 'RUNNING', reason: '', ahead: 0, finishedAt: null };
+      return { status: 'RUNNING', reason: '', ahead: 0, finishedAt: null, isUncertain: false };
     case 'task.waiting_approval':
       return { status: 'WAITING_APPROVAL', reason: '' };
     case 'task.waiting_input':
@@ -167,10 +179,17 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
       return { status: 'RUNNING', reason: '' };
     case 'task.retried':
       return { status: 'QUEUED', reason: '', finishedAt: null };
+    case 'task.stopping':
+      return { isStopping: true };
     case 'task.succeeded':
       return { ...ended(event), status: 'SUCCEEDED', reason: '' };
     case 'task.failed':
-      return { ...ended(event), status: 'FAILED', reason: event.payload.message };
+      return {
+        ...ended(event),
+        status: 'FAILED',
+        reason: event.payload.message,
+        isUncertain: event.payload.code === UNCERTAIN
+      };
     case 'task.cancelled':
       return { ...ended(event), status: 'CANCELLED', reason: event.payload.reason };
     case 'model.call.started':
@@ -191,6 +210,7 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'tool.call.completed':
     case 'tool.call.failed':
     case 'tool.call.cancelled':
+    case 'tool.call.uncertain':
       return { calls: without(row, event.payload.call_id) };
     default:
       return unreachable(event);
@@ -198,7 +218,7 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
 }
 
 function ended(event: Recorded): Partial<TaskRow> {
-  return { finishedAt: Date.parse(event.ts), calls: [], step: '', ahead: 0, stale: true };
+  return { finishedAt: Date.parse(event.ts), calls: [], step: '', ahead: 0, isStopping: false, stale: true };
 }
 
 function without(row: TaskRow, callId: string): RunningCall[] {

@@ -42,13 +42,16 @@ function detail(row: TaskRow, trans: ITranslate): string {
     case 'CREATED':
       return row.ahead ? trans._n('behind %1 task', 'behind %1 tasks', row.ahead, row.ahead) : '';
     case 'RUNNING': {
+      if (row.isStopping) {
+        return trans.__('stopping');
+      }
       const call = row.calls.at(-1);
       return call?.name ?? row.step;
     }
     case 'SUCCEEDED':
       return '';
     default:
-      return firstClause(row.reason);
+      return row.isUncertain ? trans.__('outcome unknown') : firstClause(row.reason);
   }
 }
 

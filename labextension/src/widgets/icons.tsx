@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import type { TaskState } from '../model/fold';
+import type { TaskRow, TaskState } from '../model/fold';
 
 const RING = 'M8 2.25a5.75 5.75 0 1 0 0 11.5a5.75 5.75 0 1 0 0-11.5Z';
 const DIAMOND = 'M8 2 14 8 8 14 2 8ZM8 5.4v3M8 10.4v.1';
@@ -34,8 +34,11 @@ function Line(props: { shape: string; role: string; dashed?: boolean; spins?: bo
   );
 }
 
-export function StateIcon({ status }: { status: TaskState }): React.JSX.Element {
-  const [role, shape] = STATES[status];
+const UNCERTAIN: (typeof STATES)[TaskState] = ['bad', 'M8 2.2 14.2 13H1.8ZM8 6.2v3M8 11.1v.1'];
+
+export function StateIcon({ row }: { row: Pick<TaskRow, 'status' | 'isUncertain'> }): React.JSX.Element {
+  const { status } = row;
+  const [role, shape] = row.isUncertain ? UNCERTAIN : STATES[status];
   const queued = status === 'QUEUED' || status === 'CREATED';
   return <Line shape={shape} role={role} dashed={queued} spins={status === 'RUNNING'} />;
 }

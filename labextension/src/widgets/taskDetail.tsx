@@ -41,7 +41,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
         <button className="jp-Ozzie-iconButton" ref={back} aria-label={trans.__('Back to the tasks')} onClick={onBack}>
           <Back />
         </button>
-        <StateIcon status={row.status} />
+        <StateIcon row={row} />
         <h2 className="jp-Ozzie-heading">{row.title}</h2>
       </div>
       <p className="jp-Ozzie-meta">

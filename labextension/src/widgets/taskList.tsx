@@ -94,7 +94,7 @@ function Row(props: IRowProps): React.JSX.Element {
       onClick={() => onOpen(row.taskId)}
       onKeyDown={open}
     >
-      <StateIcon status={row.status} />
+      <StateIcon row={row} />
       <span className="jp-Ozzie-grow">
         <span className="jp-Ozzie-title">{row.title || stateWord(row.status, trans)}</span>
         <span className="jp-Ozzie-sub">{line}</span>
