@@ -218,7 +218,8 @@ def test_a_second_interrupt_ends_ask_though_the_gateway_does_not_answer(
         finally:
             gateway.process.send_signal(signal.SIGCONT)
 
-    assert process.returncode == 130
+    # Where one more came while it was ending already, it is ended by the signal itself.
+    assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in errors
 
 
