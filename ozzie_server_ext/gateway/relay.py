@@ -86,14 +86,16 @@ class OwnerUnknown(Unavailable):
 
 
 class OwnerSilent(Unavailable):
-    """The owner does not answer at its address."""
+    """The owner does not answer at its address. `unsure`: it was given something to change, and may have done it."""
 
     code = "gateway.silent"
 
-    def __init__(self, pid: int | None) -> None:
+    def __init__(self, pid: int | None, *, unsure: bool = False) -> None:
+        first = "Whether this was done is not known; look before you ask for it again." if unsure else ""
         super().__init__(
             f"Ozzie's folder belongs to another server (process {pid or 'unknown'}), which does not answer.",
-            hint="Try again in a moment. If that does not help, end that process: this server takes over then.",
+            hint=f"{first or 'Try again in a moment.'} If that does not help, end that process: this server takes over "
+            "then.",
         )
 
 
@@ -116,6 +118,9 @@ class Relay:
 
         False, and nothing was sent, where this server is attached no more. Raises Unavailable, also in mid-answer.
         """
+        may_be_repeated = forwarded.method in ("GET", "HEAD")
+        # One that takes connections and closes them is there to be reached: `_reach` alone would ask it for ever.
+        left = max(1, round(REACH_S / POLL_S))
         while (found := await self._reach(_connect)) is not None:
             handshake, connection = found
             try:
@@ -123,12 +128,16 @@ class Relay:
                 whole = await _unless(gone, connection.read_response(answer))
                 if whole or whole is None:
                     return True
-                raise OwnerGone if answer.began else OwnerSilent(handshake.pid)
+                raise OwnerGone if answer.began else OwnerSilent(handshake.pid, unsure=not may_be_repeated)
             except OSError:  # the owner closed the connection
-                if answer.began or forwarded.method not in ("GET", "HEAD"):
+                if answer.began or not may_be_repeated:
                     raise OwnerGone from None
             finally:
                 connection.close()
+            left -= 1
+            if left == 0:
+                raise OwnerSilent(handshake.pid)
+            await asyncio.sleep(POLL_S)
         return False
 
     async def open_socket(self, user: str) -> WebSocketClientConnection | None:
@@ -199,11 +208,14 @@ async def _send(
 ) -> None:
     address = urlsplit(handshake.url)
     headers = {**said, "Host": address.netloc, "Connection": "close"}
+    body = b""
     if forwarded.method == "POST":
-        headers |= {"Content-Type": "application/json", "Content-Length": str(len(forwarded.body))}
+        # Bytes without a length would stand on the connection as another request.
+        body = forwarded.body
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
     connection.params.header_timeout = ANSWER_S + forwarded.waits_s
     line = RequestStartLine(forwarded.method, f"{address.path}{forwarded.path}", "HTTP/1.1")
-    await connection.write_headers(line, HTTPHeaders(headers), forwarded.body)
+    await connection.write_headers(line, HTTPHeaders(headers), body)
     connection.finish()
 
 

@@ -1,6 +1,7 @@
 """Handing on, where the owner or the client behaves badly: each has its sentence, and nothing piles up (ADR 11)."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -14,7 +15,7 @@ from ozzie_server_ext.gateway import relay as relaying
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.relayed import Collected
 from ozzie_server_ext.gateway.routes import PREFIX
-from ozzie_server_ext.protocol.handshake import VERSION
+from ozzie_server_ext.protocol.handshake import VERSION, handshake_path
 from tests.fakes.owner import STUCK_S, TOKEN, FakeOwner, fake_owner
 from tests.integration.gateway.walk import ask
 from tests.rig import GatewayHome, start_attached
@@ -131,6 +132,57 @@ async def test_a_question_that_was_not_answered_is_asked_again(home: GatewayHome
         assert await exchange(relay, GET) is not None
 
     assert len(owner.asked) == 2
+
+
+async def test_an_owner_that_hangs_up_on_every_question_is_not_asked_for_ever(home: GatewayHome, relay: Relay) -> None:
+    async with fake_owner(home, FakeOwner(hangs_up)) as owner:
+        async with asyncio.timeout(20):
+            with pytest.raises(Unavailable, match="does not answer"):
+                await exchange(relay, GET)
+
+    assert 1 < len(owner.asked) <= relaying.REACH_S / relaying.POLL_S
+
+
+async def test_a_change_that_a_silent_owner_may_have_made_is_not_to_be_tried_again_blindly(
+    home: GatewayHome, relay: Relay
+) -> None:
+    async with fake_owner(home, FakeOwner(is_silent)) as owner:
+        with pytest.raises(Unavailable, match="does not answer") as caught:
+            await exchange(relay, POST)
+
+    assert len(owner.asked) == 1
+    assert "Whether this was done is not known" in caught.value.hint
+    assert "Try again" not in caught.value.hint
+
+
+async def test_what_comes_with_a_question_is_not_sent_as_another_request(home: GatewayHome, relay: Relay) -> None:
+    came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        came.set_result(head + await reader.read())
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with fake_owner(home, FakeOwner(answers)):
+        server = await asyncio.start_server(read, "127.0.0.1")
+        path = handshake_path(home.runtime, os.getpid())
+        told = json.loads(path.read_text())
+        path.write_text(json.dumps(told | {"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"}))
+        inside = b"POST /ozzie/api/sessions HTTP/1.1\r\n\r\n"
+        answer = await exchange(relay, Forwarded(method="GET", path="ozzie/api/tasks", user="Ana", body=inside))
+        async with asyncio.timeout(20):
+            sent = await came
+        server.close()
+        await server.wait_closed()
+
+    assert answer is not None
+    assert answer.object() == {}
+    assert sent.startswith(b"GET /ozzie/api/tasks")
+    assert sent.endswith(b"\r\n\r\n")
+    assert b"POST" not in sent
 
 
 async def test_a_relay_that_is_closed_sends_nothing(home: GatewayHome, relay: Relay) -> None:
