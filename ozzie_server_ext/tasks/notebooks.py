@@ -93,6 +93,18 @@ def _key(path: str) -> str:
 
 
 def _is_elsewhere(noted: Row, path: str) -> bool:
-    """Whether the session's own notebook still lies where it was, so that the one at `path` is a copy."""
+    """Whether the session is still where it was, so that the notebook at `path` is a copy: in a notebook of its own
+    that still lies there, and is not this one by another name, or in a terminal or a program, which no note takes it
+    from."""
     own = str(noted["key"])
-    return own.startswith(_KEY) and own != _key(path) and Path(own.removeprefix(_KEY)).is_file()
+    if not own.startswith(_KEY):
+        return own != ""
+    there = Path(own.removeprefix(_KEY))
+    return own != _key(path) and there.is_file() and not _is_same_file(there, path)
+
+
+def _is_same_file(there: Path, path: str) -> bool:
+    try:
+        return there.samefile(path)
+    except OSError:
+        return False

@@ -71,6 +71,31 @@ async def test_a_copy_goes_on_in_a_fork_and_in_the_same_one_when_it_is_opened_ag
     assert (await desk.session(desk.file("a.ipynb"), session)).session_id == session
 
 
+@pytest.mark.parametrize("linked", ["symlink_to", "hardlink_to"])
+async def test_a_notebook_that_is_opened_by_another_name_of_the_same_file_is_no_copy(desk: Desk, linked: str) -> None:
+    path = desk.file("a.ipynb")
+    session = (await desk.session(path)).session_id
+    link = desk.folder / "link.ipynb"
+    getattr(link, linked)(path)
+
+    opened = await desk.notebooks.open(str(link), noted=session)
+
+    assert (opened.info.session_id, opened.copy_of) == (session, "")
+    assert (await desk.session(path, session)).session_id == session
+
+
+@pytest.mark.parametrize("key", ["cli:x", "kernel:1"])
+async def test_a_note_takes_no_session_away_from_a_terminal_or_a_program(desk: Desk, key: str) -> None:
+    theirs = await desk.sessions.open(key, title="at work", channel="cli")
+
+    opened = await desk.notebooks.open(desk.file("a.ipynb"), noted=theirs.session_id)
+
+    assert opened.copy_of == "at work"
+    assert opened.info.session_id != theirs.session_id
+    assert await desk.sessions.holder(key) == theirs.session_id
+    assert (await desk.sessions.row(theirs.session_id))["key"] == key
+
+
 async def test_a_notebook_that_was_copied_over_another_goes_on_in_a_fork_of_the_first(desk: Desk) -> None:
     first = (await desk.session(desk.file("a.ipynb"))).session_id
     over = desk.file("b.ipynb")
