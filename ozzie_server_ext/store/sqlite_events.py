@@ -146,8 +146,11 @@ def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
 
 
 def are_current(connection: sqlite3.Connection) -> bool:
-    """Whether the stored projections were made by these folds."""
-    return connection.execute("SELECT fingerprint FROM projections").fetchone() == (fingerprint(),)
+    """Whether the stored projections were made by these folds, and are all there: whoever looks into the file may have
+    dropped one (docs/log-format.md)."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    made_by = connection.execute("SELECT fingerprint FROM projections").fetchone()
+    return made_by == (fingerprint(),) and there >= TABLES.keys()
 
 
 def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:

@@ -198,6 +198,17 @@ async def test_projections_of_other_folds_are_made_anew(path: Path) -> None:
         assert await log.dump() == dump
 
 
+async def test_a_table_that_somebody_dropped_is_made_anew(path: Path) -> None:
+    async with opened(path) as log:
+        for stream, drafts in Histories(4).take(40):
+            await log.append(stream, drafts)
+        dump = await log.dump()
+    for name in TABLES:
+        behind_its_back(path, f"DROP TABLE {name}")
+        async with opened(path) as log:
+            assert await log.dump() == dump
+
+
 async def test_an_event_of_a_newer_ozzie_is_named_when_it_is_read(path: Path) -> None:
     async with opened(path) as log:
         await log.append(STREAM, [renamed("a"), renamed("b"), renamed("c")])
