@@ -8,7 +8,7 @@ import sys
 import time
 
 from ozzie_kernel.launch import Launched, launch_gateway
-from ozzie_server_ext.cli.http import NotRunning, Silent, ask_at, get, handshakes, this_home
+from ozzie_server_ext.cli.http import NotRunning, Object, Silent, ask_at, get, handshakes, this_home
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
@@ -49,7 +49,8 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
         launched.end()
         raise
     pid = launched.process.pid
-    owner = get("health")["pid"]
+    # Where nobody owns the folder at this moment, this one is about to.
+    owner = owner_pid(this_home()) or pid
     if as_json:
         print_json({"pid": pid, "url": url, "owner": owner})
     else:
@@ -66,20 +67,28 @@ def _attached_to(owner: int) -> str:
 def _expect_room() -> int | None:
     """The process that owns the folder now, if one does. Raises Conflict where a person's gateway runs already, beside
     which another would serve nobody."""
-    try:
-        health = get("health")
-    except NotRunning:
-        return None
-    runs = [server["pid"] for server in health["attached"] if server["headless"]]
-    if health["headless"] and not health["temporary"]:
-        runs.append(health["pid"])
+    owner, runs = _owner(), _attached_gateways()
+    if owner is not None and owner["headless"] and not owner["temporary"]:
+        runs.append(owner["pid"])
     if runs:
         raise Conflict(
             f"A gateway runs already (process {runs[-1]}).",
             hint="Stop it with ozzie gateway --stop.",
             code="gateway.running",
         )
-    return health["pid"]
+    return owner["pid"] if owner is not None else None
+
+
+def _owner() -> Object | None:
+    """The health of the server that owns the folder; None where none does at this moment. Raises Silent."""
+    try:
+        return get("health")
+    except NotRunning:
+        return None
+
+
+def _attached_gateways() -> list[int]:
+    return [server.pid for server in attached_servers(this_home()) if server.headless]
 
 
 def _wait_until_it_answers(launched: Launched) -> str:
@@ -110,18 +119,19 @@ def _answers(handshake: Handshake) -> bool:
 
 
 def _stop(*, as_json: bool) -> int:
-    """Stop what is headless. A server that is attached goes first, or it would take over."""
-    health = get("health")
-    found = [int(server["pid"]) for server in health["attached"] if server["headless"]]
-    if health["headless"]:
-        found.append(int(health["pid"]))
-    if not found:
+    """Stop what is headless. A gateway that is attached goes first, or it would take over."""
+    owner, found = _owner(), _attached_gateways()
+    if owner is not None and owner["headless"]:
+        found.append(int(owner["pid"]))
+    if owner is None and not found:
+        raise NotRunning(this_home())
+    if owner is not None and not found:
         raise Conflict(
-            f"The gateway is part of a Jupyter Server (process {health['pid']}), which may hold open notebooks.",
+            f"The gateway is part of a Jupyter Server (process {owner['pid']}), which may hold open notebooks.",
             hint="Stop that server where it was started.",
             code="gateway.jupyter",
         )
-    for pid in found:
+    for pid in dict.fromkeys(found):  # one that is just taking over is told of twice
         if not _end(pid):
             raise Silent(pid)
         if not as_json:

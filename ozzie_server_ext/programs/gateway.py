@@ -27,6 +27,8 @@ from ozzie_server_ext.protocol.attached import attached_servers
 
 CHECK_IDLE_EVERY_S = 5.0
 CHECK_HEIRS_EVERY_S = 0.5
+CHECK_IDLE_MOMENT_EVERY_S = 0.01
+"""While another one waits: where all cells of a notebook are run, little time lies between two turns."""
 
 
 class GatewayServer(ServerApp):
@@ -142,12 +144,20 @@ def _end_when_another_takes_over(state: GatewayState, home: Path) -> None:
     one began had its chance, and did not take it."""
     passed_by = attached_servers(home)
 
-    def check() -> None:
-        if state.ozzie is None or state.ozzie.busy:
-            return
-        if any(server not in passed_by for server in attached_servers(home)):
+    def waits() -> bool:
+        return any(server not in passed_by for server in attached_servers(home))
+
+    def leave_when_idle() -> None:
+        if not waits():
+            leaving.stop()
+        elif state.ozzie is not None and not state.ozzie.busy:
             signal.raise_signal(signal.SIGTERM)
 
+    def check() -> None:
+        if waits() and not leaving.is_running():
+            leaving.start()
+
+    leaving = PeriodicCallback(leave_when_idle, CHECK_IDLE_MOMENT_EVERY_S * 1000)
     PeriodicCallback(check, CHECK_HEIRS_EVERY_S * 1000).start()
 
 

@@ -129,17 +129,18 @@ def test_a_person_can_have_a_gateway_where_a_kernel_or_command_had_started_one(h
     ozzie(home, "ask", "hello")
     before = home.handshake()
     told = ozzie(home, "status")
-    started = json.loads(ozzie(home, "gateway", "--detach", "--port", "0", "--json").stdout)
     try:
+        started = json.loads(ozzie(home, "gateway", "--detach", "--port", "0", "--json").stdout)
         after = wait_for_owner(home, started["pid"])
         health = json.loads(ozzie(home, "status", "--json").stdout)
     finally:
-        ozzie(home, "gateway", "--stop")
+        ended = ozzie(home, "gateway", "--stop")
 
     assert before is not None
     assert "  server   the gateway alone, for a while\n" in told.stdout
     assert started["owner"] in (before.pid, after.pid)
     assert (health["pid"], health["temporary"]) == (started["pid"], False)
+    assert ended.returncode == 0
 
 
 def wait_for_owner(home: GatewayHome, pid: int) -> Handshake:

@@ -125,9 +125,12 @@ def test_a_cell_that_runs_when_its_gateway_is_killed_ends_with_its_whole_reply(
 def kernel(home: GatewayHome) -> Iterator[Kernel]:
     """A kernel that started a gateway of its own."""
     kernel = start_kernel(home)
-    kernel.run("%session title Kept")
-    yield kernel
-    kernel.stop()
+    try:
+        kernel.run("%session title Kept")
+        yield kernel
+    finally:
+        kernel.stop()
+        home.stop_gateways()
 
 
 def test_a_gateway_that_a_kernel_started_leaves_its_home_to_a_lab_that_starts_later(
@@ -187,6 +190,7 @@ def test_while_a_turn_runs_there_the_lab_is_attached_and_the_turn_ends_as_ever(
             shown = kernel.run("%session")
     finally:
         kernel.stop()
+        home.stop_gateways()
 
     assert (while_busy["pid"], while_busy["temporary"], while_busy["tasks_running"]) == (before.pid, True, 1)
     (text,) = [part["text"] for part in output.turn["parts"] if part.get("text")]
