@@ -6,6 +6,7 @@ SCRIPT`. What is built already is not built again.
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +26,8 @@ def build(target_name: str = "", version: str = "") -> None:
     made_from = _digest(SOURCES)
     if BUILT.is_file() and BUILT.read_text() == made_from:
         return
+    for made in ("lib", "dist"):  # nothing of an earlier build is left in a later one
+        shutil.rmtree(HERE / made, ignore_errors=True)
     run("build")
     BUILT.write_text(made_from)
 
