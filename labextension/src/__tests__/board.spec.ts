@@ -1,5 +1,5 @@
 import { FeedSocket } from '../api/socket';
-import { TaskBoard } from '../model/board';
+import { MOST_KEPT, TaskBoard } from '../model/board';
 import { aTask, anEvent, at, FakeServer, FakeSocket, FakeWebSocket, frame, HEALTH } from './rig';
 
 let server: FakeServer;
@@ -72,6 +72,59 @@ test('a task that only the server knows is asked for', async () => {
   await jest.advanceTimersByTimeAsync(400);
 
   expect(board.rows.map(row => row.title)).toEqual(['an old one']);
+});
+
+test('an event of a shape that the page does not know is asked about, and the others are folded', async () => {
+  await begin({});
+  FakeSocket.last.accept();
+  const other = aTask({ task_id: '01M800000000000000000000AB', title: 'another', status: 'QUEUED' });
+  server.answers.set(`tasks/${other.task_id}`, other);
+  FakeSocket.last.say(
+    frame(anEvent('message.received', 11, {}, { taskId: other.task_id })),
+    { ...frame(anEvent('task.failed', 12, {}, { taskId: other.task_id })), payload: null },
+    frame(anEvent('task.succeeded', 13))
+  );
+
+  expect(board.row(aTask().task_id)?.status).toBe('SUCCEEDED');
+  await jest.advanceTimersByTimeAsync(400);
+  expect(board.row(other.task_id)?.title).toBe('another');
+});
+
+test('a page that is open for weeks keeps the newest tasks, and all that are open', async () => {
+  await begin({});
+  FakeSocket.last.accept();
+  const id = (number: number): string => `01M9${String(number).padStart(22, '0')}`;
+  for (let number = 0; number < 3 * MOST_KEPT; number += 1) {
+    const taskId = id(number);
+    FakeSocket.last.say(
+      frame(anEvent('task.created', 11 + 2 * number, { title: taskId }, { taskId })),
+      frame(anEvent('task.succeeded', 12 + 2 * number, {}, { taskId }))
+    );
+  }
+
+  expect(board.rows.length).toBeLessThanOrEqual(MOST_KEPT * 1.1);
+  expect(board.row(id(3 * MOST_KEPT - 1))?.status).toBe('SUCCEEDED');
+  expect(board.row(id(0))).toBeUndefined();
+  expect(board.row(aTask().task_id)?.status).toBe('RUNNING');
+});
+
+test('a server that goes on refusing to be followed is not asked without a pause', async () => {
+  await begin({});
+  const refuse = async (): Promise<void> => {
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.say({ type: 'res', id: 'follow', ok: false, error: { code: 'x', message: 'x', hint: '' } });
+    await settle();
+  };
+  await refuse();
+  expect(FakeSocket.made).toHaveLength(2); // another log behind the same address: looked at at once
+  await refuse();
+  expect(FakeSocket.made).toHaveLength(2);
+  expect(board.state).toBe('reconnecting');
+
+  await jest.advanceTimersByTimeAsync(5000);
+  expect(FakeSocket.made).toHaveLength(3);
+  FakeSocket.last.accept();
+  expect(board.state).toBe('ready');
 });
 
 test('while the connection is lost, what is known stays; then it goes on', async () => {

@@ -83,10 +83,12 @@ function readFrame(said: unknown): Frame {
 }
 
 function readEvent(frame: EventFrame): Followed | null {
-  const { canonical, task_id: taskId, payload = {}, position } = frame;
-  if (!taskId || !canonical || !Object.hasOwn(FOLLOWED, canonical)) {
+  const { canonical, task_id: taskId, position } = frame;
+  if (typeof taskId !== 'string' || !taskId || !canonical || !Object.hasOwn(FOLLOWED, canonical)) {
     return null;
   }
+  // One of another shape than ours still says that something happened: whoever can't fold it asks the server.
+  const payload = typeof frame.payload === 'object' ? (frame.payload ?? {}) : {};
   if (canonical === 'task.progress') {
     const { step, ahead } = payload;
     return {

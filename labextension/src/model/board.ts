@@ -15,6 +15,8 @@ export type BoardState = 'loading' | 'ready' | 'reconnecting' | 'absent' | 'refu
 const NEWEST = 200;
 const SUM_UP_MS = 400;
 const MOST_AT_ONCE = 8;
+/** So many tasks are kept, and all that are open: a page may be open for weeks. */
+export const MOST_KEPT = 1_000;
 const TRY_AGAIN_MS = 5_000;
 const OPEN_STATES: readonly Task['status'][] = [
   'CREATED',
@@ -39,7 +41,18 @@ export class TaskBoard {
         void this.back();
       }
     });
-    socket.outdated.connect(() => void this.load());
+    socket.outdated.connect(() => {
+      // A log that is another one is looked at once; a server that goes on refusing is not asked without a pause.
+      const soon = this.now() - this._outdatedAt < TRY_AGAIN_MS;
+      this._outdatedAt = this.now();
+      if (soon) {
+        this.become('reconnecting');
+        clearTimeout(this._again);
+        this._again = setTimeout(() => void this.load(), TRY_AGAIN_MS);
+      } else {
+        void this.load();
+      }
+    });
   }
 
   get state(): BoardState {
@@ -168,16 +181,34 @@ export class TaskBoard {
 
   private take(events: readonly Followed[]): void {
     for (const event of events) {
-      const row = fold(this._rows.get(event.taskId), event);
+      const row = this.folded(event);
       if (row) {
         this.put(row);
       } else {
         this._unknown.add(event.taskId);
       }
     }
+    this.forgetOld();
     this._heard();
     this.sumUpSoon();
     this._changed.emit();
+  }
+
+  /** Undefined where only the server can say what the event makes of the task. */
+  private folded(event: Followed): TaskRow | undefined {
+    try {
+      return fold(this._rows.get(event.taskId), event);
+    } catch {
+      return undefined; // a server that was updated writes it in a way that this page does not know
+    }
+  }
+
+  private forgetOld(): void {
+    if (this._rows.size > MOST_KEPT * 1.1) {
+      const ended = [...this._rows.values()].filter(row => !isOpen(row)).sort((a, b) => (a.taskId < b.taskId ? 1 : -1));
+      const kept = Math.max(0, MOST_KEPT - (this._rows.size - ended.length));
+      ended.slice(kept).forEach(row => this._rows.delete(row.taskId));
+    }
   }
 
   private put(row: TaskRow): void {
@@ -242,6 +273,7 @@ export class TaskBoard {
   private _health: Health | null = null;
   private _costToday: number | null = 0;
   private _asOf = 0;
+  private _outdatedAt = -Infinity;
   private _rows = new Map<string, TaskRow>();
   private _ordered: readonly TaskRow[] | null = null;
   private _unknown = new Set<string>();
