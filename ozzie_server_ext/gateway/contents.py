@@ -25,12 +25,17 @@ def follow_contents(serverapp: Any, state: GatewayState) -> None:
         # As Jupyter makes the name that a notebook's kernel is told.
         return os.path.join(serverapp.root_dir, *name.strip("/").split("/"))
 
+    # Jupyter tells of each change in a task of its own. A name that was left and taken again by another notebook must
+    # not be left last.
+    in_turn = asyncio.Lock()
+
     async def changed(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         try:
-            if data["action"] == "rename":
-                await _moved(state, path_of(data["source_path"]), path_of(data["path"]))
-            elif data["action"] == "delete":
-                await _moved(state, path_of(data["path"]), None)
+            async with in_turn:
+                if data["action"] == "rename":
+                    await _moved(state, path_of(data["source_path"]), path_of(data["path"]))
+                elif data["action"] == "delete":
+                    await _moved(state, path_of(data["path"]), None)
         except OzzieError:
             log.exception("a notebook was moved, and its session was not")
 
