@@ -56,8 +56,11 @@ class Attachment:
         self._descriptor = descriptor
 
     def leave(self) -> None:
+        """Be found no more; left again, it does nothing."""
         if self._descriptor is not None:
-            self._path.unlink(missing_ok=True)
+            # A file that can't be removed is not locked any more, so it says nothing.
+            with contextlib.suppress(OSError):
+                self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 

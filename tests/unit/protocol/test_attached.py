@@ -43,6 +43,18 @@ def test_who_enters_is_found_until_it_leaves(tmp_path: Path) -> None:
     assert list((tmp_path / "run" / "attached").iterdir()) == []
 
 
+def test_a_file_that_can_not_be_removed_keeps_nobody_from_leaving(tmp_path: Path) -> None:
+    attachment = Attachment(tmp_path, server(1))
+    attachment.enter()
+    path = tmp_path / "run" / "attached" / "1.json"
+    path.unlink()
+    path.mkdir()
+
+    attachment.leave()
+
+    assert attached_servers(tmp_path) == []
+
+
 def test_its_file_is_the_users_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
