@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -104,6 +105,10 @@ def test_the_program_on_the_page_checks_it_with_nothing_but_python(folder: Path)
         )
 
     assert check().stdout == f"{len(LINES)} events are what was written\n"
+    with closing(sqlite3.connect(folder / "ozzie.db", isolation_level=None)) as log:
+        for table in ("bodies", "events"):
+            log.execute(f"DELETE FROM {table} WHERE position = ?", (len(LINES),))
+    assert "AssertionError: the log is not the one that was anchored" in check().stderr
     anchor = json.loads((folder / "anchor.json").read_text())
     (folder / "anchor.json").write_text(json.dumps({**anchor, "position": 3}))
     assert "was not signed with this key" in check().stderr
