@@ -31,6 +31,7 @@ class FakeNotebook implements INotebook {
   onDisk: readonly IOutput[] = [];
   noted = '';
   isDirty = false;
+  hasKernel = true;
   reverted = false;
 
   outputs(cellId: string): readonly IOutput[] | null {
@@ -172,6 +173,37 @@ test('a cell that runs in this page is left to its kernel', async () => {
   await settle(10_000);
   expect(notebook.writes).toEqual([]);
   expect(notebook.noted).toBe('sess_1');
+});
+
+test('a turn whose kernel died is followed to its end', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  turns.begun(CELL);
+  notebook.cells.set(CELL, [end('Working')]);
+  turns.kernelGone();
+  await settle(500);
+  await settle(50);
+  expect(notebook.drawn.get(CELL)).toBe('<b>1</b>');
+
+  serve(DONE);
+  board.tell(DONE);
+  await settle();
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
+  expect(notebook.drawn.get(CELL)).toBeNull();
+});
+
+test('a turn of this page is followed where its kernel is not heard from, until the kernel is back', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  turns.begun(CELL);
+  notebook.hasKernel = false;
+  board.renewed.emit();
+  await settle(500);
+  await settle(50);
+  expect(notebook.drawn.get(CELL)).toBe('<b>1</b>');
+
+  notebook.cells.set(CELL, [end()]);
+  await settle(1000);
+  expect(notebook.drawn.get(CELL)).toBeNull();
+  expect(notebook.writes).toEqual([]);
 });
 
 test('a kernel whose last word was lost is waited for, and then the end is put there', async () => {

@@ -192,3 +192,13 @@ test('a live turn stands beside what the cell shows, unless its own widget is th
   expect(node.querySelector('.jp-Ozzie-live')).toBeNull();
   expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(false);
 });
+
+test.each([
+  ['was restarted', 'jupyter-widgets jupyter-widgets-disconnected', true],
+  ['is not heard from', 'jupyter-widgets', false]
+])('a widget whose kernel %s stands still, and gives way to the live turn', (_, widget, hasKernel) => {
+  node.innerHTML = `<div class="jp-OutputArea-child"><div class="${widget}"><div class="oz">1</div></div></div>`;
+  drawLive(node, '<b>2</b>', hasKernel);
+  expect(node.querySelector('.jp-Ozzie-live')?.textContent).toBe('2');
+  expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(true);
+});

@@ -25,6 +25,8 @@ export interface INotebook {
   /** The ids of its code cells. */
   readonly cellIds: readonly string[];
   readonly isDirty: boolean;
+  /** Whether this page hears from the kernel. */
+  readonly hasKernel: boolean;
   /** Null where the cell is gone. */
   outputs(cellId: string): readonly IOutput[] | null;
   /** Put these there; the notebook is then to be saved, or not. */
@@ -107,6 +109,14 @@ export class NotebookTurns {
     }
   }
 
+  /** The kernel died, or is started again: it shows nothing more of what ran, and a turn may go on without it. */
+  kernelGone(): void {
+    if (this._own.size > 0) {
+      this._own.clear();
+      this.lookSoon();
+    }
+  }
+
   private readonly onTask = (_: unknown, row: TaskRow): void => {
     if (!row.cellId || !this.notebook.cellIds.includes(row.cellId)) {
       return;
@@ -142,7 +152,7 @@ export class NotebookTurns {
     const isMine = this._own.has(cellId) || this._followed.get(cellId) === row.taskId;
     switch (toDo(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
       case 'follow':
-        if (!this._own.has(cellId)) {
+        if (!this._own.has(cellId) || !this.notebook.hasKernel) {
           this._followed.set(cellId, row.taskId);
           this.drawSoon(0);
         }
@@ -233,7 +243,9 @@ export class NotebookTurns {
         if (this._followed.get(cellId) !== taskId || this._isDisposed) {
           return;
         }
-        if (isOpen(told)) {
+        if (isFinished(this.notebook.outputs(cellId) ?? [], taskId)) {
+          this.letGo(cellId); // the kernel came back, and was faster
+        } else if (isOpen(told)) {
           this.notebook.draw(cellId, told.html);
         } else {
           this.finishSoon(cellId, taskId);

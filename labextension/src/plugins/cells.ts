@@ -15,6 +15,8 @@ import { drawLive } from '../widgets/liveTurn';
 import { stop } from './sidebar';
 
 const KERNEL = 'ozzie';
+/** Lab cancels the cells of such a kernel without a word to who waits for their end. */
+const GONE: ReadonlySet<string> = new Set(['restarting', 'autorestarting', 'dead']);
 
 export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:cells',
@@ -41,6 +43,11 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       const lead = new Lead(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
       const turns = new NotebookTurns(new OpenNotebook(panel, app), ozzie.api, ozzie.board, lead);
       open.set(panel, turns);
+      panel.sessionContext.statusChanged.connect((_, status) => {
+        if (GONE.has(status)) {
+          turns.kernelGone();
+        }
+      });
       panel.disposed.connect(() => {
         open.delete(panel);
         turns.dispose();
@@ -103,6 +110,11 @@ class OpenNotebook implements INotebook {
     return this.panel.context.model.dirty;
   }
 
+  get hasKernel(): boolean {
+    const kernel = this.panel.sessionContext.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && kernel.status !== 'dead';
+  }
+
   outputs(cellId: string): readonly IOutput[] | null {
     return this.cell(cellId)?.outputs.toJSON() ?? null;
   }
@@ -127,7 +139,7 @@ class OpenNotebook implements INotebook {
     const widget = this.panel.content.widgets.find(cell => cell.model.id === cellId) as CodeCell | undefined;
     const area = widget?.node.querySelector<HTMLElement>('.jp-Cell-outputArea');
     if (area) {
-      drawLive(area, html);
+      drawLive(area, html, this.hasKernel);
     }
   }
 

@@ -8,11 +8,11 @@ const shown = new WeakMap<HTMLElement, string>();
 /**
  * Draw `html` at the end of a cell's output area, in place of what the cell shows; null takes it away again. It stands
  * beside Lab's outputs and never in them: what is saved meanwhile is what the kernel wrote. Where the kernel's own
- * widget came back after a reload, that one shows the turn.
+ * widget came back after a reload, that one shows the turn; one whose kernel is gone stands still.
  */
-export function drawLive(area: HTMLElement, html: string | null): void {
+export function drawLive(area: HTMLElement, html: string | null, hasKernel = true): void {
   const drawn = area.querySelector<HTMLElement>(`:scope > .${LIVE}`);
-  if (html === null || hasWidget(area)) {
+  if (html === null || (hasKernel && hasWidget(area))) {
     drawn?.remove();
     area.classList.remove(FOLLOWING);
     return;
@@ -27,5 +27,5 @@ export function drawLive(area: HTMLElement, html: string | null): void {
 }
 
 function hasWidget(area: HTMLElement): boolean {
-  return area.querySelector('.jupyter-widgets .oz') !== null;
+  return area.querySelector('.jupyter-widgets:not(.jupyter-widgets-disconnected) .oz') !== null;
 }
