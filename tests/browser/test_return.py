@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 from playwright.async_api import BrowserContext, expect
 
@@ -35,6 +36,8 @@ async def test_a_page_reloaded_in_mid_turn_follows_it_and_shows_its_end_once(not
         "before => document.querySelector('.jp-Ozzie-live .oz-md').innerText.length > before", arg=seen
     )
     assert await _dirty(it) is False, "following a turn changes nothing in the notebook"
+    overhang = "oz => oz.parentElement.clientWidth - oz.offsetWidth"
+    assert await it.live(1).evaluate(overhang) == 0, "its figures are not cut off at the right"
 
     sidebar = Sidebar(it.page)
     await sidebar.open()
@@ -67,6 +70,34 @@ async def test_a_turn_that_ended_while_no_page_was_there_is_in_its_cell_when_one
     assert lab.saved(it.name)["metadata"]["ozzie"]["session"].startswith("sess_")
 
     await it.open(workspace="opened-again")
+    await _expect_the_end_once(it, lab, at=1)
+
+
+async def test_a_turn_goes_on_in_its_cell_when_its_kernel_dies(notebook: NewNotebook, lab: Lab) -> None:
+    it = notebook("%model endless", "Count though my kernel dies.")
+    await it.open()
+    await it.run(0)
+    await it.begin(1)
+    await expect(it.live(1).locator(".oz-md")).to_contain_text("1 2 3 ")
+    kernel = await it.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
+    (process,) = (
+        found
+        for found in psutil.Process(lab.handshake.pid).children()
+        if any(kernel in argument for argument in found.cmdline())
+    )
+
+    process.kill()
+    await it.page.get_by_role("button", name="Ok").click()
+    live = it.output(1).locator(".jp-Ozzie-live .oz-md")
+    await expect(live).to_contain_text("1 2 3 ")
+    await expect(it.live(1).locator("visible=true")).to_have_count(1)
+    seen = len(await live.inner_text())
+    await it.page.wait_for_function(
+        "before => document.querySelector('.jp-Ozzie-live .oz-md').innerText.length > before", arg=seen
+    )
+
+    await it.command("ozzie:stop-turn")
+    await expect(it.final(1)).to_contain_text("Stopped here by you.")
     await _expect_the_end_once(it, lab, at=1)
 
 
