@@ -40,6 +40,7 @@ class Attachment:
         if self._descriptor is not None:
             return
         fresh = self._path.with_suffix(".new")
+        descriptor: int | None = None
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_left(self._path.parent)
@@ -50,6 +51,8 @@ class Attachment:
             os.write(descriptor, dumps(encode(self._server)).encode())
             fresh.replace(self._path)
         except OSError as error:
+            if descriptor is not None:
+                os.close(descriptor)
             raise Unavailable(
                 f"{self._path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
             ) from error

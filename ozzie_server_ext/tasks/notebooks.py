@@ -46,7 +46,8 @@ class Notebooks:
                     session_id, _key(path), title=os.path.basename(path), channel="notebook", by=by
                 )
                 return Opened(info=fork, copy_of=str(row["title"]))
-            return Opened(info=await self._sessions.resume(session_id, _key(path), by=by))
+            # Not resumed: to open a notebook is no wish to go on in a session that was closed or put away.
+            return Opened(info=await self._sessions.place(session_id, _key(path), by=by))
 
     async def begin(self, path: str, *, by: str = "") -> SessionInfo:
         """A new session for the notebook at `path`."""

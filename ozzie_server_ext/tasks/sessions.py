@@ -102,6 +102,14 @@ class Sessions:
                 await self._append(held, SessionMoved(before=before, key=key, by=by))
         return held
 
+    async def place(self, session_id: SessionId, key: str, *, by: str = "") -> SessionInfo:
+        """The key opens this session from now on, and what opened it before opens nothing any more. A closed or
+        archived session stays what it is. Raises NotFound."""
+        async with self._opening:
+            before = str((await self.row(session_id))["key"]) or str(session_id)
+            await self._append(session_id, SessionMoved(before=before, key=key, by=by))
+        return await self.get(session_id)
+
     async def get(self, session_id: SessionId) -> SessionInfo:
         """Raises NotFound."""
         return _info(await self.row(session_id))

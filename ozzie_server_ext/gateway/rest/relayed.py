@@ -7,6 +7,7 @@ from typing import Protocol
 from tornado.httputil import HTTPHeaders, RequestStartLine, ResponseStartLine
 from tornado.iostream import StreamClosedError
 
+from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.relay import Answer
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -67,5 +68,12 @@ class Collected(Answer):
         self._body += chunk[: MAX_COLLECTED_BYTES - len(self._body)]
 
     def object(self) -> JsonObject:
-        """Raises InvalidJson."""
-        return loads_object(bytes(self._body))
+        """Raises Unavailable for what is no answer of a gateway: it is not the request's fault."""
+        try:
+            return loads_object(bytes(self._body))
+        except InputError:
+            raise Unavailable(
+                "What answers at the address of Ozzie's gateway is none.",
+                hint="Try again in a moment. If that does not help, restart Jupyter.",
+                code="gateway.unreachable",
+            ) from None

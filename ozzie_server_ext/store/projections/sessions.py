@@ -152,7 +152,7 @@ def _changes(row: Row, event: Event) -> Row:
         case SessionResumed(key=key):
             return {"key": key, "status": "active"}
         case SessionMoved(before=before, key=key):
-            return {"key": key} if row["key"] == before else {}
+            return {"key": key} if row["key"] in ("", before) else {}
         case SessionArchived():
             return {"status": "archived"}
         case SessionClosed():

@@ -56,6 +56,18 @@ async def test_a_notebook_that_was_moved_by_hand_goes_on_in_its_session(desk: De
     assert (await desk.session(after)).session_id == session  # by its path as well, from now on
 
 
+@pytest.mark.parametrize("status", ["closed", "archived"])
+async def test_opening_a_notebook_that_was_moved_brings_no_session_back(desk: Desk, status: str) -> None:
+    session = (await desk.session(str(desk.folder / "a.ipynb"))).session_id
+    await (desk.sessions.close if status == "closed" else desk.sessions.archive)(session)
+    after = desk.file("b.ipynb")
+
+    opened = await desk.notebooks.open(after, noted=session)
+
+    assert (opened.info.session_id, opened.info.status) == (session, status)
+    assert (await desk.session(after)).session_id == session
+
+
 async def test_a_copy_goes_on_in_a_fork_and_in_the_same_one_when_it_is_opened_again_unsaved(desk: Desk) -> None:
     session = (await desk.session(desk.file("a.ipynb"))).session_id
     copy = desk.file("a-Copy1.ipynb")
