@@ -20,6 +20,17 @@ READING = frozenset(
 class ReadingKernel(IPythonKernel):
     """An IPython kernel in which these requests wait for no cell, as those of widgets do not (FACTS "Kernel")."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._cells = 0
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        self._cells += 1
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            self._cells -= 1
+
     async def shell_main(self, subshell_id: str | None, msg: Any) -> None:
         reading = self._reading_request(msg) if subshell_id is None else None
         if reading is None:
@@ -39,6 +50,10 @@ class ReadingKernel(IPythonKernel):
             self.log.exception("a request was not answered")
         finally:
             self._publish_status_and_flush("idle", "shell", stream, parent=request)
+            if self._cells:
+                # A page takes the last word for the kernel's state, whatever it was about: one that was just loaded
+                # would show an idle kernel beside a cell that runs. The cell's own idle is still to come.
+                self._publish_status("busy", "shell")
 
     def _reading_request(self, msg: Any) -> tuple[list[bytes], dict[str, Any]] | None:
         """The identities and the message, where it is a request that only reads."""

@@ -89,6 +89,17 @@ test('a row says all in words, and its place', () => {
   expect(find('svg').getAttribute('aria-hidden')).toBe('true');
 });
 
+test('a task that has used nothing yet has no cost, and one that ended without a price an unknown one', () => {
+  const early = { ...ROWS[0]!, cost: 0 };
+  show(list({ rows: [early] }));
+  expect(find('.jp-Ozzie-figure').textContent).toBe('');
+  expect(find('.jp-Ozzie-figure').title).toBe('');
+
+  show(list({ rows: [{ ...early, status: 'SUCCEEDED', cost: null }] }));
+  expect(find('.jp-Ozzie-figure').textContent).toBe('—');
+  expect(find('.jp-Ozzie-figure').title).toBe('cost unknown');
+});
+
 test('a title is text, whatever stands in it', () => {
   show(list({ rows: [{ ...ROWS[0]!, title: '<img src=x onerror=alert(1)>' }] }));
 

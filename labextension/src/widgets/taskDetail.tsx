@@ -48,8 +48,8 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
         {[
           stateWord(row.status, trans),
           age(row, now, trans),
-          trans.__('%1 tokens', row.tokens.toLocaleString()),
-          money(row.cost)
+          row.tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
+          row.cost || !isOpen(row) ? money(row.cost) : ''
         ]
           .filter(Boolean)
           .join(' · ')}

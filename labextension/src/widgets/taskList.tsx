@@ -72,7 +72,9 @@ interface IRowProps extends Omit<ITaskListProps, 'rows'> {
 function Row(props: IRowProps): React.JSX.Element {
   const { row, hasTabStop, position, total, now, trans, canStop, onChoose, onOpen, onStop } = props;
   const line = progressLine(row, now, trans);
-  const cost = money(row.cost);
+  // What a task that goes on will have cost is not known before its first call has ended.
+  const isEarly = isOpen(row) && !row.cost;
+  const cost = isEarly ? '' : money(row.cost);
   const open = (event: React.KeyboardEvent): void => {
     if (event.key === 'Enter' && event.target === event.currentTarget) {
       event.preventDefault();
@@ -99,8 +101,8 @@ function Row(props: IRowProps): React.JSX.Element {
         <span className="jp-Ozzie-title">{row.title || stateWord(row.status, trans)}</span>
         <span className="jp-Ozzie-sub">{line}</span>
       </span>
-      <span className="jp-Ozzie-figure" title={cost ? '' : trans.__('cost unknown')}>
-        {cost || '—'}
+      <span className="jp-Ozzie-figure" title={cost || isEarly ? '' : trans.__('cost unknown')}>
+        {cost || (isEarly ? '' : '—')}
       </span>
       {isOpen(row) && canStop && (
         <button

@@ -135,6 +135,27 @@ def test_a_running_cell_holds_up_neither_completion_nor_history(kernel: Kernel, 
     assert "Stopped here by you." in output.markdown
 
 
+def test_a_page_that_asks_while_a_cell_runs_is_not_told_that_the_kernel_is_idle(
+    kernel: Kernel, fake_openai: FakeOpenAI
+) -> None:
+    kernel.run(f"%model openai/endless {fake_openai.url}/v1")
+    request = kernel.send("go on for ever")
+    kernel.output(request, until_live="jp-RenderedHTMLCommon")
+    asked = kernel.client.kernel_info()
+    reply(kernel, asked)
+
+    said: list[tuple[str, str]] = []
+    while not said or said[-1] != ("busy", request):
+        message = kernel.client.get_iopub_msg(timeout=20)
+        if message["msg_type"] == "status":
+            said.append((message["content"]["execution_state"], message["parent_header"]["msg_id"]))
+    kernel.interrupt()
+    kernel.output(request)
+    kernel.run("%model offline")
+
+    assert said == [("busy", asked), ("idle", asked), ("busy", request)]
+
+
 def test_a_gateway_that_does_not_answer_holds_up_nobody(kernel: Kernel, gateway: Gateway) -> None:
     os.kill(gateway.process.pid, signal.SIGSTOP)
     try:
