@@ -80,8 +80,8 @@ async def converse_all(gateway: Gateway, sessions: range, turns: int) -> None:
             group.create_task(client())
 
 
-def assert_kept_apart(provider: FakeProvider, sessions: int, turns: int) -> None:
-    """What the provider was shown: in each request one session's conversation, whole and in its order."""
+def kept_apart(provider: FakeProvider) -> int:
+    """How many requests the provider was shown, in each of them one session's conversation, whole and in its order."""
     asked = 0
     for request in provider.requests:
         told = [m for m in request.body["messages"] if m["role"] != "system"]
@@ -91,10 +91,11 @@ def assert_kept_apart(provider: FakeProvider, sessions: int, turns: int) -> None
             expected += [question(number, turn), answer(question(number, turn))]
         assert [str(m["content"]) for m in told] == expected[: len(told)]
         asked += 1
-    assert asked == sessions * turns
+    return asked
 
 
-def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]) -> None:
+def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]) -> int:
+    """Hold so many conversations, and look at each of them and at the gateway's size; the number of requests."""
     with FakeProvider(OpenAIWire(), behave=echo) as provider:
         home.use_provider(provider.url, "echo")
         with start_gateway(home) as gateway:
@@ -112,7 +113,7 @@ def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]
                 assert after[name].resident <= was.resident + MORE_BYTES[name] + A_TURN_BYTES * sessions * turns
             status, found = ask(gateway, "GET", "/ozzie/api/health", token=gateway.token)
             assert status == 200, found
-        assert_kept_apart(provider, sessions, turns)
+        return kept_apart(provider)
 
 
 @pytest.fixture
@@ -127,11 +128,11 @@ def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_conversations_side_by_side_stay_apart(home: GatewayHome, say: Callable[[str], None]) -> None:
-    run(home, 20, 4, say)
+    assert run(home, 20, 4, say) == 20 * 4
 
 
 @pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak runs so many")
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_hundred_conversations_of_twenty_turns(home: GatewayHome, say: Callable[[str], None]) -> None:
-    run(home, 100, 20, say)
+    assert run(home, 100, 20, say) == 100 * 20
