@@ -7,6 +7,9 @@ from pathlib import Path
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.protocol.handshake import owner_lock_path
 
+_TRIES = 10
+"""How often to begin anew where the lock's file is replaced while it is being locked."""
+
 
 class NotOwner(Conflict):
     """Another server owns this `OZZIE_PATH`."""
@@ -35,21 +38,44 @@ class OwnerLock:
         Raises NotOwner, with the owner's process; Unavailable where the lock can't be used.
         """
         try:
+            self._descriptor = self._locked()
+        except OSError as error:  # such as a full disk
+            raise self._unusable(str(error.strerror), "Move it away; it is made anew.") from error
+
+    def _locked(self) -> int:
+        """A descriptor of the lock's file, locked. Raises NotOwner, Unavailable, OSError."""
+        for _ in range(_TRIES):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from error
+            try:
+                if self._take(descriptor):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+        raise self._unusable("something replaces it again and again", "Find out what does, and keep it from that.")
+
+    def _take(self, descriptor: int) -> bool:
+        """Lock the file and write down whose it is; False where it lost its name since it was opened. Whoever comes
+        next locks the file that has the name then, and would be an owner beside this one."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         except BlockingIOError:
+            if not self._is_named(descriptor):
+                return False
             owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
             raise NotOwner(self._home, owner) from None
-        except OSError as error:  # such as a full disk
-            os.close(descriptor)
-            raise self._unusable(error) from error
-        self._descriptor = descriptor
+        if not self._is_named(descriptor):
+            return False
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return True
+
+    def _is_named(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self._path))
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Give it back; nothing happens where it is not held."""
@@ -58,9 +84,5 @@ class OwnerLock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _unusable(self, error: OSError) -> Unavailable:
-        return Unavailable(
-            f"The lock {self._path} can't be used: {error.strerror}.",
-            hint="Move it away; it is made anew.",
-            code="gateway.lock",
-        )
+    def _unusable(self, why: str, hint: str) -> Unavailable:
+        return Unavailable(f"The lock {self._path} can't be used: {why}.", hint=hint, code="gateway.lock")

@@ -1,8 +1,10 @@
 """One owner per home, and its lock goes with its process (GW-1)."""
 
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,76 @@ def test_the_lock_file_is_the_users_alone_and_no_link_is_followed(home: Path) ->
     with pytest.raises(Unavailable, match="symbolic"):
         OwnerLock(home).acquire()
     assert not (home / "elsewhere").exists()
+
+
+def before_locking(monkeypatch: pytest.MonkeyPatch, *happenings: Callable[[], object]) -> None:
+    """Have something happen to the lock's file in the moment between its being opened and locked, once each."""
+    left = list(happenings)
+    flock = fcntl.flock
+
+    def locking(descriptor: int, how: int) -> None:
+        if left:
+            left.pop(0)()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locking)
+
+
+def test_a_file_that_is_removed_while_it_is_locked_makes_no_second_owner(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, path = OwnerLock(home), owner_lock_path(home)
+    before_locking(monkeypatch, path.unlink, path.unlink)
+    lock.acquire()
+
+    with pytest.raises(NotOwner, match=f"process {os.getpid()}"):
+        OwnerLock(home).acquire()
+    assert owner_alive(home)
+    lock.release()
+
+
+def test_a_file_that_is_replaced_while_it_is_locked_belongs_to_who_locked_it_first(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, other, path = OwnerLock(home), OwnerLock(home), owner_lock_path(home)
+
+    def replace() -> None:
+        path.unlink()
+        other.acquire()
+
+    before_locking(monkeypatch, replace)
+    with pytest.raises(NotOwner):
+        lock.acquire()
+
+    assert owner_alive(home)
+    other.release()
+    lock.acquire()
+    lock.release()
+
+
+def test_the_owner_of_a_file_that_lost_its_name_keeps_nobody_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, lock, path = OwnerLock(home), OwnerLock(home), owner_lock_path(home)
+    gone.acquire()
+    before_locking(monkeypatch, path.unlink)
+
+    lock.acquire()
+
+    assert path.read_text() == str(os.getpid())
+    gone.release()
+    lock.release()
+
+
+def test_a_file_that_is_replaced_for_ever_is_told_and_nothing_stays_open(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, path = OwnerLock(home), owner_lock_path(home)
+    before_locking(monkeypatch, *[path.unlink] * 1000)
+    before = len(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(Unavailable, match="again and again"):
+        lock.acquire()
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_other_homes_have_owners_of_their_own(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
