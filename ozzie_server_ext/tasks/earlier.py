@@ -12,6 +12,9 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 MOST_LOOKED_AT = 1000
 """Messages, and calls of tools, that are looked at, the newest ones."""
 
+_UNKNOWN = "a tool that is not known any more"
+"""Its request was erased, or lies further back than is looked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
@@ -56,8 +59,9 @@ class EarlierRuns:
         for event in reversed(calls):
             if isinstance(event.body, ToolCallStarted) and event.task_id in tasks:
                 call = requested.get(event.body.call_id)
-                if call is not None and self._changes_something(call.tool_id):
-                    begun[call.name] = begun.get(call.name, 0) + 1
+                name = _UNKNOWN if call is None else call.name
+                if call is None or self._changes_something(call.tool_id):
+                    begun[name] = begun.get(name, 0) + 1
         return begun
 
     def _changes_something(self, tool_id: str) -> bool:

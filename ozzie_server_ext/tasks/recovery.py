@@ -98,12 +98,12 @@ async def recover(
 
 
 def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
-    uncertain = [tool for tool in left.tools if tool.started and not may_repeat(tool.asked.tool_id)]
+    uncertain = [tool for tool in left.tools if tool.started and not _repeatable(tool, may_repeat)]
     ends: list[EventBody] = [_failed(call) for call in left.models]
     ends += [
-        ToolCallUncertain(call_id=tool.asked.call_id, reason=_CUT_OFF)
+        ToolCallUncertain(call_id=tool.call_id, reason=_CUT_OFF)
         if tool in uncertain
-        else ToolCallCancelled(call_id=tool.asked.call_id, reason=_CUT_OFF)
+        else ToolCallCancelled(call_id=tool.call_id, reason=_CUT_OFF)
         for tool in left.tools
     ]
     if task.stop_by:
@@ -117,12 +117,17 @@ def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
     return _Verdict(facts=(*ends, TaskQueued(reason="recovered")), runs=True)
 
 
+def _repeatable(tool: OpenTool, may_repeat: MayRepeat) -> bool:
+    """A call whose request was erased may have been anything."""
+    return tool.asked is not None and may_repeat(tool.asked.tool_id)
+
+
 def _failed(call: ModelCallStarted) -> ModelCallFailed:
     return ModelCallFailed(call_id=call.call_id, code=INTERRUPTED, message=_CUT_OFF, latency_ms=None)
 
 
 def _not_again(tools: list[OpenTool]) -> TaskFailed:
-    names = ", ".join(dict.fromkeys(tool.asked.name for tool in tools))
+    names = ", ".join(dict.fromkeys(tool.name for tool in tools))
     return TaskFailed(
         kind="tool",
         code="tool.uncertain",

@@ -1,7 +1,7 @@
 """What a dead gateway was in the middle of, within one task: the calls that have a beginning and no end."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
@@ -22,10 +22,16 @@ from ozzie_server_ext.domain.ids import CallId, ReplyId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTool:
-    """A call of a tool without an outcome; `started`: the intent is recorded, so it may have had its effect."""
+    """A call of a tool without an outcome. `asked` is None where the request was erased; `started`: the intent is
+    recorded, so it may have had its effect."""
 
-    asked: ToolCallRequested
+    call_id: CallId
+    asked: ToolCallRequested | None
     started: bool = False
+
+    @property
+    def name(self) -> str:
+        return "A tool whose name was erased" if self.asked is None else self.asked.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +67,11 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 if code != INTERRUPTED:
                     replies.pop(call_id, None)
             case ToolCallRequested() as fact:
-                tools[fact.call_id] = OpenTool(asked=fact)
-            case ToolCallStarted(call_id=call_id) if call_id in tools:
-                tools[call_id] = OpenTool(asked=tools[call_id].asked, started=True)
-            case ToolCallUncertain(call_id=call_id) if call_id in tools:
-                uncertain.append(tools.pop(call_id))
+                tools[fact.call_id] = OpenTool(call_id=fact.call_id, asked=fact)
+            case ToolCallStarted(call_id=call_id):
+                tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True)
+            case ToolCallUncertain(call_id=call_id):
+                uncertain.append(tools.pop(call_id, None) or _erased(call_id))
             case (
                 ToolCallCompleted(call_id=call_id)
                 | ToolCallFailed(call_id=call_id)
@@ -80,3 +86,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
         tools=tuple(tools.values()),
         uncertain=tuple(uncertain),
     )
+
+
+def _erased(call_id: CallId) -> OpenTool:
+    return OpenTool(call_id=call_id, asked=None)

@@ -101,3 +101,14 @@ async def test_a_tool_that_is_here_no_more_may_have_changed_something(history: H
 
     assert found is not None
     assert found.effects == {"plugin.gone": 1}
+
+
+async def test_a_call_whose_request_was_erased_may_have_changed_something(history: History) -> None:
+    await history.ran("a", "fs.read", task="1")
+    (asked,) = await history.log.read(types=frozenset({ToolCallRequested.type}))
+    del history.log.bodies[asked.position]
+
+    found = await history.runs.of_cell(SESSION, "a")
+
+    assert found is not None
+    assert found.effects == {"a tool that is not known any more": 1}

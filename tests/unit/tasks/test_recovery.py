@@ -226,6 +226,55 @@ async def test_without_a_word_on_a_tool_it_is_not_made_again(log: InMemoryEventL
     assert await status(log, "t") == "FAILED"
 
 
+async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) -> tuple[list[object], list[str]]:
+    """As `after`, where a fact of that kind was erased while the task was open."""
+    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, *bodies)
+    (event,) = [event for event in await log.read() if isinstance(event.body, erased)]
+    del log.bodies[event.position]
+    before = await log.version("task:t")
+    runner = Taken()
+    await recover(log, runner, may_repeat=only_reading)
+    return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks
+
+
+BEGUN = ToolCallStarted(call_id=CallId("t2"))
+
+
+@pytest.mark.parametrize("recorded", [[], [UNKNOWN]], ids=["killed", "stopped in order"])
+async def test_a_tool_that_was_begun_and_whose_request_was_erased_is_not_made_again(
+    log: InMemoryEventLog, recorded: list[object]
+) -> None:
+    found, runs = await after_erasing(log, ToolCallRequested, PAY, BEGUN, *recorded)
+    assert runs == []
+    *ends, end = found
+    assert ends == ([] if recorded else [UNKNOWN])
+    assert isinstance(end, TaskFailed)
+    assert (end.code, end.message) == (
+        "tool.uncertain",
+        "A tool whose name was erased may or may not have happened. Ozzie will not try again by itself.",
+    )
+
+
+async def test_a_tool_that_only_reads_is_not_taken_for_one_when_its_request_was_erased(log: InMemoryEventLog) -> None:
+    found, runs = await after_erasing(log, ToolCallRequested, READ, ToolCallStarted(call_id=CallId("t1")))
+    assert [type(fact) for fact in found] == [ToolCallUncertain, TaskFailed]
+    assert runs == []
+
+
+async def test_a_tool_whose_outcome_is_known_and_whose_request_was_erased_leaves_nothing_open(
+    log: InMemoryEventLog,
+) -> None:
+    found, runs = await after_erasing(log, ToolCallRequested, READ, ToolCallStarted(call_id=CallId("t1")), DONE)
+    assert (found, runs) == ([RECOVERED], ["t"])
+
+
+async def test_a_tool_that_was_begun_and_whose_outcome_was_erased_is_uncertain(log: InMemoryEventLog) -> None:
+    done = ToolCallCompleted(call_id=CallId("t2"), ok=True, data={}, summary="", duration_ms=1)
+    found, runs = await after_erasing(log, ToolCallCompleted, PAY, BEGUN, done)
+    assert found[:1] == [UNKNOWN]
+    assert runs == []
+
+
 @pytest.mark.parametrize("begun", [[], [STARTED], [STARTED, CALLED]])
 async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
     log: InMemoryEventLog, begun: list[object]
