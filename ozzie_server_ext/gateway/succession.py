@@ -1,7 +1,6 @@
 """Which server answers for a home: this one, or the owner that it is attached to until that one goes (GW-1, ADR 11)."""
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -62,14 +61,17 @@ class Succession:
         self._lock = OwnerLock(home.root)
         self._attachment = Attachment(home.root, server)
         self._failed = unfit is not None
+        self._unannounced = ""
         self._waiting: asyncio.Task[None] | None = None
+        self._giving_back: asyncio.Task[None] | None = None
+        self._stopped = False
 
     async def start(self) -> None:
         """Own the home, or be attached; a server that is neither says why and goes on trying, unless `state.on_failure`
         ends it."""
         self._waiting = first = asyncio.create_task(self._try(), name="ozzie start")
         await asyncio.wait({first})
-        if first.cancelled():  # the server was stopped meanwhile
+        if self._stopped:  # the server, meanwhile
             return
         first.result()
         if self._state.failure is not None:
@@ -80,16 +82,17 @@ class Succession:
     def replaced(self, error: OzzieError) -> None:
         """Another gateway has taken over the log, though this server holds the lock, or held it before somebody removed
         its file. Leave the home to that one, and be attached to it as any other server."""
+        if self._stopped:
+            return
         self._warn(f"{error} This server lets go of {self.home.root}.")
         self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie succession")
 
     async def stop(self) -> None:
         """Let go of everything; called again, it does nothing. The owner that this server is attached to goes on."""
+        self._stopped = True  # nothing begins any more, whatever is heard meanwhile
         if self._waiting is not None:
             self._waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._waiting
-            self._waiting = None
+            await asyncio.wait({self._waiting})
         self._attachment.leave()
         # Who is connected goes elsewhere, and waits there until the home has another owner.
         self._state.stop()
@@ -156,8 +159,22 @@ class Succession:
             raise
 
     async def _give_back(self) -> None:
-        await self._end()
-        self._lock.release()
+        """Who is cancelled meanwhile waits for the whole of it too: half an end would leave processes and open files
+        behind, and an end beside another one would give the lock back while Ozzie still runs."""
+        if self._giving_back is None or self._giving_back.done():
+            self._giving_back = asyncio.create_task(self._end_and_release(), name="ozzie end")
+        giving_back = self._giving_back
+        try:
+            await asyncio.shield(giving_back)
+        except asyncio.CancelledError:
+            await asyncio.wait({giving_back})
+            raise
+
+    async def _end_and_release(self) -> None:
+        try:
+            await self._end()
+        finally:
+            self._lock.release()
 
     def _attach(self, error: NotOwner) -> None:
         if self._state.temporary:  # whoever started it goes on with that owner
@@ -176,8 +193,9 @@ class Succession:
         try:
             self._attachment.enter()
         except OzzieError as error:
-            self._failed = True
-            self._warn(f"{error} Others will not know that this server is attached.")
+            if str(error) != self._unannounced:
+                self._warn(f"{error} Others will not know that this server is attached.")
+            self._unannounced = str(error)
 
     def _fail(self, error: OzzieError) -> None:
         self._failed = True

@@ -36,8 +36,9 @@ class Attachment:
         self._descriptor: int | None = None
 
     def enter(self) -> None:
-        """Be found by `attached_servers`; entered again, it does nothing. Raises Unavailable."""
-        if self._descriptor is not None:
+        """Be found by `attached_servers`; entered again, it only puts back a file that was removed. Raises
+        Unavailable."""
+        if self._descriptor is not None and os.path.lexists(self._path):
             return
         fresh = self._path.with_suffix(".new")
         descriptor: int | None = None
@@ -56,14 +57,18 @@ class Attachment:
             raise Unavailable(
                 f"{self._path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
             ) from error
+        if self._descriptor is not None:
+            os.close(self._descriptor)
         self._descriptor = descriptor
 
     def leave(self) -> None:
         """Be found no more; left again, it does nothing."""
         if self._descriptor is not None:
-            # A file that can't be removed is not locked any more, so it says nothing.
+            # A file that can't be removed is not locked any more, so it says nothing. One that another process of this
+            # number has put there, in a container of its own, is that one's.
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                if os.path.samestat(os.fstat(self._descriptor), os.lstat(self._path)):
+                    self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -15,7 +15,7 @@ from ozzie_server_ext.gateway.owner import OwnerLock
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART, GatewayState
 from ozzie_server_ext.gateway.succession import Succession
-from ozzie_server_ext.protocol.attached import AttachedServer, attached_servers
+from ozzie_server_ext.protocol.attached import AttachedServer, Attachment, attached_servers
 from ozzie_server_ext.protocol.handshake import owner_pid
 
 SOON_S = 20.0
@@ -120,6 +120,42 @@ async def test_the_second_is_attached_until_the_first_goes(server: Server, other
     assert "This server is attached to it, and takes over when it goes." in server.said[0]
 
 
+async def test_an_attached_one_is_known_again_after_its_file_was_removed(server: Server, other: OwnerLock) -> None:
+    other.acquire()
+    await server.succession.start()
+    (file,) = (server.home.root / "run" / "attached").iterdir()
+    file.unlink()
+    await server.until(lambda: attached_servers(server.home.root))
+
+    assert len(server.said) == 1, "nothing happened to who uses it"
+    other.release()
+
+
+async def test_an_attached_one_that_can_not_be_written_down_says_so_once_and_goes_on_trying(
+    server: Server, other: OwnerLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Attachment] = []
+    enter = Attachment.enter
+
+    def counted(attachment: Attachment) -> None:
+        tries.append(attachment)
+        enter(attachment)
+
+    monkeypatch.setattr(Attachment, "enter", counted)
+    in_the_way = server.home.root / "run" / "attached"
+    in_the_way.write_text("a file in its place")
+    other.acquire()
+    await server.succession.start()
+    await server.until(lambda: len(tries) > 3)
+    in_the_way.unlink()
+    await server.until(lambda: attached_servers(server.home.root))
+    other.release()
+    await server.until(lambda: server.state.ozzie)
+
+    assert [line for line in server.said if "Others will not know" in line] == [server.said[1]]
+    assert "Ozzie is ready" in server.said[2]
+
+
 async def test_to_stop_while_attached_takes_nothing_from_the_owner(server: Server, other: OwnerLock) -> None:
     other.acquire()
     await server.succession.start()
@@ -218,6 +254,90 @@ async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(
     await starting
 
     assert (server.ended >= 1, server.state.ozzie, server.failures) == (True, None, [])
+    other.acquire()
+    other.release()
+
+
+class SlowEnd(Server):
+    """One whose Ozzie takes its time to stop: `ending` tells that it began to, `may_end` lets it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.ending, self.may_end = asyncio.Event(), asyncio.Event()
+        self.running = False
+        self.ended_whole = 0
+
+    async def _begin(self) -> Services:
+        self.running = True
+        return await super()._begin()
+
+    async def _end(self) -> None:
+        running, self.running = self.running, False
+        if running:
+            self.ending.set()
+            await self.may_end.wait()
+            self.ended_whole += 1
+
+
+LOST = Unavailable("Another gateway has taken over.")
+
+
+async def test_a_stop_while_the_home_is_left_waits_until_all_has_ended(tmp_path: Path, other: OwnerLock) -> None:
+    server = SlowEnd(tmp_path)
+    await server.succession.start()
+    server.succession.replaced(LOST)
+    await asyncio.wait_for(server.ending.wait(), SOON_S)
+    stopping = [asyncio.create_task(server.succession.stop()) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    with pytest.raises(OzzieError):  # what is not ended holds the lock
+        other.acquire()
+    stopped_early = [stop.done() for stop in stopping]
+    server.may_end.set()
+    await asyncio.wait_for(asyncio.gather(*stopping), SOON_S)
+
+    assert (stopped_early, server.ended_whole, server.state.ozzie) == ([False, False], 1, None)
+    other.acquire()
+    await asyncio.sleep(0.01)  # ten of its looks at the lock
+    assert (server.running, attached_servers(server.home.root)) == (False, [])
+    other.release()
+
+
+async def test_to_hear_during_a_stop_that_another_has_taken_over_begins_nothing_anew(
+    tmp_path: Path, other: OwnerLock
+) -> None:
+    server = SlowEnd(tmp_path)
+    await server.succession.start()
+    stopping = asyncio.create_task(server.succession.stop())
+    await asyncio.wait_for(server.ending.wait(), SOON_S)
+    server.succession.replaced(LOST)
+    server.may_end.set()
+    await asyncio.wait_for(stopping, SOON_S)
+    await asyncio.sleep(0.01)
+
+    assert (server.running, server.state.ozzie, server.state.relay) == (False, None, None)
+    other.acquire()
+    other.release()
+
+
+async def test_a_stop_in_the_moment_in_which_the_first_try_is_over_begins_nothing_anew(
+    tmp_path: Path, other: OwnerLock
+) -> None:
+    server = Server(tmp_path)
+    stops: list[asyncio.Task[None]] = []
+
+    class Stops(Page):
+        def close(self, code: int | None = None, reason: str | None = None) -> None:
+            stops.append(asyncio.create_task(server.succession.stop()))
+            server.state.connections.clear()
+
+    server.state.connections.add(Stops())
+    other.acquire()
+    await server.succession.start()
+    await asyncio.gather(*stops)
+    other.release()
+    await asyncio.sleep(0.01)
+
+    assert (server.state.ozzie, attached_servers(server.home.root)) == (None, [])
     other.acquire()
     other.release()
 

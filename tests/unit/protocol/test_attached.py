@@ -55,6 +55,39 @@ def test_a_file_that_can_not_be_removed_keeps_nobody_from_leaving(tmp_path: Path
     assert attached_servers(tmp_path) == []
 
 
+@pytest.mark.parametrize("also", [False, True], ids=["the file", "the folder"])
+def test_who_enters_again_is_found_again_after_its_file_was_removed(tmp_path: Path, also: bool) -> None:
+    attachment, folder = Attachment(tmp_path, server(1)), tmp_path / "run" / "attached"
+    attachment.enter()
+    open_before = len(os.listdir("/proc/self/fd"))
+    (folder / "1.json").unlink()
+    if also:
+        folder.rmdir()
+    lost = attached_servers(tmp_path)
+    attachment.enter()
+    found = attached_servers(tmp_path)
+    open_after = len(os.listdir("/proc/self/fd"))
+    attachment.leave()
+
+    assert (lost, found, attached_servers(tmp_path)) == ([], [server(1)], [])
+    assert open_after == open_before, "the removed file is let go of"
+
+
+def test_the_file_that_another_put_in_its_place_is_left_to_that_one(tmp_path: Path) -> None:
+    # Processes of two containers on one folder may have the same number.
+    mine, others = Attachment(tmp_path, server(1)), Attachment(tmp_path, server(1))
+    mine.enter()
+    others.enter()
+    path = tmp_path / "run" / "attached" / "1.json"
+    theirs = path.stat().st_ino
+    mine.enter()
+    mine.leave()
+
+    assert path.stat().st_ino == theirs
+    assert attached_servers(tmp_path) == [server(1)]
+    others.leave()
+
+
 def test_its_file_is_the_users_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
