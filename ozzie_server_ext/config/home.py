@@ -40,6 +40,10 @@ class Home:
         return self.root / "data" / "anchor.json"
 
     @property
+    def secrets(self) -> Path:
+        return self.root / "secrets"
+
+    @property
     def app_logs(self) -> Path:
         return self.root / "logs" / "app"
 
@@ -67,9 +71,9 @@ def find_home(env: Mapping[str, str] = os.environ) -> Home:
     return Home(home_folder(env, Path.home))
 
 
-def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
-    """The key that signs the log's anchor: in the user's configuration folder and not in `OZZIE_PATH`, so that who
-    copies or rewrites the store does not hold it.
+def key_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Where keys of Ozzie's own lie: in the user's configuration folder and not in `OZZIE_PATH`, so that who copies or
+    rewrites what lies there does not hold them.
 
     Raises Unavailable for an account without a home folder.
     """
@@ -78,11 +82,16 @@ def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
         folder = Path(base) if base.startswith("/") else Path.home() / ".config"
     except RuntimeError:
         raise Unavailable(
-            "This account has no home folder for the anchor's key.",
+            "This account has no home folder for Ozzie's keys.",
             hint="Set HOME, or XDG_CONFIG_HOME.",
             code="home.none",
         ) from None
-    return folder / "ozzie" / "anchor.key"
+    return folder / "ozzie"
+
+
+def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
+    """The key that signs the log's anchor. Raises as `key_folder`."""
+    return key_folder(env) / "anchor.key"
 
 
 def shipped(name: str) -> Path:

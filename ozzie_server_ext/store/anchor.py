@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 
+from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.files import replace_file, sync_folder
 from ozzie_server_ext.store.log import EventLog, Head, Verification
 
 KEY_BYTES = 32

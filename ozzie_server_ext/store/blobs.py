@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
-from ozzie_server_ext.store.files import replace_file, sync_folder
 from ozzie_server_ext.store.log import DamagedStore
 
 _REF = re.compile(r"sha256:([0-9a-f]{64})")

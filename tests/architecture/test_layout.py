@@ -23,10 +23,13 @@ SERVER_ONLY = (
     "pydantic",
     "litellm",
     "sqlite3",
+    "cryptography",
+    "keyring",
     *(
         f"ozzie_server_ext.{name}"
-        for name in ("app", "extension", "gateway", "tasks", "agent", "tools", "models", "store", "planes", "config")
+        for name in ("app", "extension", "gateway", "tasks", "agent", "tools", "models", "store", "vault", "planes")
     ),
+    "ozzie_server_ext.config",
 )
 
 

@@ -43,6 +43,7 @@ from ozzie_server_ext.domain.events.session import (
 )
 from ozzie_server_ext.domain.events.system import (
     ConfigChanged,
+    SecretChanged,
     WorkerLost,
     WorkerStarted,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "ModelCallFailed",
     "ModelCallStarted",
     "Origin",
+    "SecretChanged",
     "SessionArchived",
     "SessionClosed",
     "SessionCreated",

@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.events.session import (
     SessionRenamed,
     SessionResumed,
 )
-from ozzie_server_ext.domain.events.system import ConfigChanged, WorkerLost, WorkerStarted
+from ozzie_server_ext.domain.events.system import ConfigChanged, SecretChanged, WorkerLost, WorkerStarted
 from ozzie_server_ext.domain.events.task import TaskFact
 from ozzie_server_ext.domain.events.tool import (
     ToolCallCancelled,
@@ -52,6 +52,7 @@ EventBody: TypeAlias = (
     | ToolCallUncertain
     | ToolsetInjected
     | ConfigChanged
+    | SecretChanged
     | WorkerStarted
     | WorkerLost
 )

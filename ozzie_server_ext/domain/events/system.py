@@ -1,7 +1,7 @@
-"""Facts about Ozzie itself: its settings and its processes."""
+"""Facts about Ozzie itself: its settings, its secrets and its processes."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import BlobRef
@@ -16,6 +16,23 @@ class ConfigChanged(Fact):
     blob: BlobRef
     files: tuple[str, ...]
     previous: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretChanged(Fact):
+    """A secret was set, replaced, removed or imported, or the whole vault was sealed anew or is opened otherwise; never
+    with a value. `number` counts the changes of this `vault`; of what concerns all of it, `name` and `scope` are empty.
+    It was done at `changed_at`, which may be long before it is recorded: no gateway has to run for it."""
+
+    type: ClassVar[str] = "secret.changed"
+    name: str
+    scope: str
+    version: int
+    action: Literal["set", "replaced", "removed", "imported", "rekeyed", "protected"]
+    by: str
+    changed_at: str
+    vault: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

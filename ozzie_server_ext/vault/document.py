@@ -1,0 +1,135 @@
+"""The vault's file: what stands in it, and its one spelling (docs/secrets.md describes the format)."""
+
+import base64
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
+from ozzie_server_ext.vault import cipher
+from ozzie_server_ext.vault.errors import DamagedVault, NewerVault
+from ozzie_server_ext.vault.scope import Scope
+
+FORMAT = "ozzie vault"
+VERSION = 1
+MAX_FILE_BYTES = 64 << 20
+MAX_CHANGES = 1000
+"""How many of the newest changes the file keeps for a gateway that records them later."""
+
+SlotKind: TypeAlias = Literal["keyfile", "passphrase", "keyring"]
+Action: TypeAlias = Literal["set", "replaced", "removed", "imported", "rekeyed", "protected"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One way to open the vault: the data key, wrapped by a key that lies elsewhere. `salt` and `cost` are a
+    passphrase's."""
+
+    kind: SlotKind
+    id: str
+    wrapped: bytes = b""
+    salt: bytes = b""
+    cost: cipher.Argon2 | None = None
+
+    def bound_to(self, vault: str) -> bytes:
+        """What its wrapped key counts for: this slot of this vault, at this cost, and nothing else."""
+        cost = encode(self.cost) if self.cost else None
+        return canonical_bytes(["slot", vault, self.kind, self.id, base64.b64encode(self.salt).decode(), cost])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One secret. `sealed` is its value, bound to vault, name, scope and version; `changed_at` is ISO 8601 in UTC."""
+
+    name: str
+    scope: Scope
+    version: int
+    changed_at: str
+    by: str
+    sealed: bytes = b""
+
+    def bound_to(self, vault: str) -> bytes:
+        return canonical_bytes(["record", vault, self.name, self.scope.kind, self.scope.owner, self.version])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What was done, for the log: each has the next number. Of what concerns the whole vault, `name` and `scope` are
+    empty and `version` is 0."""
+
+    number: int
+    name: str
+    scope: str
+    version: int
+    action: Action
+    changed_at: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The whole file. `mac` holds everything together: no part can be changed, left out or taken from another file."""
+
+    id: str
+    slots: tuple[Slot, ...]
+    records: tuple[Record, ...] = ()
+    changes: tuple[Change, ...] = ()
+    mac: bytes = b""
+    format: str = FORMAT
+    version: int = VERSION
+
+    @property
+    def last_change(self) -> int:
+        return self.changes[-1].number if self.changes else 0
+
+    def find(self, name: str, scope: Scope) -> Record | None:
+        return next((record for record in self.records if (record.name, record.scope) == (name, scope)), None)
+
+    def is_whole(self, data_key: bytes) -> bool:
+        """Whether this is what was written by somebody who had the data key."""
+        return cipher.same(self.mac, self._mac(data_key))
+
+    def signed(self, data_key: bytes) -> "Document":
+        return replace(self, mac=self._mac(data_key))
+
+    def to_bytes(self) -> bytes:
+        return canonical_bytes(encode(self)) + b"\n"
+
+    def _mac(self, data_key: bytes) -> bytes:
+        message = canonical_bytes({name: value for name, value in encode(self).items() if name != "mac"})
+        return cipher.mac(cipher.subkey(data_key, "file"), message)
+
+
+def parse(raw: bytes, path: Path) -> Document:
+    """The document in `raw`, not yet verified. `path` is for words only.
+
+    Raises DamagedVault, NewerVault.
+    """
+    try:
+        value = loads_object(raw, max_bytes=MAX_FILE_BYTES)
+        _expect_known(value, path)
+        document = decode(Document, value)
+        spelling = document.to_bytes()
+    except (DamagedVault, NewerVault):
+        raise
+    except OzzieError:
+        # Only that: what the reader says of it may quote the file.
+        raise DamagedVault(path, "it can't be read as a vault") from None
+    if spelling != raw:
+        # Whatever two readers could read differently is no vault: there is one spelling.
+        raise DamagedVault(path, "its spelling was changed")
+    for slot in document.slots:
+        if (slot.kind == "passphrase") != (slot.cost is not None) or (slot.cost and not slot.cost.is_bearable):
+            raise DamagedVault(path, "it asks for a cost that Ozzie never asks for")
+    return document
+
+
+def _expect_known(value: JsonObject, path: Path) -> None:
+    version: Any = value.get("version")
+    if value.get("format") != FORMAT or type(version) is not int or version < 1:
+        raise DamagedVault(path, "it does not begin like a vault")
+    if version > VERSION:
+        raise NewerVault(path, version)

@@ -1,0 +1,103 @@
+"""To whom a secret belongs, who reads it, and what may be a name or a value."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ozzie_server_ext.vault.errors import BadSecret
+from ozzie_server_ext.vault.secret import Secret
+
+MAX_VALUE_BYTES = 64 << 10
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_PLUGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_MAX_PATH = 4096
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode's categories of control characters, lone surrogates and line breaks."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Scope:
+    """Whose a secret is: everybody's (`owner` is empty), a project's (`owner` is the absolute path of its folder), or a
+    plugin's (`owner` is its name). Raises BadSecret."""
+
+    kind: Literal["everybody", "project", "plugin"] = "everybody"
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        match self.kind:
+            case "everybody" if not self.owner:
+                return
+            case "project" if self.owner.startswith("/") and len(self.owner) <= _MAX_PATH and _is_plain(self.owner):
+                return
+            case "plugin" if _PLUGIN.fullmatch(self.owner):
+                return
+            case _:
+                raise BadSecret(
+                    "A secret belongs to everybody, to a project's folder or to a plugin's name, and this is none.",
+                    hint="A folder's name has no control characters; a plugin's has letters, digits, . _ and -.",
+                )
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.owner}" if self.owner else self.kind
+
+
+EVERYBODY = Scope()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectReader:
+    """Ozzie itself, at work in the project of this folder."""
+
+    project: str
+
+    def places(self, name: str) -> tuple[Scope, ...]:
+        """Where a secret of this name is looked for, the most specific first."""
+        return (Scope("project", self.project), EVERYBODY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginReader:
+    """A plugin: it sees what is its own, and of the project's and everybody's secrets those names that its manifest
+    declares and a person granted (S0 §6.3). Nothing is granted by itself."""
+
+    plugin: str
+    project: str
+    granted: frozenset[str] = frozenset()
+
+    def places(self, name: str) -> tuple[Scope, ...]:
+        own = Scope("plugin", self.plugin)
+        return (own, Scope("project", self.project), EVERYBODY) if name in self.granted else (own,)
+
+    def was_granted(self, name: str) -> bool:
+        return name in self.granted
+
+
+Reader: TypeAlias = ProjectReader | PluginReader
+
+
+def checked_name(name: str) -> str:
+    """Raises BadSecret, which does not repeat what was given: a value is easily put where its name belongs."""
+    if not _NAME.fullmatch(name):
+        raise BadSecret(
+            "This is no name for a secret.",
+            hint="A name has letters, digits and _, begins with no digit and is at most 128 long: OPENAI_API_KEY",
+        )
+    return name
+
+
+def checked_value(value: str) -> Secret:
+    """Raises BadSecret, naming what is wrong and nothing of the value."""
+    if not value:
+        raise BadSecret("The value is empty.", hint="To remove a secret, use ozzie secrets rm.")
+    if not _is_plain(value):
+        raise BadSecret(
+            "The value contains a line break or another control character.", hint="Copy it again, as one line of text."
+        )
+    if len(value.encode()) > MAX_VALUE_BYTES:
+        raise BadSecret(f"The value is longer than {MAX_VALUE_BYTES:,} bytes.", hint="Keep so much in a file.")
+    return Secret(value)
+
+
+def _is_plain(text: str) -> bool:
+    return not any(unicodedata.category(character) in _CONTROLS for character in text)
