@@ -32,6 +32,7 @@ from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
+from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
@@ -123,6 +124,7 @@ class Ozzie:
         self.inspection = Inspection(self.sessions, self.models, registry, files)
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
         self._closing.push_async_callback(self.driver.stop)
+        self.turns = FoldedTurns(self.log)
         self.tasks = TaskService(self.log, self.ids, self.driver)
         taken = await recover(self.log, self.driver, may_repeat=registry.may_be_repeated, publish=self.feed.publish)
         log.info("started with %d unfinished tasks", taken)

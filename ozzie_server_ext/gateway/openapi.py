@@ -7,6 +7,7 @@ from functools import cache
 from http.client import responses
 from importlib.metadata import version
 from inspect import cleandoc
+from types import NoneType
 from typing import Any, TypeAlias, get_origin
 
 import msgspec
@@ -75,7 +76,7 @@ def _components(operations: Iterable[Operation]) -> dict[str, Any]:
     """The schema of every shape, by name."""
     kinds: list[Any] = [Error]
     for operation in operations:
-        kinds += [operation.asked, *(kind for kind in operation.answers.values() if get_origin(kind) is not dict)]
+        kinds += [operation.asked, *(kind for kind in operation.answers.values() if _has_shape(kind))]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
     # A page of tasks is called TaskPage, not Page_Task_.
     return json.loads(_PAGE_OF.sub(r"\1Page", json.dumps(schemas)))
@@ -152,7 +153,13 @@ def _body(operation: Operation, asked: dict[str, Any]) -> Described:
     }
 
 
+def _has_shape(kind: Any) -> bool:
+    return kind is not NoneType and get_origin(kind) is not dict
+
+
 def _answer(status: int, kind: type) -> Described:
+    if kind is NoneType:
+        return {"description": f"{responses[status]}."}
     schema = {"type": "object"} if get_origin(kind) is dict else {"$ref": _REF.format(name=_name(kind))}
     return {"description": f"{responses[status]}.", "content": {"application/json": {"schema": schema}}}
 

@@ -12,6 +12,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.earlier import EarlierRuns
+from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
@@ -40,6 +41,8 @@ class Services(Protocol):
     def earlier(self) -> EarlierRuns: ...
     @property
     def tasks(self) -> TaskService: ...
+    @property
+    def turns(self) -> FoldedTurns: ...
     @property
     def models(self) -> ModelService: ...
     @property

@@ -19,6 +19,20 @@ class Connection(Protocol):
     def close(self, code: int | None = None, reason: str | None = None) -> None: ...
 
 
+class Teller(Protocol):
+    """Where a server tells in sentences how it stands with Ozzie: its log, or the terminal that it runs in."""
+
+    def say(self, sentence: str) -> None:
+        """Something changed, and all is well."""
+        ...
+
+    def warn(self, sentence: str) -> None: ...
+
+    def failed(self, error: OzzieError) -> None:
+        """Ozzie does not run in this server. It may be tried again, and then this is told once for each reason."""
+        ...
+
+
 @dataclass(slots=True)
 class GatewayState:
     """`ozzie` is there while this server owns its home, `relay` while it is attached to the one that does; otherwise
@@ -36,6 +50,8 @@ class GatewayState:
     is attached to none."""
     on_failure: Callable[[OzzieError], None] = lambda error: None
     """Told when Ozzie can't start in this server; a server that hosts nothing else ends then."""
+    teller: Teller | None = None
+    """Where to tell how this server stands; None for Jupyter's log."""
 
     @property
     def clients(self) -> int:

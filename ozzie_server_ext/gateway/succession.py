@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.owner import NotOwner, OwnerLock
 from ozzie_server_ext.gateway.relay import Relay
 from ozzie_server_ext.gateway.services import Services
-from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment
 from ozzie_server_ext.protocol.handshake import find_owner, owner_pid
@@ -31,8 +31,7 @@ End = Callable[[], Awaitable[None]]
 class Succession:
     """Has this server own `home`, or be attached to the one that does and take over when it goes, until `stop`.
 
-    `root` is this server's own folder; `server` says how others see it, `unfit` why it can't own a home itself. `say`
-    and `warn` tell its log.
+    `root` is this server's own folder; `server` says how others see it, `unfit` why it can't own a home itself.
     """
 
     def __init__(
@@ -45,8 +44,7 @@ class Succession:
         *,
         begin: Begin,
         end: End,
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
+        teller: Teller,
         unfit: OzzieError | None = None,
     ) -> None:
         self.home = home
@@ -55,8 +53,8 @@ class Succession:
         self._state = state
         self._begin = begin
         self._end = end
-        self._say = say
-        self._warn = warn
+        self._teller = teller
+        self._server = server
         self._unfit = unfit
         self._lock = OwnerLock(home.root)
         self._attachment = Attachment(home.root, server)
@@ -84,7 +82,7 @@ class Succession:
         its file. Leave the home to that one, and be attached to it as any other server."""
         if self._stopped:
             return
-        self._warn(f"{error} This server lets go of {self.home.root}.")
+        self._teller.warn(f"{error} This server lets go of {self.home.root}.")
         self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie succession")
 
     async def stop(self) -> None:
@@ -139,8 +137,11 @@ class Succession:
         else:
             self._attachment.leave()
             self._failed = False
+            took_over = self._state.relay is not None
             self._state.own(ozzie)
-            self._say(f"Ozzie is ready; its folder is {self.home.root}")
+            at = f" at {self._server.url}" if self._server.headless else ""
+            then = "The server that this one was attached to is gone: " if took_over else ""
+            self._teller.say(f"{then}Ozzie is ready{at}; its folder is {self.home.root}.")
 
     def _acquire(self) -> None:
         """Raises NotOwner, or Unavailable."""
@@ -182,8 +183,9 @@ class Succession:
             return
         if self._state.relay is None:
             self._state.attach(Relay(self.home.root, self._runtime_dir, self._root))
-            then = "" if self._unfit else ", and takes over when it goes"
-            self._say(f"{error} This server is attached to it{then}.")
+            then = "" if self._unfit else ", and takes over when that one goes"
+            this = "gateway" if self._server.headless else "server"
+            self._teller.say(f"This {this} is attached to the server of process {error.pid}{then}.")
         if not self._failed:
             self._announce()
 
@@ -194,12 +196,12 @@ class Succession:
             self._attachment.enter()
         except OzzieError as error:
             if str(error) != self._unannounced:
-                self._warn(f"{error} Others will not know that this server is attached.")
+                self._teller.warn(f"{error} Others will not know that this server is attached.")
             self._unannounced = str(error)
 
     def _fail(self, error: OzzieError) -> None:
         self._failed = True
         self._attachment.leave()
         if str(self._state.failure) != str(error):
-            self._warn(f"Ozzie does not run in this server. {error} {error.hint}".rstrip())
+            self._teller.failed(error)
         self._state.fail(error)

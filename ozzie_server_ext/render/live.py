@@ -69,7 +69,8 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
     meta: list[str] = []
     if view.started_at is not None and view.status != "Queued":
         shown = duration(seconds) if view.is_final else elapsed(seconds)
-        meta.append(f'<span class="oz-t" aria-label="{spoken_duration(seconds)}">{shown}</span>')
+        running = _running(seconds) if view.status == "Working" else ""
+        meta.append(f'<span class="oz-t" aria-label="{spoken_duration(seconds)}"{running}>{shown}</span>')
     meta += [f"<span>{escape(note)}</span>" for note in _notes(view)]
     meta += [
         f'<span class="{"oz-tok" if told.endswith(("token", "tokens")) else "oz-cost"}">{escape(told)}</span>'
@@ -83,6 +84,11 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
         f'<span class="oz-meta">{"".join(meta)}</span><span class="oz-grow"></span>'
         f'<span class="oz-meta oz-model" title="{model}">{alias}</span></div>'
     )
+
+
+def _running(seconds: float) -> str:
+    """What lets a page go on with a time by itself while there is nothing new."""
+    return f' data-s="{seconds:.1f}"'
 
 
 def _notes(view: TurnView) -> list[str]:
@@ -113,13 +119,14 @@ def _work(part: WorkPart, now: datetime | None) -> str:
 def _row(row: ToolRow, result: str, now: datetime | None) -> str:
     seconds = row.seconds(now)
     took = "" if seconds is None else duration(seconds)
+    running = _running(seconds) if seconds is not None and row.state == "running" else ""
     tag = '<span class="oz-tag" title="This result came from outside">outside content</span>' if row.outside else ""
     detail = f' title="{escape(row.detail)}"' if row.detail and row.detail != result else ""
     return (
         f'<div class="oz-row" role="listitem" aria-label="{escape(f"{row.name}, {row.state}")}">'
         f'{icon(row.state, seconds or 0.0)}<span class="oz-tool">{escape(row.name)}</span>'
         f'<bdi class="oz-arg oz-cut" dir="ltr">{escape(row.argument)}</bdi>{tag}<span class="oz-grow"></span>'
-        f'<span class="oz-res oz-cut"{detail}>{escape(result)}</span><span class="oz-dur">{took}</span></div>'
+        f'<span class="oz-res oz-cut"{detail}>{escape(result)}</span><span class="oz-dur"{running}>{took}</span></div>'
     )
 
 

@@ -340,15 +340,24 @@ def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None
 # --- tool call ----------------------------------------------------------------------------------------
 
 
+def _place(view: TurnView, call_id: str) -> tuple[int, int, tuple[ToolRow, ...]] | None:
+    """Where the call's row is: the part, the place in it, and all rows there. Among the last ones, most of the time."""
+    for at in range(len(view.parts) - 1, -1, -1):
+        part = view.parts[at]
+        if isinstance(part, WorkPart):
+            for index in range(len(part.rows) - 1, -1, -1):
+                if part.rows[index].call_id == call_id:
+                    return at, index, part.rows
+    return None
+
+
 def _tool(canonical: str) -> _Change:
     def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
         call_id = str(payload.get("call_id", ""))
-        for index, part in enumerate(view.parts):
-            if isinstance(part, WorkPart) and any(row.call_id == call_id for row in part.rows):
-                rows = tuple(
-                    toolrows.fold(row, canonical, payload, ts) if row.call_id == call_id else row for row in part.rows
-                )
-                return _with_part(view, index, WorkPart(rows=rows))
+        if (place := _place(view, call_id)) is not None:
+            at, index, rows = place
+            row = toolrows.fold(rows[index], canonical, payload, ts)
+            return _with_part(view, at, WorkPart(rows=(*rows[:index], row, *rows[index + 1 :])))
         row = toolrows.fold(toolrows.new_row(payload), canonical, payload, ts)
         if view.parts and isinstance(last := view.parts[-1], WorkPart):
             return _with_part(view, len(view.parts) - 1, WorkPart(rows=(*last.rows, row)))

@@ -80,7 +80,7 @@ class RestHandler(OzzieHandler):
         asked = read(operation, path, self.request.query_arguments, body)
         answer = await operation.run(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
-        self.finish(msgspec.json.encode(answer))
+        self.finish(None if answer is None else msgspec.json.encode(answer))
 
     async def _handed_on(self, relay: Relay, operation: Operation) -> bool:
         """Have the owner answer; False where this server has become the owner meanwhile. Raises Unavailable."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_type_hints
 
 from ozzie_server_ext.domain.json import JsonObject
@@ -31,7 +31,7 @@ class Call:
 class Operation:
     """One method of one path. Its parameters, its body and its answers are what the function's signature says: the
     fields of the second argument that `path` names come from there, the others from the query of a GET, or from the
-    JSON body of a POST. The docstring is its description.
+    JSON body of a POST. None is an answer without a body, 204. The docstring is its description.
 
     `status` is that of the answers that are not 200, by their class; `errors` are the refusals beyond those that every
     operation of its method can give.
@@ -84,7 +84,7 @@ class Operation:
         return tuple(sorted({*common, *self.errors, *({404} if self.in_path else ())}))
 
     def status_of(self, kind: type) -> int:
-        return self.status.get(kind, 200)
+        return self.status.get(kind, 204 if kind is NoneType else 200)
 
 
 def pattern(path: str) -> str:

@@ -275,11 +275,13 @@ class TaskWithSteps(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutput:
-    """A task's turn as a cell shows it: the MIME bundle and the metadata of one `display_data`, the very ones that a
-    kernel writes at the turn's end. While it goes on, `html` is its live form, which is inert, and else empty."""
+    """A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one
+    `display_data`, and `html` is empty. While it goes on, only `html` is there, its live form, which is inert; a time
+    in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown."""
 
     task_id: str
     status: TaskState
+    version: str
     data: JsonObject
     metadata: JsonObject
     html: str

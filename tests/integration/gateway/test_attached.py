@@ -118,6 +118,20 @@ def test_an_answer_is_the_same_whichever_server_is_asked(
         assert here[1].get(name) == there[1].get(name)
 
 
+def test_nothing_new_is_said_without_a_body_whichever_server_is_asked(owner: Gateway, attached: Gateway) -> None:
+    body = '{"content": "hello", "wait": true}'
+    _, done = ask(attached, "POST", f"{PREFIX}/message", token=attached.token, body=body)
+    path = f"{PREFIX}/tasks/{done['task_id']}/output"
+    _, output = ask(attached, "GET", path, token=attached.token)
+    known = f"{path}?known={output['version']}"
+
+    for gateway, address in ((attached, known), (owner, UP + known)):
+        status, headers, said = ask_whole(gateway, "GET", address, token=gateway.token)
+        assert (status, said) == (204, {})
+        assert "Content-Type" not in headers
+    assert ask(attached, "GET", f"{path}?known={'0' * 24}", token=attached.token) == (200, output)
+
+
 @pytest.mark.parametrize("path", [path for method, path in REST if method == "GET"])
 def test_head_is_get_without_the_body(attached: Gateway, path: str) -> None:
     got = ask_whole(attached, "GET", path, token=attached.token)
