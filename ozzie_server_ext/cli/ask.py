@@ -12,7 +12,8 @@ from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
 from ozzie_server_ext.cli.output import for_terminal
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.cli.standard_input import standard_input
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
@@ -27,20 +28,11 @@ def ask(options: argparse.Namespace) -> int:
 
 def ask_in(message: str, *, session: str, model: str, as_json: bool) -> int:
     """Ask, print, and return 0 if the turn was done; `-` is what standard input says. Raises OzzieError."""
-    text = _standard_input() if message == "-" else message
+    text = standard_input("The message") if message == "-" else message
     view = asyncio.run(_ask(text, session, model, as_json))
     if as_json:
         print(json.dumps(_summary(view)))
     return 0 if view.status == "Done" else 1
-
-
-def _standard_input() -> str:
-    if sys.stdin is None:
-        raise InputError("Standard input is closed.")
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:
-        raise InputError("The message is not UTF-8 text.") from None
 
 
 class _Gateway:

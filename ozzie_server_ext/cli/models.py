@@ -1,9 +1,12 @@
-"""`ozzie models`: list them, try one."""
+"""`ozzie models`: list them, try one, see what a selector chooses."""
 
 import argparse
+import sys
 
 from ozzie_server_ext.cli.http import Object, get, post
 from ozzie_server_ext.cli.output import cell, cost, failure_lines, print_json, tokens
+from ozzie_server_ext.cli.standard_input import standard_input
+from ozzie_server_ext.config.jsonc import parse
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
@@ -48,6 +51,33 @@ def test_model(options: argparse.Namespace) -> int:
     else:
         _print(found)
     return 0 if found["ok"] else 1
+
+
+def resolve_model(options: argparse.Namespace) -> int:
+    """Print what a selector chooses; 0 if there is something. Raises JsoncError, Answered, NotRunning."""
+    text = standard_input("The selector") if options.selector == "-" else options.selector
+    found = post("models/resolve", {"selector": parse(text, "selector").value})
+    if options.json:
+        print_json(found)
+        return 0 if found["chosen"] else 1
+    if options.explain:
+        for model in found["weighed"]:
+            print(_explained(model, found))
+    if found["chosen"]:
+        print(f"{visible_label(found['chosen'])}  {visible_label(found['model'])}")
+        return 0
+    print(visible_prose(found["reason"]), file=sys.stderr)
+    return 1
+
+
+def _explained(model: Object, found: Object) -> str:
+    mark = "*" if model["name"] == found["chosen"] else " "
+    if model["fits"]:
+        met = f": {', '.join(model['preferred'])}" if model["preferred"] else ""
+        fared = f"fits, {model['score']} of {found['wishes']} preferred{met}"
+    else:
+        fared = "; ".join(f"not {failed['constraint']}: {failed['reason']}" for failed in model["failed"])
+    return f"{mark} {cell(model['name'], 20)}  {visible_label(fared)}".rstrip()
 
 
 def _summary(name: str, task: Object) -> Object:

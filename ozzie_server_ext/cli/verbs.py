@@ -179,6 +179,16 @@ MODELS = Group(
             "models:test_model",
             (_argument("model", metavar="NAME", help="an alias, a provider, or driver/model"),),
         ),
+        Verb(
+            "resolve",
+            "say which model a selector chooses",
+            "models:resolve_model",
+            (
+                _argument("--selector", required=True, metavar="JSON", help="constraints on tags"),
+                _argument("--explain", action="store_true", help="show how every model fared"),
+            ),
+            more="A --selector of - is read from standard input. The status is 1 where no model fits.",
+        ),
     ),
 )
 

@@ -56,6 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
+    Operation("POST", "/models/resolve", models.resolve_model),
     Operation("GET", "/examples", examples.list_examples),
     Operation("GET", "/usage", usage.sum_usage),
     Operation("POST", "/notebooks/move", notebooks.move_notebook),

@@ -11,6 +11,8 @@ from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth,
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
+from ozzie_server_ext.models.selector import ModelSelector, Resolution
+from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
 OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
@@ -107,6 +109,10 @@ class ModelRegistry:
             f'There is no model "{name}". There are: {names}.',
             hint="Choose one with %model, or name one directly, for example %model openai/gpt-4o-mini.",
         )
+
+    def select(self, selector: ModelSelector) -> Resolution:
+        """How a selector weighs the configured providers; neither aliases nor what only was found here take part."""
+        return weigh(selector, {name: provider.tags for name, provider in self._settings.providers.items()})
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
         """How the choice's provider is reached, with its key.

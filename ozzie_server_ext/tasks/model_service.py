@@ -6,11 +6,12 @@ from pathlib import Path
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.ollama import installed_models
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.models.router import answers_in_worker
+from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.tasks.configuration import Configuration
@@ -54,6 +55,31 @@ class ModelService:
             "config_file": str(self._config_file),
             "config_error": self._configuration.error,
             "ignored_config": list(config.ignored),
+        }
+
+    async def resolve(self, raw: Json) -> JsonObject:
+        """What a selector chooses, and how every model fared; `reason` says why none was chosen, if so.
+
+        Raises InvalidSelector.
+        """
+        selector = parse_selector(raw)
+        await self._configuration.refresh()
+        found = self.registry.select(selector)
+        reason = ""
+        try:
+            found.expect()
+        except NoCandidate as error:
+            reason = str(error)
+        models = {listed.name: f"{listed.driver}/{listed.model}" for listed in self.registry.listed()}
+        return {
+            "chosen": found.chosen,
+            "model": models.get(found.chosen or "", ""),
+            "reason": reason,
+            "wishes": found.wishes,
+            "weighed": [
+                {**encode(each), "fits": each.fits, "score": each.score, "model": models[each.name]}
+                for each in found.weighed
+            ],
         }
 
     async def choose(self, session_id: SessionId, name: str, base_url: str, *, by: str = "") -> JsonObject:

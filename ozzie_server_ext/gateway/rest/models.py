@@ -1,9 +1,14 @@
 """`models`: what can answer (MD-1)."""
 
 from dataclasses import dataclass
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway.rest.model_shapes import ModelResolution, Models
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Models
+from ozzie_server_ext.models.selector import ModelSelector
 from ozzie_server_ext.protocol.codec import decode
 
 
@@ -16,3 +21,29 @@ async def list_models(call: Call, asked: ModelsQuery) -> Models:
     """The models that can be chosen, the default, and what was found on this machine and is not used yet."""
     listing = await call.ozzie.models.listing()
     return decode(Models, {**listing, "items": listing["models"], "next": None})
+
+
+def _inlined(part: Any, shapes: Any) -> Any:
+    """A part of a JSON Schema with the shapes that it refers to in their places: the document knows no others."""
+    if isinstance(part, list):
+        return [_inlined(item, shapes) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _inlined(shapes[part["$ref"].rpartition("/")[2]], shapes)
+    return {key: _inlined(item, shapes) for key, item in part.items() if key not in ("$defs", "discriminator")}
+
+
+_SCHEMA = ModelSelector.model_json_schema()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorResolve:
+    """`selector`: `required` and `preferred`, each a list of constraints on tags (S0 §6.4)."""
+
+    selector: Annotated[JsonObject, Meta(extra_json_schema=_inlined(_SCHEMA, _SCHEMA.get("$defs")))]
+
+
+async def resolve_model(call: Call, asked: SelectorResolve) -> ModelResolution:
+    """Which model a selector chooses, and why no other. Nothing is chosen for any session by this."""
+    return decode(ModelResolution, await call.ozzie.models.resolve(asked.selector))

@@ -1,5 +1,5 @@
-"""Every shape that the REST interface answers, and the kinds of values in its requests. The source of the OpenAPI
-document: what is not here is not said."""
+"""The shapes that the REST interface answers (those of models stand in `model_shapes`), and the kinds of values in its
+requests. The source of the OpenAPI document: what is not here is not said."""
 
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
@@ -332,37 +332,6 @@ class EventRecord:
     commitment: str
     prev_hash: str
     hash: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """A model that can be chosen by its name; `missing` says why it can't be used right now. Of an alias, `driver` is
-    "alias" and `model` the name that it stands for."""
-
-    name: str
-    driver: str
-    model: str
-    missing: str
-    is_default: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """Something that was found on this machine and is not used until it is chosen."""
-
-    found: str
-    choose: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models(Page[Model]):
-    """The models, and what else there is to know for a choice."""
-
-    default: str
-    offers: list[Offer]
-    config_file: str
-    config_error: str
-    ignored_config: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,69 @@
+"""The shapes that the REST interface answers of models: what there is to choose, and what a selector chose."""
+
+from dataclasses import dataclass
+
+from ozzie_server_ext.gateway.rest.shapes import Page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that can be chosen by its name; `missing` says why it can't be used right now. Of an alias, `driver` is
+    "alias" and `model` the name that it stands for."""
+
+    name: str
+    driver: str
+    model: str
+    missing: str
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something that was found on this machine and is not used until it is chosen."""
+
+    found: str
+    choose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models(Page[Model]):
+    """The models, and what else there is to know for a choice."""
+
+    default: str
+    offers: list[Offer]
+    config_file: str
+    config_error: str
+    ignored_config: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedConstraint:
+    """A required constraint that a model does not meet, and why, in words."""
+
+    constraint: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeighedModel:
+    """How a model fared: it `fits` where nothing `failed`; `preferred` are the wishes that it meets, `score` their
+    number."""
+
+    name: str
+    model: str
+    fits: bool
+    score: int
+    failed: list[FailedConstraint]
+    preferred: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResolution:
+    """What a selector chose, with every model as it was declared. Where none fits, `chosen` is null and `reason` says
+    why. `wishes`: how many constraints are preferred, the highest possible score."""
+
+    chosen: str | None
+    model: str
+    reason: str
+    wishes: int
+    weighed: list[WeighedModel]
