@@ -94,7 +94,7 @@ def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launch
         try:
             process = subprocess.Popen(
                 # `-P`: a `json.py` in the notebook's folder must not take the place of the library's.
-                [sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway", *arguments],
+                [sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway", "--verbose", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.contents import follow_contents
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
-from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.gateway.succession import Succession
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer
@@ -57,6 +57,7 @@ class OzzieExtension(ExtensionApp):
         follow_contents(self.serverapp, self.state)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        teller: Teller = self.state.teller or _LogTeller(self.log)
         unfit = _unfit(serverapp)
         url = "" if unfit else _own_url(serverapp)
 
@@ -72,12 +73,11 @@ class OzzieExtension(ExtensionApp):
                 AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
                 begin=begin,
                 end=self._end,
-                say=partial(self.log.info, "%s"),
-                warn=partial(self.log.warning, "%s"),
+                teller=teller,
                 unfit=unfit,
             )
         except OzzieError as error:  # an account without any folder
-            self.log.warning("Ozzie does not run in this server. %s %s", error, error.hint)
+            teller.failed(error)
             self.state.fail(error)
             self.state.on_failure(error)
             return
@@ -136,6 +136,22 @@ class OzzieExtension(ExtensionApp):
     @property
     def _handshake_path(self) -> Path:
         return handshake_path(Path(jupyter_runtime_dir()), os.getpid())
+
+
+@dataclass(frozen=True, slots=True)
+class _LogTeller:
+    """Tells in Jupyter's log."""
+
+    log: Any
+
+    def say(self, sentence: str) -> None:
+        self.log.info("%s", sentence)
+
+    def warn(self, sentence: str) -> None:
+        self.log.warning("%s", sentence)
+
+    def failed(self, error: OzzieError) -> None:
+        self.warn(f"Ozzie does not run in this server. {error} {error.hint}".rstrip())
 
 
 def _unfit(serverapp: Any) -> OzzieError | None:

@@ -26,6 +26,8 @@ def gateway(options: argparse.Namespace) -> int:
     """Start or stop; in the foreground the gateway takes this process's place. Raises OzzieError."""
     given = {"--port": options.port, "--project": options.project, "--idle-exit": options.idle_exit}
     arguments = [word for name, value in given.items() if value is not None for word in (name, value)]
+    if options.verbose:
+        arguments.append("--verbose")
     if options.stop:
         if options.detach or arguments:
             raise Misused("--stop goes alone.", hint="See ozzie gateway --help.")
@@ -34,9 +36,7 @@ def gateway(options: argparse.Namespace) -> int:
         return _start(arguments, as_json=options.json)
     if options.json:
         raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
-    owner = _expect_room()
-    if owner is not None:
-        print(f"This gateway {_attached_to(owner)}", file=sys.stderr, flush=True)
+    _expect_room()
     os.execv(sys.executable, [*PROGRAM, *arguments])
 
 
@@ -56,17 +56,12 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
     else:
         print(f"The gateway runs: process {pid}, {url}")
         if owner != pid:
-            print(f"It {_attached_to(owner)}")
+            print(f"It is attached to the server of process {owner}, and takes over when that one goes.")
     return 0
 
 
-def _attached_to(owner: int) -> str:
-    return f"is attached to the server of process {owner}, and takes over when that one goes."
-
-
-def _expect_room() -> int | None:
-    """The process that owns the folder now, if one does. Raises Conflict where a person's gateway runs already, beside
-    which another would serve nobody."""
+def _expect_room() -> None:
+    """Raises Conflict where a person's gateway runs already, beside which another would serve nobody."""
     owner, runs = _owner(), _attached_gateways()
     if owner is not None and owner["headless"] and not owner["temporary"]:
         runs.append(owner["pid"])
@@ -76,7 +71,6 @@ def _expect_room() -> int | None:
             hint="Stop it with ozzie gateway --stop.",
             code="gateway.running",
         )
-    return owner["pid"] if owner is not None else None
 
 
 def _owner() -> Object | None:

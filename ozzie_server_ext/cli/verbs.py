@@ -23,6 +23,8 @@ class Verb:
     run: str
     arguments: tuple[Argument, ...] = ()
     more: str = ""
+    discreet: str = ""
+    """Where not empty: said instead of the words that were too many, because they may be secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ GATEWAY = Verb(
             "--detach", action="store_true", help="leave it running; say its process and address once it answers"
         ),
         _argument("--stop", action="store_true", help="stop the one that runs, and wait until it is gone"),
+        _argument("--verbose", action="store_true", help="show the server's log instead of how it stands"),
     ),
 )
 
@@ -192,6 +195,85 @@ MODELS = Group(
     ),
 )
 
+_SECRET = _argument("name", metavar="NAME", help="letters, digits and _, such as OPENAI_API_KEY")
+_SCOPE = (
+    _argument("--project", metavar="FOLDER", help="for this project only (default: for all)"),
+    _argument("--plugin", metavar="NAME", help="for this plugin only"),
+)
+_VALUE = _argument("--stdin", action="store_true", help="read the value from standard input, and ask nobody")
+_PASSPHRASE = _argument("--stdin", action="store_true", help="read each passphrase from a line of standard input")
+_NO_VALUE = (
+    "A value is never an argument: the list of processes and the shell's history show those. It was not kept, and is "
+    "not repeated here; if it was one, replace it at its provider."
+)
+
+SECRETS = Group(
+    "secrets",
+    "keys and passwords, encrypted",
+    (
+        Verb(
+            "set",
+            "keep a value under a name, or the next version of it",
+            "secrets:set_secret",
+            (_SECRET, *_SCOPE, _VALUE),
+            more="The value is typed, and not shown, or comes on standard input.",
+            discreet=_NO_VALUE,
+        ),
+        Verb("list", "the names, whom they belong to, and when they changed", "secrets:list_secrets"),
+        Verb("rm", "remove a secret", "secrets:remove_secret", (_SECRET, *_SCOPE), discreet=_NO_VALUE),
+        Verb(
+            "rotate",
+            "replace the value of one; without a name, seal all of them with a new key",
+            "secrets:rotate",
+            (_argument("name", metavar="NAME", nargs="?", help="which (default: all)"), *_SCOPE, _VALUE),
+            discreet=_NO_VALUE,
+        ),
+        Verb(
+            "protect",
+            "choose what opens the vault, instead of what opens it now",
+            "secrets:protect",
+            (
+                _argument(
+                    "--with",
+                    dest="ways",
+                    action="append",
+                    required=True,
+                    metavar="WAY",
+                    help="keyfile, passphrase or keyring; it may be repeated: each of them opens it then",
+                ),
+                _PASSPHRASE,
+            ),
+            discreet=_NO_VALUE,
+        ),
+        Verb(
+            "export",
+            "write all of them into a file that a passphrase opens",
+            "secrets:export_secrets",
+            (_argument("file", metavar="FILE", help="a new file"), _PASSPHRASE),
+            discreet=_NO_VALUE,
+        ),
+        Verb(
+            "import",
+            "keep all that an exported file holds",
+            "secrets:import_secrets",
+            (
+                _argument("file", metavar="FILE", help="as ozzie secrets export wrote it"),
+                _argument("--replace", action="store_true", help="take its values where others are here"),
+                _PASSPHRASE,
+            ),
+            discreet=_NO_VALUE,
+        ),
+        Verb(
+            "unlock",
+            "let the gateway that runs use a vault that has a passphrase",
+            "secrets:unlock",
+            (_PASSPHRASE,),
+            discreet=_NO_VALUE,
+        ),
+        Verb("lock", "have the gateway that runs forget the passphrase", "secrets:lock"),
+    ),
+)
+
 CONFIG = Group(
     "config",
     "the configuration",
@@ -205,4 +287,4 @@ CONFIG = Group(
     ),
 )
 
-COMMANDS: tuple[Verb | Group, ...] = (ASK, STATUS, SESSIONS, TASKS, EVENTS, MODELS, CONFIG, GATEWAY, WORKER)
+COMMANDS: tuple[Verb | Group, ...] = (ASK, STATUS, SESSIONS, TASKS, EVENTS, MODELS, SECRETS, CONFIG, GATEWAY, WORKER)

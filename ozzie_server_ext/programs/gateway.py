@@ -23,6 +23,7 @@ from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.programs.terminal import Terminal, told
 from ozzie_server_ext.protocol.attached import attached_servers
 
 CHECK_IDLE_EVERY_S = 5.0
@@ -36,6 +37,12 @@ class GatewayServer(ServerApp):
     this port to offer."""
 
     default_services: Any = ("auth", "security")
+    terminal: Terminal | None = None
+    """Where to tell how it stands; without one, its log goes to standard error."""
+
+    def get_default_logging_config(self) -> Any:
+        config = super().get_default_logging_config()
+        return self.terminal.logging_config(config) if self.terminal is not None else config
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -48,15 +55,18 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--temporary", action="store_true", help="end when a server runs that a person started, and nothing is running"
     )
+    parser.add_argument("--verbose", action="store_true", help="show the server's log instead of how it stands")
     options = parser.parse_args(argv)
+    terminal = None if options.verbose else Terminal()
     try:
         # A kernel says which port; only a person's gateway needs the configuration before it can even listen.
         gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
     except InputError as error:
-        sys.exit(_told(error))
-    server = _build(gateway.host, gateway.port, options.project)
+        sys.exit(told(error))
+    server = _build(gateway.host, gateway.port, options.project, terminal)
     state: GatewayState = server.web_app.settings["ozzie"]
     state.headless = True
+    state.teller = terminal
     state.temporary = options.temporary
     failures: list[OzzieError] = []
 
@@ -72,14 +82,11 @@ def main(argv: list[str] | None = None) -> None:
     # SIGINT asks a question on a terminal and skips the clean-up without one; SIGTERM stops in order either way.
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.start()
-    for error in failures:
-        print(_told(error), file=sys.stderr)
+    if failures and terminal is None:  # last of all: see ozzie_kernel/launch.py
+        print(told(failures[-1]), file=sys.stderr)
+    elif terminal is not None and not failures:
+        terminal.say("The gateway is stopped.")
     sys.exit(1 if failures else 0)
-
-
-def _told(error: OzzieError) -> str:
-    """A sentence and what to do next, a line each: as who started this program reads them (ozzie_kernel/launch.py)."""
-    return f"ozzie gateway: {error}\n{error.hint}"
 
 
 def _port(text: str) -> int:
@@ -95,7 +102,8 @@ def _folder(text: str) -> Path:
     return folder
 
 
-def _build(host: str, port: int, project: Path) -> GatewayServer:
+def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> GatewayServer:
+    GatewayServer.terminal = terminal
     server = GatewayServer.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
     settings = {
         "ip": host,
@@ -108,11 +116,16 @@ def _build(host: str, port: int, project: Path) -> GatewayServer:
         # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
         "allow_unauthenticated_access": False,
         # Without Jupyter's "open this page": there is no page.
-        "log_level": "CRITICAL" if port == 0 else "WARN",
+        "log_level": "CRITICAL" if port == 0 and terminal is None else "WARN",
     }
     # As arguments, because these win over whatever the user's Jupyter configuration says of a server's address.
     argv = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
-    server.initialize(argv=argv, find_extensions=False, new_httpserver=True)
+    try:
+        server.initialize(argv=argv, find_extensions=False, new_httpserver=True)
+    except SystemExit:
+        if terminal is not None:
+            terminal.gave_up()
+        raise
     _keep_token_secret(server)
     return server
 

@@ -2,10 +2,15 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -13,7 +18,7 @@ import pytest
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.acceptance.test_record import ozzie
-from tests.rig import START_S, GatewayHome, start_jupyter, wait_for_attached
+from tests.rig import START_S, GatewayHome, start_jupyter
 
 
 def test_one_is_left_running_answers_at_once_and_is_stopped(home: GatewayHome) -> None:
@@ -108,21 +113,92 @@ def test_beside_a_lab_it_is_attached_is_stopped_alone_and_takes_over_when_the_la
     assert ended.stdout == f"The gateway (process {once_more['pid']}) is stopped.\n"
 
 
-def test_in_the_foreground_it_says_that_it_is_attached(home: GatewayHome) -> None:
-    with start_jupyter(home) as lab:
-        command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", "--port", "0"]
-        gateway = subprocess.Popen(command, env=dict(home.env), cwd=home.project, stderr=subprocess.PIPE, text=True)
-        assert gateway.stderr is not None
-        said = gateway.stderr.readline()
-        wait_for_attached(home, gateway, home.home.parent / "gateway.log")
+@contextmanager
+def foreground(home: GatewayHome, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    """A gateway as a person has it in a terminal; what that one shows is its standard error."""
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", "--port", "0", *arguments]
+    with subprocess.Popen(
+        command, env=dict(home.env), cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as gateway:
+        try:
+            yield gateway
+        finally:
+            gateway.kill()
+
+
+def shown(gateway: "subprocess.Popen[str]") -> str:
+    """The next line in its terminal."""
+    assert gateway.stderr is not None
+    return gateway.stderr.readline()
+
+
+def test_in_the_foreground_it_says_a_sentence_for_each_change_of_its_state(home: GatewayHome) -> None:
+    with start_jupyter(home) as lab, foreground(home) as gateway:
+        attached = shown(gateway)
+        lab.kill()
+        took_over = shown(gateway)
+        found = wait_for_owner(home, gateway.pid)
+        gateway.send_signal(signal.SIGINT)  # Ctrl C
+        rest = gateway.communicate(timeout=20)
+
+    assert attached == (
+        f"This gateway is attached to the server of process {lab.process.pid}, and takes over when that one goes.\n"
+    )
+    assert took_over == (
+        f"The server that this one was attached to is gone: Ozzie is ready at {found.url}; its folder is {home.home}.\n"
+    )
+    assert rest == ("", "The gateway is stopped.\n")
+    assert gateway.returncode == 0
+
+
+def test_what_the_server_logs_of_consequence_is_in_ozzies_log_and_not_in_the_terminal(home: GatewayHome) -> None:
+    with foreground(home) as gateway:
+        ready = shown(gateway)
+        found = wait_for_owner(home, gateway.pid)
+        refused = urllib.request.Request(f"{found.url}ozzie/api/health", headers={"Host": "elsewhere.example"})
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(refused, timeout=20)
+        gateway.terminate()
+        _, rest = gateway.communicate(timeout=20)
+
+    assert ready == f"Ozzie is ready at {found.url}; its folder is {home.home}.\n"
+    assert rest == "The gateway is stopped.\n"
+    logged = (home.home / "logs" / "app" / "gateway.jsonl").read_text()
+    assert "Blocking request with non-local 'Host'" in logged
+
+
+def test_with_verbose_it_shows_the_log(home: GatewayHome) -> None:
+    with foreground(home, "--verbose") as gateway:
+        first = shown(gateway)
         gateway.terminate()
         gateway.communicate(timeout=20)
 
-    assert (
-        said
-        == f"This gateway is attached to the server of process {lab.process.pid}, and takes over when that one goes.\n"
-    )
-    assert gateway.returncode == 0
+    assert first.startswith("[I ")
+    assert "Ozzie is ready at http://127.0.0.1:" in first
+
+
+def test_in_the_foreground_a_port_that_is_taken_is_told_with_what_to_do(home: GatewayHome) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with foreground(home, "--port", port) as gateway:
+            _, said = gateway.communicate(timeout=40)
+
+    sentence, what_to_do = said.splitlines()
+    assert sentence == (f"ozzie gateway: the Jupyter server could not be started because port {port} is not available.")
+    assert what_to_do.startswith("Choose another one with --port")
+    assert gateway.returncode == 1
+
+
+def test_in_the_foreground_it_says_once_why_it_did_not_start(home: GatewayHome) -> None:
+    (home.home / "data" / "ozzie.db").mkdir(parents=True)
+    with foreground(home) as gateway:
+        _, said = gateway.communicate(timeout=40)
+
+    sentence, what_to_do = said.splitlines()
+    assert sentence.startswith("ozzie gateway: ")
+    assert "ozzie.db" in sentence
+    assert what_to_do
+    assert gateway.returncode == 1
 
 
 def test_a_person_can_have_a_gateway_where_a_kernel_or_command_had_started_one(home: GatewayHome) -> None:

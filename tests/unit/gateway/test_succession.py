@@ -39,10 +39,17 @@ class Server:
             AttachedServer(pid=os.getpid(), url="http://127.0.0.1:1/", headless=True),
             begin=self._begin,
             end=self._end,
-            say=self.said.append,
-            warn=self.said.append,
+            teller=self,
             unfit=unfit,
         )
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    warn = say
+
+    def failed(self, error: OzzieError) -> None:
+        self.said.append(str(error))
 
     async def _begin(self) -> Services:
         if self.errors:
@@ -99,7 +106,7 @@ async def test_the_first_one_owns_the_home_and_gives_it_back(server: Server, oth
     assert (owned, owner) == (True, os.getpid())
     assert page.codes[0] == SERVICE_RESTART
     assert server.state.ozzie is None
-    assert server.said == [f"Ozzie is ready; its folder is {server.home.root}"]
+    assert server.said == [f"Ozzie is ready at http://127.0.0.1:1/; its folder is {server.home.root}."]
     other.acquire()
     other.release()
 
@@ -117,7 +124,11 @@ async def test_the_second_is_attached_until_the_first_goes(server: Server, other
     assert [found.pid for found in known] == [os.getpid()]
     assert page.codes == [SERVICE_RESTART], "it is to connect to this server now"
     assert (server.state.relay, attached_servers(server.home.root)) == (None, [])
-    assert "This server is attached to it, and takes over when it goes." in server.said[0]
+    assert server.said == [
+        f"This gateway is attached to the server of process {os.getpid()}, and takes over when that one goes.",
+        "The server that this one was attached to is gone: Ozzie is ready at http://127.0.0.1:1/; its folder is"
+        f" {server.home.root}.",
+    ]
 
 
 async def test_an_attached_one_is_known_again_after_its_file_was_removed(server: Server, other: OwnerLock) -> None:
@@ -226,7 +237,7 @@ async def test_one_that_nobody_could_reach_is_attached_and_never_owns(tmp_path: 
     await server.succession.stop()
 
     assert (attached, known) == (True, [])
-    assert server.said[0].endswith("This server is attached to it.")
+    assert server.said[0] == f"This gateway is attached to the server of process {os.getpid()}."
     assert "Unix socket" in server.said[-1]
 
 

@@ -1,0 +1,55 @@
+"""What a gateway tells the terminal that it runs in: a sentence for each change of its state (UX §10), no log."""
+
+import logging
+import sys
+from typing import Any
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.observability.logs import logger
+
+_ANOTHER_PORT = "Choose another one with --port, or as gateway.port in config.jsonc; 0 is any that is free."
+
+
+class Terminal(logging.Handler):
+    """Tells on standard error. As a handler it takes what Jupyter, Tornado and asyncio log of consequence into Ozzie's
+    own log instead, which is a file while this gateway owns its home."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._log = logger("server")
+        self._last_words = ""
+        # While there is no file, a logger of ours without a handler would fall back on the terminal.
+        logging.getLogger("ozzie").addHandler(logging.NullHandler())
+        logging.getLogger().addHandler(self)
+
+    def say(self, sentence: str) -> None:
+        sys.stderr.write(f"{sentence}\n")
+        sys.stderr.flush()
+
+    warn = say
+
+    def failed(self, error: OzzieError) -> None:
+        self.say(told(error))
+
+    def gave_up(self) -> None:
+        """Jupyter ended the program before its server could listen."""
+        sentence = self._last_words.removeprefix("ERROR: ")
+        self.say(f"ozzie gateway: {sentence}")
+        if " port " in sentence:
+            self.say(_ANOTHER_PORT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] == "ozzie":  # it is in our log already
+            return
+        if record.levelno >= logging.CRITICAL:
+            self._last_words = record.getMessage()
+        self._log.log(record.levelno, "%s", record.getMessage(), exc_info=record.exc_info)
+
+    def logging_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration of a Jupyter application's logging with this in the place of its console."""
+        return {**config, "handlers": {"console": {"()": lambda: self, "level": "WARNING"}}}
+
+
+def told(error: OzzieError) -> str:
+    """A sentence and what to do next, a line each: as who started this program reads them (ozzie_kernel/launch.py)."""
+    return f"ozzie gateway: {error}\n{error.hint}".rstrip()
