@@ -25,6 +25,14 @@ class _Parser(argparse.ArgumentParser):
         # argparse passes over what could not be printed, and says that all is well.
         (file or sys.stderr).write(message)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        options, extra = self.parse_known_args(args, namespace)
+        if extra:
+            if discreet := getattr(options, "discreet", ""):
+                raise Misused(discreet, hint=f"See {options.prog} --help.")
+            self.error(f"unrecognized arguments: {' '.join(extra)}")
+        return options
+
     def error(self, message: str) -> NoReturn:
         if unknown := _UNKNOWN.match(message):
             message = f"There is no command {unknown[1]} here, but {unknown[2].replace(chr(39), '')}"
@@ -51,4 +59,4 @@ def _add(place: "argparse._SubParsersAction[Any]", commands: Iterable[Verb | Gro
         for argument in command.arguments:
             verb.add_argument(*argument.names, **argument.given)
         verb.add_argument("--json", action="store_true", help="print JSON")
-        verb.set_defaults(run=command.run)
+        verb.set_defaults(run=command.run, prog=verb.prog, discreet=command.discreet)

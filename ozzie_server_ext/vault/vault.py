@@ -110,6 +110,12 @@ class Vault:
         look = self._door.at_once()
         return tuple(_listed(record) for record in look.document.records) if look else ()
 
+    def expect(self, name: str, scope: Scope) -> None:
+        """Raises NoSecret where there is none of that name in that very scope."""
+        look = self._door.at_once()
+        if look is None or look.document.find(checked_name(name), scope) is None:
+            raise _none_of(name, scope)
+
     def ways(self) -> tuple[SlotKind, ...]:
         """How it can be opened."""
         look = self._door.look()

@@ -1,0 +1,250 @@
+"""`ozzie secrets`: keep them, list their names, remove and replace them. Works on the vault itself, gateway or not."""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ozzie_server_ext.cli.http import Answered, NotRunning, post
+from ozzie_server_ext.cli.output import cell, counted, local_time, print_json
+from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.config.home import find_home, key_folder
+from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.vault.document import SlotKind
+from ozzie_server_ext.vault.scope import Scope, checked_name, checked_value
+from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.slots import checked_passphrase
+from ozzie_server_ext.vault.terminal import ask_hidden, ask_passphrase, line_from_stdin, value_from_stdin
+from ozzie_server_ext.vault.transfer import export_to, import_from
+from ozzie_server_ext.vault.vault import Entry, Listed, Vault
+
+UNLOCK_S = 30.0
+_WAYS: dict[SlotKind, str] = {
+    "keyfile": "a key file that only you can read",
+    "passphrase": "a passphrase",
+    "keyring": "this machine's keyring",
+}
+
+
+def set_secret(options: argparse.Namespace) -> int:
+    """Keep a value under a name. Raises OzzieError."""
+    name, scope = checked_name(options.name), _scope(options)
+    value = _value(options)
+    find_home(os.environ).create()
+    kept = _vault().set(name, scope, value, by=_user(), ask=ask_passphrase)
+    return _told(kept, f"{_shown(kept)} is kept, version {kept.version}.", as_json=options.json)
+
+
+def list_secrets(options: argparse.Namespace) -> int:
+    """Print the names, never anything of a value. Raises OzzieError."""
+    vault = _vault()
+    found = vault.listing()
+    if options.json:
+        print_json([_json(secret) for secret in found])
+        return 0
+    if not found:
+        print("No secrets. Keep one with: ozzie secrets set NAME")
+    for secret in found:
+        when = local_time(secret.changed_at)
+        print(
+            f"{cell(secret.name, 32)}  {cell(secret.scope, 28)}  version {secret.version:<4}  {when}  "
+            f"{visible_label(secret.by)}"
+        )
+    if vault.locked:
+        print("The vault is locked, so these names could not be verified.")
+    return 0
+
+
+def remove_secret(options: argparse.Namespace) -> int:
+    """Remove a secret. Raises NoSecret, OzzieError."""
+    gone = _vault().remove(checked_name(options.name), _scope(options), by=_user(), ask=ask_passphrase)
+    return _told(gone, f"{_shown(gone)} is removed.", as_json=options.json)
+
+
+def rotate(options: argparse.Namespace) -> int:
+    """Replace one value, or seal all of them with a new key. Raises NoSecret, OzzieError."""
+    vault, scope = _vault(), _scope(options)
+    if options.name is None:
+        if options.stdin or scope.owner:
+            raise Misused("Without a name, everything is sealed anew: that takes no value.", hint=_help(options))
+        count = vault.rekey(by=_user(), ask=ask_passphrase)
+        _tell_gateway()
+        if options.json:
+            print_json({"rekeyed": count})
+        else:
+            print(f"{counted(count, 'secret')} sealed with a new key. The values are the same: whoever had the old key")
+            print("and an old copy of the file still has them, until they are replaced at their providers.")
+        return 0
+    name = checked_name(options.name)
+    vault.expect(name, scope)  # before a person types a value that would be refused
+    kept = vault.replace(name, scope, _value(options), by=_user(), ask=ask_passphrase)
+    said = f"{_shown(kept)} is replaced, version {kept.version}. The value before is gone from the vault."
+    return _told(kept, said, as_json=options.json)
+
+
+def protect(options: argparse.Namespace) -> int:
+    """Choose what opens the vault. Raises OzzieError."""
+    unknown = [way for way in options.ways if way not in _WAYS]
+    if unknown:  # not repeated: it may be a passphrase in the wrong place
+        raise Misused(f"--with takes one of {', '.join(_WAYS)}.", hint=_help(options))
+    ways: list[SlotKind] = list(dict.fromkeys(options.ways))
+    find_home(os.environ).create()
+    vault = _vault()
+    ask = line_from_stdin if options.stdin else ask_passphrase
+    vault.unlock(ask)
+    passphrase = _new_passphrase("vault", from_stdin=options.stdin) if "passphrase" in ways else ""
+    vault.protect(ways, by=_user(), passphrase=passphrase, ask=ask)
+    _tell_gateway()
+    if options.json:
+        print_json({"opens_with": ways})
+        return 0
+    print(f"The vault opens with {' or '.join(_WAYS[way] for way in ways)} from now on, and with nothing else.")
+    print("If that is lost, the values are lost. Keep a copy: ozzie secrets export FILE")
+    return 0
+
+
+def export_secrets(options: argparse.Namespace) -> int:
+    """Write all secrets into a file that a passphrase opens. Raises OzzieError."""
+    vault = _vault()
+    vault.unlock(line_from_stdin if options.stdin else ask_passphrase)
+    entries = vault.entries()
+    path = Path(options.file).absolute()
+    export_to(path, entries, _new_passphrase("file", from_stdin=options.stdin))
+    if options.json:
+        print_json({"exported": len(entries), "file": str(path)})
+    else:
+        print(f"{counted(len(entries), 'secret')} exported to {path}. Only its passphrase opens it.")
+    return 0
+
+
+def import_secrets(options: argparse.Namespace) -> int:
+    """Keep all secrets of an exported file. Raises OzzieError."""
+    path = Path(options.file).absolute()
+    passphrase = line_from_stdin() if options.stdin else ask_hidden("Passphrase of the file: ")
+    entries = import_from(path, passphrase)
+
+    def refuse(replaced: Sequence[Entry]) -> None:
+        if replaced and not options.replace:
+            raise Conflict(
+                f"{counted(len(replaced), 'secret')} of the file have another value here, "
+                f"{_shown(replaced[0])} for one. Nothing was imported.",
+                hint="Give --replace to take the values of the file.",
+                code="secret.exists",
+            )
+
+    find_home(os.environ).create()
+    ask = line_from_stdin if options.stdin else ask_passphrase
+    count = _vault().take(entries, by=_user(), allow=refuse, ask=ask)
+    _tell_gateway()
+    if options.json:
+        print_json({"imported": count, "unchanged": len(entries) - count})
+    else:
+        print(f"{counted(count, 'secret')} imported, {len(entries) - count} were here already.")
+    return 0
+
+
+def unlock(options: argparse.Namespace) -> int:
+    """Let the gateway that runs open the vault, until it ends. Raises NotRunning, Answered."""
+    vault = _vault()
+    ways = vault.ways()
+    if "passphrase" in ways:
+        passphrase = line_from_stdin() if options.stdin else ask_passphrase()
+        post("secrets/unlock", {"passphrase": passphrase}, timeout_s=UNLOCK_S)
+    return _say(
+        {"unlocked": "passphrase" in ways},
+        "The vault is open for the gateway until it ends, or until ozzie secrets lock."
+        if "passphrase" in ways
+        else "There is no passphrase on the vault, so there is nothing to unlock.",
+        as_json=options.json,
+    )
+
+
+def lock(options: argparse.Namespace) -> int:
+    """Have the gateway forget what opens the vault. Raises NotRunning, Answered."""
+    post("secrets/lock", {})
+    return _say({"locked": True}, "The vault is locked for the gateway.", as_json=options.json)
+
+
+# --- inside -----------------------------------------------------------------------------------------------
+
+
+def _vault() -> Vault:
+    return Vault(find_home(os.environ).secrets, key_folder(os.environ), SystemClock())
+
+
+def _scope(options: argparse.Namespace) -> Scope:
+    if options.project is not None and options.plugin is not None:
+        raise Misused("A secret belongs to a project or to a plugin, not to both.", hint=_help(options))
+    if options.project is not None:
+        return Scope("project", os.path.realpath(options.project))
+    return Scope("plugin", options.plugin) if options.plugin is not None else Scope()
+
+
+def _value(options: argparse.Namespace) -> Secret:
+    """What is typed, or what comes on standard input; never an argument, which others could see."""
+    if options.stdin:
+        return checked_value(value_from_stdin())
+    return checked_value(ask_hidden(f"Value of {options.name} (it is not shown): "))
+
+
+def _new_passphrase(what: str, *, from_stdin: bool) -> str:
+    if from_stdin:
+        return checked_passphrase(line_from_stdin())
+    typed = checked_passphrase(ask_hidden(f"New passphrase of the {what}: "))
+    if ask_hidden("The same once more: ") != typed:
+        raise InputError("The two are not the same. Nothing was changed.", code="vault.passphrase")
+    return typed
+
+
+def _told(secret: Listed, said: str, *, as_json: bool) -> int:
+    _tell_gateway()
+    return _say(_json(secret), said, as_json=as_json)
+
+
+def _say(value: JsonObject, said: str, *, as_json: bool) -> int:
+    if as_json:
+        print_json(value)
+    else:
+        print(said)
+    return 0
+
+
+def _tell_gateway() -> None:
+    """Have the gateway record the change now, where one runs; else the next one does, at its start."""
+    try:
+        post("secrets/refresh", {})
+    except NotRunning:
+        return
+    except (OzzieError, OSError) as error:
+        reason = str(error) if isinstance(error, Answered) else "it does not answer"
+        print(f"The gateway could not be told: {visible_label(reason)}. It looks by itself later.", file=sys.stderr)
+
+
+def _json(secret: Listed) -> JsonObject:
+    return {
+        "name": secret.name,
+        "scope": str(secret.scope),
+        "version": secret.version,
+        "changed_at": secret.changed_at,
+        "by": secret.by,
+    }
+
+
+def _shown(secret: Listed | Entry) -> str:
+    return f"{secret.name} ({visible_label(str(secret.scope))})" if secret.scope.owner else secret.name
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        return "user"
+
+
+def _help(options: argparse.Namespace) -> str:
+    return f"See {options.prog} --help."

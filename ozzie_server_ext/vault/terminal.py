@@ -1,0 +1,67 @@
+"""Asking a person at the terminal for what must not be seen, or taking it from standard input."""
+
+import getpass
+import io
+import sys
+import warnings
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.vault.errors import BadSecret
+from ozzie_server_ext.vault.scope import MAX_VALUE_BYTES
+
+
+class NoTerminal(InputError):
+    """There is no terminal at which something could be typed unseen."""
+
+    code = "input.terminal"
+
+    def __init__(
+        self,
+        message: str = "There is no terminal to type it at.",
+        *,
+        hint: str = "Give it on standard input, with --stdin; never as an argument.",
+    ) -> None:
+        super().__init__(message, hint=hint)
+
+
+def ask_hidden(prompt: str) -> str:
+    """What a person types, without showing it. Raises NoTerminal."""
+    with warnings.catch_warnings():
+        # Where there is no terminal, getpass would read what it can't hide.
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            return getpass.getpass(prompt)
+        except (getpass.GetPassWarning, EOFError, io.UnsupportedOperation):
+            raise NoTerminal() from None
+
+
+def ask_passphrase() -> str:
+    """The vault's passphrase. Raises NoTerminal."""
+    try:
+        return ask_hidden("Passphrase of the vault: ")
+    except NoTerminal:
+        raise NoTerminal(
+            "The vault asks for its passphrase, and there is no terminal to type it at.",
+            hint="Do this at a terminal, or have the vault open without a person: ozzie secrets protect --with keyfile",
+        ) from None
+
+
+def value_from_stdin() -> str:
+    """All of standard input without the line break at its end. Raises BadSecret."""
+    return _text(sys.stdin.buffer.read(MAX_VALUE_BYTES + len("\r\n") + 1))
+
+
+def line_from_stdin() -> str:
+    """The next line of standard input. Raises BadSecret at its end."""
+    line = sys.stdin.buffer.readline(MAX_VALUE_BYTES)
+    if not line:
+        raise BadSecret("Standard input ended before the passphrase.", hint="Give one passphrase a line.")
+    return _text(line)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise BadSecret("What came on standard input is not UTF-8 text.") from None
+    return text.removesuffix("\n").removesuffix("\r")
