@@ -1,16 +1,31 @@
 import { FeedSocket } from '../api/socket';
-import { MOST_KEPT, TaskBoard } from '../model/board';
-import { aTask, anEvent, at, FakeServer, FakeSocket, FakeWebSocket, frame, HEALTH } from './rig';
+import { MOST_KEPT, MOST_OPEN, TaskBoard } from '../model/board';
+import { aTask, anEvent, asked, at, FakePage, FakeServer, FakeSocket, FakeWebSocket, frame, HEALTH } from './rig';
 
 let server: FakeServer;
 let socket: FeedSocket;
 let board: TaskBoard;
+let page: FakePage;
 
 function begin(...tasks: Parameters<typeof aTask>[0][]): Promise<void> {
   server = new FakeServer(...tasks.map(aTask));
   socket = new FeedSocket({ url: 'ws://127.0.0.1/', WebSocket: FakeWebSocket, random: () => 1 });
-  board = new TaskBoard(server.api, socket);
+  page = new FakePage();
+  board = new TaskBoard(server.api, socket, Date.now, page);
   return board.load();
+}
+
+const idOf = (number: number): string => `01M9${String(number).padStart(22, '0')}`;
+
+/** The server has so many tasks, and gives them page by page. */
+function serveMany(count: number, given: Parameters<typeof aTask>[0]): void {
+  server.answers.set('tasks?', (path: string) => {
+    const [limit, cursor] = [Number(asked(path, 'limit')), asked(path, 'cursor')];
+    const first = cursor === null ? count - 1 : Number(cursor.slice(4)) - 1;
+    const numbers = Array.from({ length: Math.min(limit, first + 1) }, (_, index) => first - index);
+    const items = numbers.map(number => aTask({ ...given, task_id: idOf(number) }));
+    return { items, next: (numbers.at(-1) ?? 0) > 0 ? items.at(-1)?.task_id : null };
+  });
 }
 
 /** Let what was asked be answered. */
@@ -34,6 +49,57 @@ test('the first look is REST, and the feed follows from before it', async () => 
   expect(board.rows.map(row => row.title)).toEqual(['Which region slipped most?']);
   expect(FakeSocket.last.sent[0]!.params.from_position).toBe(HEALTH.position);
   expect(server.asked.every(line => line.startsWith('GET '))).toBe(true);
+});
+
+test('all tasks that are open are there, however many', async () => {
+  await begin();
+  serveMany(1_450, { status: 'QUEUED' });
+  server.asked.length = 0;
+  await board.load();
+
+  expect(board.rows).toHaveLength(1_450);
+  expect(new Set(board.rows.map(row => row.taskId)).size).toBe(1_450);
+  expect(server.asked.filter(line => line.includes('status='))).toHaveLength(3);
+  expect([board.isWhole, board.hasAllOpen]).toEqual([false, true]);
+});
+
+test('of more open tasks than a page can show, it knows that there are others', async () => {
+  await begin();
+  serveMany(MOST_OPEN + 450, { status: 'QUEUED' });
+  await board.load();
+
+  expect(board.rows).toHaveLength(MOST_OPEN);
+  expect([board.isWhole, board.hasAllOpen]).toEqual([false, false]);
+});
+
+test.each([
+  [200, true],
+  [450, false]
+])('of %d tasks that have ended the newest are there, and it knows whether that is all', async (count, isWhole) => {
+  await begin();
+  serveMany(count, { status: 'SUCCEEDED' });
+  const all = server.answers.get('tasks?') as (path: string) => unknown;
+  server.answers.set('tasks?', (path: string) => (asked(path, 'status') ? { items: [], next: null } : all(path)));
+  await board.load();
+
+  expect(board.rows).toHaveLength(200);
+  expect(board.isWhole).toBe(isWhole);
+});
+
+test('a page that nobody sees asks for no figures, and for all of them when it is seen', async () => {
+  await begin({});
+  FakeSocket.last.accept();
+  await settle();
+  server.asked.length = 0;
+  page.hide(true);
+  FakeSocket.last.say(frame(anEvent('task.succeeded', 12)));
+  await jest.advanceTimersByTimeAsync(10_000);
+  expect(board.rows[0]).toMatchObject({ status: 'SUCCEEDED' });
+  expect(server.asked).toEqual([]);
+
+  page.hide(false);
+  await jest.advanceTimersByTimeAsync(400);
+  expect(server.asked).toContain(`GET tasks/${aTask().task_id}`);
 });
 
 test('what happens is seen at once, and summed up by the server soon after', async () => {
@@ -93,9 +159,8 @@ test('an event of a shape that the page does not know is asked about, and the ot
 test('a page that is open for weeks keeps the newest tasks, and all that are open', async () => {
   await begin({});
   FakeSocket.last.accept();
-  const id = (number: number): string => `01M9${String(number).padStart(22, '0')}`;
   for (let number = 0; number < 3 * MOST_KEPT; number += 1) {
-    const taskId = id(number);
+    const taskId = idOf(number);
     FakeSocket.last.say(
       frame(anEvent('task.created', 11 + 2 * number, { title: taskId }, { taskId })),
       frame(anEvent('task.succeeded', 12 + 2 * number, {}, { taskId }))
@@ -103,8 +168,9 @@ test('a page that is open for weeks keeps the newest tasks, and all that are ope
   }
 
   expect(board.rows.length).toBeLessThanOrEqual(MOST_KEPT * 1.1);
-  expect(board.row(id(3 * MOST_KEPT - 1))?.status).toBe('SUCCEEDED');
-  expect(board.row(id(0))).toBeUndefined();
+  expect(board.row(idOf(3 * MOST_KEPT - 1))?.status).toBe('SUCCEEDED');
+  expect(board.row(idOf(0))).toBeUndefined();
+  expect(board.isWhole).toBe(false);
   expect(board.row(aTask().task_id)?.status).toBe('RUNNING');
 });
 

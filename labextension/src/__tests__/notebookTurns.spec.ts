@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { Task } from '../api/protocol.gen';
 import { rowOf, type TaskRow } from '../model/fold';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
-import { aTask, AT, at, FakeServer } from './rig';
+import { aTask, AT, at, FakePage, FakeServer } from './rig';
 
 const TASK = aTask().task_id;
 const CELL = 'cell-1';
@@ -27,6 +27,7 @@ class FakeNotebook implements INotebook {
     ['cell-2', []]
   ]);
   readonly drawn = new Map<string, string | null>();
+  staying = 0;
   readonly writes: boolean[] = [];
   onDisk: readonly IOutput[] = [];
   noted = '';
@@ -45,8 +46,9 @@ class FakeNotebook implements INotebook {
   note(sessionId: string): void {
     this.noted = sessionId;
   }
-  draw(cellId: string, html: string | null): void {
+  draw(cellId: string, html: string | null, staying: number): void {
     this.drawn.set(cellId, html);
+    this.staying = staying;
   }
   savedOutputs(): Promise<readonly IOutput[]> {
     return Promise.resolve(this.onDisk);
@@ -93,6 +95,7 @@ let notebook: FakeNotebook;
 let board: FakeBoard;
 let lead: FakeLead;
 let turns: NotebookTurns;
+let page: FakePage;
 
 /** The server has this task, and shows it like this. */
 function serve(task: Task, output: IOutput = end(), html = ''): void {
@@ -109,7 +112,8 @@ beforeEach(() => {
   notebook = new FakeNotebook();
   board = new FakeBoard();
   lead = new FakeLead();
-  turns = new NotebookTurns(notebook, server.api, board, lead);
+  page = new FakePage();
+  turns = new NotebookTurns(notebook, server.api, board, lead, page);
 });
 
 afterEach(() => {
@@ -146,6 +150,63 @@ test('a turn that goes on is drawn beside the outputs, calmly, and then gets its
   server.asked.length = 0;
   await settle(10_000);
   expect(server.asked).toEqual([]);
+});
+
+test('while nothing is new, the turn is drawn on as it was', async () => {
+  serve(RUNNING);
+  const output = `tasks/${TASK}/output`;
+  const told = { task_id: TASK, status: 'RUNNING', html: '<b>1</b>', version: 'a', data: {}, metadata: {} };
+  server.answers.set(output, (path: string) => (path.endsWith('known=a') ? null : told));
+  await turns.look();
+  await settle();
+  notebook.drawn.clear();
+  server.asked.length = 0;
+  board.tell(RUNNING);
+  await settle(1000);
+
+  expect(server.asked).toEqual([`GET ${output}?known=a`]);
+  expect(notebook.drawn.get(CELL)).toBe('<b>1</b>');
+
+  server.answers.set(output, { ...told, html: '<b>1 2</b>', version: 'b' });
+  await settle(1000);
+  expect(notebook.drawn.get(CELL)).toBe('<b>1 2</b>');
+});
+
+test('what was said before the turn stays where it goes on, and where it has ended', async () => {
+  const said: IOutput = { output_type: 'display_data', data: { 'text/markdown': 'This repeats.' }, metadata: {} };
+  notebook.cells.set(CELL, [said, end('Working'), end('Working')]);
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  await turns.look();
+  await settle();
+  expect(notebook.staying).toBe(1);
+
+  serve(DONE);
+  board.tell(DONE);
+  await settle();
+  expect(notebook.cells.get(CELL)).toEqual([said, end()]);
+});
+
+test('a page that nobody sees draws nothing, catches up when it is seen, and gets the end all the same', async () => {
+  serve(RUNNING, end('Working'), '<b>1</b>');
+  await turns.look();
+  await settle();
+  page.hide(true);
+  server.asked.length = 0;
+  serve(RUNNING, end('Working'), '<b>1 2</b>');
+  await settle(60_000);
+  expect(server.asked).toEqual([]);
+
+  page.hide(false);
+  await settle();
+  expect(notebook.drawn.get(CELL)).toBe('<b>1 2</b>');
+  await settle(1000);
+  expect(server.asked).toHaveLength(2);
+
+  page.hide(true);
+  serve(DONE);
+  board.tell(DONE);
+  await settle();
+  expect(notebook.cells.get(CELL)).toEqual([end()]);
 });
 
 test('what this page follows it also ends, although the file was saved just now', async () => {
@@ -237,6 +298,54 @@ test('a turn of another notebook with cells of the same ids is none of this one'
 
   expect(server.asked).toEqual(['GET tasks?notebook=work%2Fplan.ipynb&limit=200']);
   expect(notebook.drawn.size).toBe(0);
+});
+
+const FOREIGN = aTask({ session_id: 'sess_of_a_copy' });
+const LOOK = 'GET tasks?notebook=work%2Fplan.ipynb&limit=200';
+
+/** A copy of this notebook has a turn in which much happens. */
+async function busyCopy(): Promise<void> {
+  for (let count = 0; count < 20; count += 1) {
+    board.tell(FOREIGN);
+    await settle(1000);
+  }
+}
+
+test('a copy of the notebook in which much happens is asked about once', async () => {
+  server.answers.set('tasks?notebook', { items: [], next: null });
+  await busyCopy();
+  expect(server.asked).toEqual([LOOK]);
+
+  await settle(60_000);
+  await busyCopy();
+  expect(server.asked).toEqual([LOOK, LOOK]);
+});
+
+test.each([
+  ['a cell is run', () => turns.begun(CELL)],
+  ['a cell has ended', () => turns.ended(CELL)],
+  ['the connection was lost', () => board.renewed.emit()]
+])('whose a turn is is asked anew when %s', async (_, happens) => {
+  server.answers.set('tasks?notebook', { items: [], next: null });
+  await busyCopy();
+  server.asked.length = 0;
+  happens();
+  await busyCopy();
+
+  expect(server.asked).toEqual([LOOK]);
+});
+
+test('a session that nobody could be asked about is asked about again', async () => {
+  server.status = 0;
+  board.tell(FOREIGN);
+  await settle(1000);
+  server.status = 200;
+  server.answers.set('tasks?notebook', { items: [FOREIGN], next: null });
+  server.answers.set(`tasks/${TASK}/output`, { task_id: TASK, status: 'RUNNING', html: '<b>1</b>' });
+  board.tell(FOREIGN);
+  await settle(1000);
+
+  expect(notebook.drawn.get(CELL)).toBe('<b>1</b>');
 });
 
 test('behind a cut everything is looked at again', async () => {

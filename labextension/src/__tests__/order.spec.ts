@@ -1,6 +1,6 @@
 import { rowOf, type TaskRow, type TaskState } from '../model/fold';
-import { matcher, ordered } from '../model/order';
-import { ago, elapsed, money, progressLine } from '../model/wording';
+import { ordered, readFilter } from '../model/order';
+import { ago, duration, elapsed, mistakeText, money, progressLine } from '../model/wording';
 import { aTask, AT, TRANS } from './rig';
 
 const NOW = Date.parse(AT) + 8 * 60_000;
@@ -36,14 +36,39 @@ test.each([
   ['is:running', true],
   ['is:failed', false],
   ['is:open which', true],
+  ['is:r', true],
+  ['is:f', false],
+  ['is:', true],
   ['is:nonsense', false],
   ['today', true],
   ['cost>0.01', true],
   ['cost>0.10', false],
+  ['cost>', true],
+  ['cost>0.', true],
+  ['cost>5', false],
+  ['cost<5', false],
+  ['status:running', false],
   ['model:main', true],
   ['model:cheap', false]
 ])('the filter "%s" fits: %s', (typed, fits) => {
-  expect(matcher(typed, NOW)(row('RUNNING'))).toBe(fits);
+  expect(readFilter(typed, NOW).fits(row('RUNNING'))).toBe(fits);
+});
+
+test.each([
+  ['region is:failed today cost>0.10 model:main', []],
+  ['is: is:f cost> cost>1. model:', []],
+  ['see https://example.org', []],
+  [
+    'is:runing',
+    [
+      '"is:runing" is no state. There are: is:open, is:running, is:queued, is:waiting, is:paused, is:done, is:failed, is:stopped.'
+    ]
+  ],
+  ['cost<1', ['"cost<1" is no cost. Write cost>0.10 for more than 10 cents.']],
+  ['cost>1,5', ['"cost>1,5" is no cost. Write cost>0.10 for more than 10 cents.']],
+  ['plan state:failed', ['"state:failed" is searched for in titles. Filters are is:, model:, cost> and today.']]
+])('what is wrong with the filter "%s" is said in words', (typed, said) => {
+  expect(readFilter(typed, NOW).mistakes.map(mistake => mistakeText(mistake, TRANS))).toEqual(said);
 });
 
 test.each([
@@ -80,6 +105,16 @@ test.each([
   [7_500_000, '2 h 5 min']
 ])('a time that goes on', (milliseconds, said) => {
   expect(elapsed(milliseconds, TRANS)).toBe(said);
+});
+
+test.each([
+  [400, '0.4 s'],
+  [18_000, '18.0 s'],
+  [59_940, '59.9 s'],
+  [59_960, '1 min 0 s'],
+  [252_000, '4 min 12 s']
+])('how long a step takes', (milliseconds, said) => {
+  expect(duration(milliseconds, TRANS)).toBe(said);
 });
 
 test.each([

@@ -114,7 +114,25 @@ export const HEALTH: Health = {
   uptime_s: 1
 } as unknown as Health;
 
-/** A server that answers what it is told to; a path that it does not know is a 404 of Jupyter's own. */
+/** Of a query in a path. */
+export function asked(path: string, name: string): string | null {
+  return new URLSearchParams(path.split('?')[1]).get(name);
+}
+
+/** A page that can be put behind others. */
+export class FakePage extends EventTarget {
+  hidden = false;
+
+  hide(hidden: boolean): void {
+    this.hidden = hidden;
+    this.dispatchEvent(new Event('visibilitychange'));
+  }
+}
+
+/**
+ * A server that answers what it is told to, or what a function makes of the path; null is an answer without a body, and a
+ * path that it does not know a 404 of Jupyter's own.
+ */
 export class FakeServer {
   readonly asked: string[] = [];
   readonly answers = new Map<string, unknown>();
@@ -127,9 +145,12 @@ export class FakeServer {
       return Promise.reject(new TypeError('Failed to fetch'));
     }
     const found = [...this.answers.keys()].find(key => path.startsWith(key));
-    const answer = found === undefined ? { message: 'Not Found' } : this.answers.get(found);
-    const status = found === undefined ? 404 : this.status;
-    const response = { ok: status < 400, status, json: () => Promise.resolve(answer) };
+    const told = found === undefined ? { message: 'Not Found' } : this.answers.get(found);
+    const answer: unknown = typeof told === 'function' ? (told as (path: string) => unknown)(path) : told;
+    const status = found === undefined ? 404 : answer === null ? 204 : this.status;
+    const body = answer === null ? Promise.reject(new SyntaxError('Unexpected end')) : Promise.resolve(answer);
+    body.catch(() => undefined);
+    const response = { ok: status < 400, status, json: () => body };
     return Promise.resolve(response as unknown as Response);
   });
 

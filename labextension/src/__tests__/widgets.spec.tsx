@@ -5,7 +5,7 @@ import { createRoot, type Root } from 'react-dom/client';
 import type { BoardState } from '../model/board';
 import { rowOf, type TaskRow } from '../model/fold';
 import { statusText } from '../model/wording';
-import { drawLive } from '../widgets/liveTurn';
+import { drawLive, type ILiveOptions } from '../widgets/liveTurn';
 import { type ISidebarProps, Sidebar } from '../widgets/sidebar';
 import { TaskList } from '../widgets/taskList';
 import { aTask, AT, FakeServer, HEALTH, TRANS } from './rig';
@@ -112,6 +112,8 @@ class FakeBoard {
   health: typeof HEALTH | null = HEALTH;
   problem = null as { message: string; hint: string } | null;
   asOf = NOW;
+  isWhole = true;
+  hasAllOpen = true;
   readonly changed = new Signal<this, void>(this);
   readonly taskChanged = new Signal<this, TaskRow>(this);
   constructor(public state: BoardState) {}
@@ -123,10 +125,10 @@ class FakeBoard {
   }
 }
 
-function sidebar(board: FakeBoard, shown = ''): void {
+function sidebar(board: FakeBoard, shown = '', server = new FakeServer()): void {
   const props: ISidebarProps = {
     board: board as unknown as ISidebarProps['board'],
-    api: new FakeServer().api,
+    api: server.api,
     trans: TRANS,
     actions: { openFirstNotebook: () => undefined, stop: () => undefined, reload: () => undefined },
     now: NOW,
@@ -165,6 +167,33 @@ test.each<[string, BoardState, Partial<FakeBoard>, RegExp]>([
   expect(node.textContent).toMatch(words);
 });
 
+test.each([
+  [{}, ''],
+  [{ isWhole: false }, 'These are the newest tasks, and all that are open.'],
+  [{ isWhole: false, hasAllOpen: false }, 'There are more open tasks than the 5,000 that are listed.']
+])('the list says where it is not all that there is', (given, words) => {
+  sidebar(Object.assign(new FakeBoard('ready'), { rows: ROWS, ...given }));
+
+  expect(find('.jp-Ozzie-empty:last-of-type').textContent).toBe(words);
+});
+
+test.each([
+  ['Task', 3, ''],
+  ['nothing', 0, 'No task fits this filter.'],
+  ['is:runing', 0, /^"is:runing" is no state\. There are: is:open, .*\. No task fits this filter\.$/],
+  ['state:done', 0, /^"state:done" is searched for in titles\..*No task fits this filter\.$/]
+])('the filter "%s" shows %d tasks and says what is wrong with it', (typed, count, said) => {
+  sidebar(Object.assign(new FakeBoard('ready'), { rows: ROWS }));
+  const input = find('input') as HTMLInputElement;
+  act(() => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!.set!.call(input, typed);
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+
+  expect(node.querySelectorAll('[role=treeitem]')).toHaveLength(count);
+  expect(find('[role=status]').textContent).toEqual(typeof said === 'string' ? said : expect.stringMatching(said));
+});
+
 test('without a connection nothing can be stopped', () => {
   sidebar(Object.assign(new FakeBoard('reconnecting'), { rows: ROWS }));
 
@@ -180,6 +209,36 @@ test('a task that is opened shows its details and a way back', async () => {
   expect(document.activeElement?.getAttribute('aria-label')).toBe('Back to the tasks');
 });
 
+test('a task in which much happens is asked about calmly, and to its end', async () => {
+  jest.useFakeTimers();
+  try {
+    const row = ROWS[0]!;
+    const board = Object.assign(new FakeBoard('ready'), { rows: [row] });
+    const server = new FakeServer();
+    const path = `tasks/${row.taskId}`;
+    server.answers.set(path, { ...aTask(), steps: [] });
+    server.answers.set('events', { items: [], next: null });
+    const asks = (): number => server.asked.filter(line => line.endsWith(path)).length;
+    sidebar(board, row.taskId, server);
+    await act(() => jest.advanceTimersByTimeAsync(0));
+    expect(asks()).toBe(1);
+
+    for (let position = 1; position < 40; position += 1) {
+      board.rows = [{ ...row, position }];
+      sidebar(board, row.taskId, server);
+      await act(() => jest.advanceTimersByTimeAsync(50));
+    }
+    expect(asks()).toBe(2);
+    server.answers.set(path, { ...aTask(), steps: [{ call_id: 'c', name: 'calculator', status: 'completed' }] });
+    await act(() => jest.advanceTimersByTimeAsync(1000));
+    expect(asks()).toBe(3);
+    await act(() => jest.advanceTimersByTimeAsync(0));
+    expect(find('.jp-Ozzie-lines').textContent).toBe('calculatorcompleted');
+  } finally {
+    jest.useRealTimers();
+  }
+});
+
 test.each<[BoardState, number, number, number | null, string]>([
   ['ready', 0, 0, 0, 'Ozzie'],
   ['ready', 2, 3, 1_140_000_000, '2 running · 3 need you · $1.14 today'],
@@ -190,18 +249,52 @@ test.each<[BoardState, number, number, number | null, string]>([
   expect(statusText({ state, running, needYou, costToday }, TRANS)).toBe(said);
 });
 
+const live = (html: string | null, given: Partial<ILiveOptions> = {}): void =>
+  drawLive(node, html, { staying: 0, hasKernel: true, trans: TRANS, ...given });
+
 test('a live turn stands beside what the cell shows, unless its own widget is there', () => {
   node.innerHTML = '<div class="jp-OutputArea-child">old</div>';
-  drawLive(node, '<b>1</b>');
-  drawLive(node, '<b>2</b>');
+  live('<b>1</b>');
+  live('<b>2</b>');
   expect(node.querySelectorAll('.jp-Ozzie-live')).toHaveLength(1);
   expect(node.textContent).toBe('old2');
   expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(true);
 
   node.insertAdjacentHTML('afterbegin', '<div class="jupyter-widgets"><div class="oz"></div></div>');
-  drawLive(node, '<b>3</b>');
+  live('<b>3</b>');
   expect(node.querySelector('.jp-Ozzie-live')).toBeNull();
   expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(false);
+});
+
+test('what was said before the turn stays above it', () => {
+  node.innerHTML = ['said', 'turn', 'more'].map(text => `<p class="jp-OutputArea-child">${text}</p>`).join('');
+  const staying = (): (string | null)[] =>
+    [...node.querySelectorAll('.jp-Ozzie-mod-staying')].map(child => child.textContent);
+  live('<b>1</b>', { staying: 1 });
+  expect(staying()).toEqual(['said']);
+
+  live('<b>1</b>', { staying: 0 });
+  expect(staying()).toEqual([]);
+});
+
+test('while there is nothing new, times go on', () => {
+  jest.useFakeTimers();
+  try {
+    const html =
+      '<b class="oz-t" aria-label="9 seconds" data-s="9.5">9 s</b><i class="oz-dur" data-s="0.4">0.4 s</i><i>3.0 s</i>';
+    live(html);
+    const word = node.querySelector('i:last-child');
+    jest.advanceTimersByTime(2_000);
+    live(html);
+
+    expect(node.textContent).toBe('11 s2.4 s3.0 s');
+    expect(node.querySelector('i:last-child')).toBe(word);
+    expect(node.querySelector('[aria-label]')).toBeNull();
+    live(html.replace('9.5', '12.5').replace('9 s<', '12 s<'));
+    expect(node.textContent).toBe('12 s0.4 s3.0 s');
+  } finally {
+    jest.useRealTimers();
+  }
 });
 
 test.each([
@@ -209,7 +302,7 @@ test.each([
   ['is not heard from', 'jupyter-widgets', false]
 ])('a widget whose kernel %s stands still, and gives way to the live turn', (_, widget, hasKernel) => {
   node.innerHTML = `<div class="jp-OutputArea-child"><div class="${widget}"><div class="oz">1</div></div></div>`;
-  drawLive(node, '<b>2</b>', hasKernel);
+  live('<b>2</b>', { hasKernel });
   expect(node.querySelector('.jp-Ozzie-live')?.textContent).toBe('2');
   expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(true);
 });

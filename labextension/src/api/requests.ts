@@ -33,6 +33,15 @@ export class AskError extends Error {
   }
 }
 
+/** `isAll`: there are no others. */
+export interface ISomeTasks {
+  readonly tasks: readonly Task[];
+  readonly isAll: boolean;
+}
+
+/** A page has no more than that. */
+const MOST_IN_PAGE = 500;
+
 type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
 /** The REST interface (SPEC.md), as far as a page needs it. All but `cancel` are GETs. */
@@ -48,20 +57,34 @@ export class OzzieApi {
   }
 
   /** The newest tasks first. `notebook` is a path of the contents API. */
-  async tasks(query: {
-    limit: number;
-    status?: readonly Task['status'][];
-    notebook?: string;
-  }): Promise<readonly Task[]> {
+  async tasks(query: { limit: number; notebook: string }): Promise<readonly Task[]> {
     return (await this.get<TaskPage>('tasks', query)).items;
+  }
+
+  /** The newest tasks first, page by page, but no more than `most` of them. */
+  async tasksUpTo(most: number, query: { status?: readonly Task['status'][] } = {}): Promise<ISomeTasks> {
+    const tasks: Task[] = [];
+    let cursor: string | null = null;
+    do {
+      const limit = Math.min(most - tasks.length, MOST_IN_PAGE);
+      const page: TaskPage = await this.get<TaskPage>('tasks', {
+        ...query,
+        limit,
+        ...(cursor !== null && { cursor })
+      });
+      tasks.push(...page.items);
+      cursor = page.next;
+    } while (cursor !== null && tasks.length < most);
+    return { tasks, isAll: cursor === null };
   }
 
   task(taskId: string): Promise<TaskWithSteps> {
     return this.get(`tasks/${encodeURIComponent(taskId)}`);
   }
 
-  output(taskId: string): Promise<TaskOutput> {
-    return this.get(`tasks/${encodeURIComponent(taskId)}/output`);
+  /** A turn as a cell shows it; null where nothing is new since the answer of the version `known`. */
+  output(taskId: string, known?: string): Promise<TaskOutput | null> {
+    return this.get(`tasks/${encodeURIComponent(taskId)}/output`, { known });
   }
 
   /** The task's newest events first. */

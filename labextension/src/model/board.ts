@@ -8,11 +8,13 @@ import { AskError, type OzzieApi } from '../api/requests';
 import type { FeedSocket } from '../api/socket';
 import { fold, isOpen, merged, needsPerson, type TaskRow } from './fold';
 import { ordered } from './order';
+import type { PageView } from './pageView';
 
 export type BoardState = 'loading' | 'ready' | 'reconnecting' | 'absent' | 'refused' | 'updated';
 
-/** So many of the newest tasks are looked at, and all that are open. */
+/** So many of the newest tasks are looked at, and all that are open, unless there are more than any page can show. */
 const NEWEST = 200;
+export const MOST_OPEN = 5_000;
 const SUM_UP_MS = 400;
 const MOST_AT_ONCE = 8;
 /** So many tasks are kept, and all that are open: a page may be open for weeks. */
@@ -31,8 +33,10 @@ export class TaskBoard {
   constructor(
     private readonly api: OzzieApi,
     private readonly socket: FeedSocket,
-    private readonly now: () => number = Date.now
+    private readonly now: () => number = Date.now,
+    private readonly page: PageView = document
   ) {
+    page.addEventListener('visibilitychange', () => this.sumUpSoon());
     socket.received.connect((_, events) => this.take(events));
     socket.stateChanged.connect((_, state) => {
       if (state === 'reconnecting' && (this._state === 'ready' || this._state === 'loading')) {
@@ -83,6 +87,16 @@ export class TaskBoard {
     return (this._ordered ??= ordered(this._rows.values()));
   }
 
+  /** Whether these are all tasks that there are. */
+  get isWhole(): boolean {
+    return this._isWhole;
+  }
+
+  /** Whether all are among them that are open. */
+  get hasAllOpen(): boolean {
+    return this._hasAllOpen;
+  }
+
   get running(): number {
     return this.rows.filter(row => isOpen(row) && !needsPerson(row)).length;
   }
@@ -118,15 +132,17 @@ export class TaskBoard {
       const health = await this.api.health();
       // Whatever happens from here on, the feed tells as well.
       const [newest, open] = await Promise.all([
-        this.api.tasks({ limit: NEWEST }),
-        this.api.tasks({ limit: NEWEST, status: OPEN_STATES })
+        this.api.tasksUpTo(NEWEST),
+        this.api.tasksUpTo(MOST_OPEN, { status: OPEN_STATES })
       ]);
       if (loading !== this._loading) {
         return;
       }
       this._health = health;
       this._problem = null;
-      this._rows = new Map([...newest, ...open].map(task => [task.task_id, merged(undefined, task)]));
+      this._rows = new Map([...newest.tasks, ...open.tasks].map(task => [task.task_id, merged(undefined, task)]));
+      this._isWhole = newest.isAll;
+      this._hasAllOpen = open.isAll;
       this._heard();
       this.become('ready');
       this.socket.follow(health.position);
@@ -208,6 +224,7 @@ export class TaskBoard {
       const ended = [...this._rows.values()].filter(row => !isOpen(row)).sort((a, b) => (a.taskId < b.taskId ? 1 : -1));
       const kept = Math.max(0, MOST_KEPT - (this._rows.size - ended.length));
       ended.slice(kept).forEach(row => this._rows.delete(row.taskId));
+      this._isWhole = false;
     }
   }
 
@@ -227,7 +244,8 @@ export class TaskBoard {
   /** Have the server sum up the tasks whose figures changed, together and not at each of their events. */
   private sumUpSoon(): void {
     const wanting = this._unknown.size > 0 || [...this._rows.values()].some(row => row.stale);
-    if (wanting && this._summing === undefined) {
+    // A page that nobody sees can wait for its figures; what happens is heard all the same.
+    if (wanting && this._summing === undefined && !this.page.hidden) {
       this._summing = setTimeout(() => void this.sumUp(), SUM_UP_MS);
     }
   }
@@ -276,6 +294,8 @@ export class TaskBoard {
   private _outdatedAt = -Infinity;
   private _rows = new Map<string, TaskRow>();
   private _ordered: readonly TaskRow[] | null = null;
+  private _isWhole = true;
+  private _hasAllOpen = true;
   private _unknown = new Set<string>();
   private _loading = 0;
   private _summing: ReturnType<typeof setTimeout> | undefined;

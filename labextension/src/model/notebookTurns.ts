@@ -7,14 +7,17 @@ import type { OzzieApi } from '../api/requests';
 import type { TaskBoard } from './board';
 import { isOpen, rowOf, type TaskRow } from './fold';
 import type { Lead } from './lead';
-import { finished, isFinished, sessionOf, shownTurn, taskOf, toDo } from './outputs';
+import { finished, isFinished, sessionOf, shownTurn, staying, taskOf, toDo } from './outputs';
+import type { PageView } from './pageView';
 
-/** How often a turn that goes on is drawn anew: calm, as whoever began it sees it live in its own page. */
+/** How often it is looked how a turn goes on: calm, as whoever began it sees it live in its own page. */
 const DRAW_MS = 1_000;
 /** How long the kernel has to put the end of a turn that was begun in this page there itself. */
 const KERNEL_MS = 3_000;
 const LOOK_AGAIN_MS = 500;
 const MOST_TASKS = 200;
+/** A session that is none of this notebook's may become one by a word in another page: it is asked about again. */
+const FOREIGN_MS = 60_000;
 
 /** An open notebook, as far as it is needed here. */
 export interface INotebook {
@@ -33,8 +36,9 @@ export interface INotebook {
   setOutputs(cellId: string, outputs: readonly IOutput[], toBeSaved: boolean): void;
   /** Note the session in the notebook's metadata. */
   note(sessionId: string): void;
-  /** Draw a turn that goes on below the cell; null: no more. Nothing of it gets into the notebook. */
-  draw(cellId: string, html: string | null): void;
+  /** Draw a turn that goes on below the first `staying` outputs of the cell, in place of the others; null: no more.
+   * Nothing of it gets into the notebook. */
+  draw(cellId: string, html: string | null, staying: number): void;
   /** The outputs of the cell in the notebook's file. */
   savedOutputs(cellId: string): Promise<readonly IOutput[]>;
   /** Take up what stands in the file: another page has saved it. */
@@ -42,23 +46,32 @@ export interface INotebook {
   markToBeSaved(): void;
 }
 
+/** A turn that is drawn below its cell, with what was told of it last. */
+interface IFollowed {
+  readonly taskId: string;
+  told: TaskOutput | null;
+}
+
 export class NotebookTurns {
   constructor(
     private readonly notebook: INotebook,
     private readonly api: Pick<OzzieApi, 'tasks' | 'output'>,
     private readonly board: Pick<TaskBoard, 'rows' | 'row' | 'taskChanged' | 'renewed' | 'state'>,
-    private readonly lead: Pick<Lead, 'isHeld' | 'take' | 'inherited'>
+    private readonly lead: Pick<Lead, 'isHeld' | 'take' | 'inherited'>,
+    private readonly page: PageView = document
   ) {
     board.taskChanged.connect(this.onTask);
-    board.renewed.connect(this.lookSoon);
+    board.renewed.connect(this.onRenewed);
     lead.inherited.connect(this.onInherited);
+    page.addEventListener('visibilitychange', this.onVisibility);
   }
 
   dispose(): void {
     this._isDisposed = true;
     this.board.taskChanged.disconnect(this.onTask);
-    this.board.renewed.disconnect(this.lookSoon);
+    this.board.renewed.disconnect(this.onRenewed);
     this.lead.inherited.disconnect(this.onInherited);
+    this.page.removeEventListener('visibilitychange', this.onVisibility);
     clearTimeout(this._looking);
     clearTimeout(this._drawing);
     this._waiting.forEach(timer => clearTimeout(timer));
@@ -73,6 +86,8 @@ export class NotebookTurns {
 
   /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */
   async look(): Promise<void> {
+    const asked = [...this._unknown];
+    this._unknown.clear();
     let tasks: readonly Task[];
     try {
       tasks = await this.api.tasks({ notebook: this.notebook.path, limit: MOST_TASKS });
@@ -82,6 +97,9 @@ export class NotebookTurns {
     const rows = tasks.map(task => this.board.row(task.task_id) ?? rowOf(task));
     for (const row of rows) {
       this._sessions.add(row.sessionId);
+    }
+    for (const sessionId of asked) {
+      this._foreign.set(sessionId, Date.now());
     }
     for (const cellId of this.notebook.cellIds) {
       const outputs = this.notebook.outputs(cellId);
@@ -95,6 +113,7 @@ export class NotebookTurns {
   /** A cell is run in this page: its kernel shows what comes. */
   begun(cellId: string): void {
     this.lead.take();
+    this._foreign.clear();
     this._own.add(cellId);
     this.letGo(cellId);
   }
@@ -102,6 +121,7 @@ export class NotebookTurns {
   /** A cell that was run in this page has ended, as far as the page was told. */
   ended(cellId: string): void {
     this._own.delete(cellId);
+    this._foreign.clear();
     const session = sessionOf(this.notebook.outputs(cellId) ?? []);
     if (session) {
       this._sessions.add(session);
@@ -123,9 +143,23 @@ export class NotebookTurns {
     }
     if (this._sessions.has(row.sessionId)) {
       this.consider(row.cellId, row);
-    } else {
+    } else if (Date.now() - (this._foreign.get(row.sessionId) ?? -Infinity) > FOREIGN_MS) {
       // A copy of this notebook has cells of the same ids: only the server knows whose turn it is.
+      this._unknown.add(row.sessionId);
       this.lookSoon();
+    }
+  };
+
+  private readonly onRenewed = (): void => {
+    this._foreign.clear();
+    this.lookSoon();
+  };
+
+  private readonly onVisibility = (): void => {
+    if (!this.page.hidden && !this._isDrawing) {
+      clearTimeout(this._drawing);
+      this._drawing = undefined;
+      this.drawSoon(0);
     }
   };
 
@@ -149,11 +183,13 @@ export class NotebookTurns {
       return;
     }
     // What this page follows, or has begun, it also ends, whenever the file was written.
-    const isMine = this._own.has(cellId) || this._followed.get(cellId) === row.taskId;
+    const isMine = this._own.has(cellId) || this._followed.get(cellId)?.taskId === row.taskId;
     switch (toDo(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
       case 'follow':
         if (!this._own.has(cellId) || !this.notebook.hasKernel) {
-          this._followed.set(cellId, row.taskId);
+          if (this._followed.get(cellId)?.taskId !== row.taskId) {
+            this._followed.set(cellId, { taskId: row.taskId, told: null });
+          }
           this.drawSoon(0);
         }
         break;
@@ -179,14 +215,14 @@ export class NotebookTurns {
 
   /** Put the end of the turn there, unless somebody did, or the cell was run again. */
   private async finish(cellId: string, taskId: string): Promise<void> {
-    let told: TaskOutput;
+    let told: TaskOutput | null;
     try {
       told = await this.api.output(taskId);
     } catch {
       return; // when the connection is back, all is looked at again
     }
     const outputs = this.notebook.outputs(cellId);
-    if (outputs === null || this._isDisposed || isOpen(told) || this.isOvertaken(cellId, taskId)) {
+    if (outputs === null || told === null || this._isDisposed || isOpen(told) || this.isOvertaken(cellId, taskId)) {
       return;
     }
     if (!isFinished(outputs, taskId)) {
@@ -227,47 +263,58 @@ export class NotebookTurns {
 
   private letGo(cellId: string): void {
     this._followed.delete(cellId);
-    this.notebook.draw(cellId, null);
+    this.notebook.draw(cellId, null, 0);
   }
 
+  /** Nothing is asked for a page that nobody sees; what ends is put there all the same. */
   private drawSoon(wait: number): void {
-    if (this._drawing === undefined) {
+    if (this._drawing === undefined && this._followed.size > 0 && !this._isDisposed && !this.page.hidden) {
       this._drawing = setTimeout(() => void this.drawAll(), wait);
     }
   }
 
   private async drawAll(): Promise<void> {
-    await Promise.allSettled(
-      [...this._followed].map(async ([cellId, taskId]) => {
-        const told = await this.api.output(taskId);
-        if (this._followed.get(cellId) !== taskId || this._isDisposed) {
-          return;
-        }
-        if (isFinished(this.notebook.outputs(cellId) ?? [], taskId)) {
-          this.letGo(cellId); // the kernel came back, and was faster
-        } else if (isOpen(told)) {
-          this.notebook.draw(cellId, told.html);
-        } else {
-          this.finishSoon(cellId, taskId);
-        }
-      })
-    );
+    if (!this.page.hidden) {
+      this._isDrawing = true;
+      await Promise.allSettled([...this._followed].map(([cellId, followed]) => this.drawOne(cellId, followed)));
+      this._isDrawing = false;
+    }
     this._drawing = undefined;
-    if (this._followed.size > 0 && !this._isDisposed) {
-      this.drawSoon(DRAW_MS);
+    this.drawSoon(DRAW_MS);
+  }
+
+  private async drawOne(cellId: string, followed: IFollowed): Promise<void> {
+    const { taskId } = followed;
+    const told = (await this.api.output(taskId, followed.told?.version)) ?? followed.told;
+    const outputs = this.notebook.outputs(cellId) ?? [];
+    if (told === null || this._followed.get(cellId) !== followed || this._isDisposed) {
+      return;
+    }
+    followed.told = told;
+    if (isFinished(outputs, taskId)) {
+      this.letGo(cellId); // the kernel came back, and was faster
+    } else if (isOpen(told)) {
+      this.notebook.draw(cellId, told.html, staying(outputs, taskId).length);
+    } else {
+      this.finishSoon(cellId, taskId);
     }
   }
 
   private _isDisposed = false;
   private _looking: ReturnType<typeof setTimeout> | undefined;
   private _drawing: ReturnType<typeof setTimeout> | undefined;
+  private _isDrawing = false;
   private readonly _waiting = new Map<string, ReturnType<typeof setTimeout>>();
   /** Sessions that this notebook is known to have had. */
   private readonly _sessions = new Set<string>();
+  /** Sessions with turns in cells of the same ids that are to be asked about. */
+  private readonly _unknown = new Set<string>();
+  /** Those of which the server said that they are another notebook's, and when. */
+  private readonly _foreign = new Map<string, number>();
   /** Cells that run in this page. */
   private readonly _own = new Set<string>();
   /** The turn that is drawn below each cell that has one. */
-  private readonly _followed = new Map<string, string>();
+  private readonly _followed = new Map<string, IFollowed>();
   /** Cells whose end this page shows and leaves to another to save. */
   private readonly _owed = new Set<string>();
 }

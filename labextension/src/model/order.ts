@@ -29,33 +29,73 @@ const STATES: Readonly<Record<string, (row: TaskRow) => boolean>> = {
 };
 
 /** What the filter box may be offered. */
-export const FILTERS: readonly string[] = [...Object.keys(STATES).map(name => `is:${name}`), 'today', 'cost>0.10'];
+export const STATE_FILTERS: readonly string[] = Object.keys(STATES).map(name => `is:${name}`);
+export const FILTERS: readonly string[] = [...STATE_FILTERS, 'today', 'cost>0.10'];
 
-/** Whether a row fits what was typed: words of its title, `is:failed`, `today`, `cost>0.10`, `model:main`. */
-export function matcher(typed: string, now: number): (row: TaskRow) => boolean {
-  const tests = typed
-    .toLowerCase()
-    .split(/\s+/)
-    .filter(Boolean)
-    .map(word => test(word, now));
-  return row => tests.every(fits => fits(row));
+/** A word of a filter that says something else than it seems to: no state, no cost, no kind of filter. */
+export interface IMistake {
+  readonly kind: 'state' | 'cost' | 'filter';
+  readonly word: string;
+}
+
+export interface IFilter {
+  readonly fits: (row: TaskRow) => boolean;
+  readonly mistakes: readonly IMistake[];
+}
+
+/**
+ * What was typed, read as a filter: words of a title, `is:failed`, `today`, `cost>0.10`, `model:main`. One that is still
+ * being typed is as good as far as it goes: `is:f` is all that begins like that, `cost>` is any cost.
+ */
+export function readFilter(typed: string, now: number): IFilter {
+  const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
+  const tests = words.map(word => test(word, now));
+  return {
+    fits: row => tests.every(fits => fits(row)),
+    mistakes: words.map(mistake).filter(found => found !== null)
+  };
+}
+
+/** What only looks like the beginning of a filter; a title may well hold it, so it is searched for. */
+const LOOKS_LIKE_ONE = /^[a-z]+:(?!\/)/;
+const COST = /^cost>(\d*\.?\d*)$/;
+
+function mistake(word: string): IMistake | null {
+  if (word.startsWith('is:')) {
+    return states(word).length > 0 ? null : { kind: 'state', word };
+  }
+  if (/^cost[<>=:]/.test(word)) {
+    return COST.test(word) ? null : { kind: 'cost', word };
+  }
+  return LOOKS_LIKE_ONE.test(word) && !word.startsWith('model:') ? { kind: 'filter', word } : null;
+}
+
+function states(word: string): ((row: TaskRow) => boolean)[] {
+  const typed = word.slice('is:'.length);
+  const whole = STATES[typed];
+  return whole
+    ? [whole]
+    : Object.entries(STATES)
+        .filter(([name]) => name.startsWith(typed))
+        .map(([, fits]) => fits);
 }
 
 function test(word: string, now: number): (row: TaskRow) => boolean {
-  const state = word.startsWith('is:') && STATES[word.slice(3)];
-  if (state) {
-    return state;
+  if (word.startsWith('is:')) {
+    const fitting = states(word);
+    return row => fitting.some(fits => fits(row));
   }
   if (word === 'today') {
     const today = new Date(now).toDateString();
     return row => new Date(row.createdAt).toDateString() === today;
   }
-  const cost = /^cost>(\d+(?:\.\d+)?)$/.exec(word);
+  const cost = COST.exec(word);
   if (cost) {
-    return row => row.cost !== null && row.cost > Number(cost[1]) * 1e9;
+    const dollars = parseFloat(cost[1] ?? '');
+    return row => Number.isNaN(dollars) || (row.cost !== null && row.cost > dollars * 1e9);
   }
   if (word.startsWith('model:')) {
-    return row => row.model.toLowerCase().includes(word.slice(6));
+    return row => row.model.toLowerCase().includes(word.slice('model:'.length));
   }
   return row => row.title.toLowerCase().includes(word);
 }

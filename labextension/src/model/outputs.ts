@@ -62,9 +62,14 @@ export function finished(outputs: readonly IOutput[], told: TaskOutput): IOutput
     data: told.data as IMimeBundle,
     metadata: told.metadata as IDisplayData['metadata']
   };
+  return [...staying(outputs, told.task_id), end];
+}
+
+/** What was said before the turn, such as what running the cell again repeats; outputs of an earlier run do not stay. */
+export function staying(outputs: readonly IOutput[], taskId: string): readonly IOutput[] {
   const shown = shownTurn(outputs);
-  const isOwn = shown !== null && (shown.taskId === told.task_id || shown.taskId === '');
-  return [...(isOwn ? outputs.slice(0, firstTurn(outputs)) : []), end];
+  const isOwn = shown !== null && (shown.taskId === taskId || shown.taskId === '');
+  return isOwn ? outputs.slice(0, firstTurn(outputs)) : [];
 }
 
 /** Whether the cell shows this end, and shows it once. */

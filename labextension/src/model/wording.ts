@@ -2,6 +2,7 @@
 
 import type { TaskBoard } from './board';
 import type { TaskRow, TaskState } from './fold';
+import { type IMistake, STATE_FILTERS } from './order';
 
 /** Lab's translator, as far as it is needed. */
 export interface ITranslate {
@@ -68,6 +69,13 @@ export function age(row: TaskRow, now: number, trans: ITranslate): string {
   return row.status === 'RUNNING' ? elapsed(now - row.createdAt, trans) : ago(now - row.createdAt, trans);
 }
 
+/** How long a step takes: "0.4 s", "18.0 s", then as `elapsed`. */
+export function duration(milliseconds: number, trans: ITranslate): string {
+  return milliseconds < 59_950
+    ? trans.__('%1 s', (Math.max(milliseconds, 0) / 1000).toFixed(1))
+    : elapsed(milliseconds + 50, trans);
+}
+
 /** "18 s", "4 min 12 s", "2 h 5 min". */
 export function elapsed(milliseconds: number, trans: ITranslate): string {
   const seconds = Math.max(Math.floor(milliseconds / 1000), 0);
@@ -123,6 +131,18 @@ export function statusText(
     costToday && trans.__('%1 today', money(costToday))
   ];
   return told.filter(Boolean).join(' · ') || 'Ozzie';
+}
+
+/** Why a filter finds nothing, where that is for a word of it. */
+export function mistakeText({ kind, word }: IMistake, trans: ITranslate): string {
+  switch (kind) {
+    case 'state':
+      return trans.__('"%1" is no state. There are: %2.', word, STATE_FILTERS.join(', '));
+    case 'cost':
+      return trans.__('"%1" is no cost. Write cost>0.10 for more than 10 cents.', word);
+    case 'filter':
+      return trans.__('"%1" is searched for in titles. Filters are is:, model:, cost> and today.', word);
+  }
 }
 
 /** "14:11:02". */

@@ -10,6 +10,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CATEGORY, CommandIDs } from '../commands';
 import { Lead } from '../model/lead';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
+import type { ITranslate } from '../model/wording';
 import { IOzzie } from '../tokens';
 import { drawLive } from '../widgets/liveTurn';
 import { stop } from './sidebar';
@@ -41,7 +42,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
         return;
       }
       const lead = new Lead(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
-      const turns = new NotebookTurns(new OpenNotebook(panel, app), ozzie.api, ozzie.board, lead);
+      const turns = new NotebookTurns(new OpenNotebook(panel, app, trans), ozzie.api, ozzie.board, lead);
       open.set(panel, turns);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (GONE.has(status)) {
@@ -91,7 +92,8 @@ function kernelOf(panel: NotebookPanel): string | undefined {
 class OpenNotebook implements INotebook {
   constructor(
     private readonly panel: NotebookPanel,
-    private readonly app: JupyterFrontEnd
+    private readonly app: JupyterFrontEnd,
+    private readonly trans: ITranslate
   ) {}
 
   get path(): string {
@@ -135,11 +137,11 @@ class OpenNotebook implements INotebook {
     }
   }
 
-  draw(cellId: string, html: string | null): void {
+  draw(cellId: string, html: string | null, staying: number): void {
     const widget = this.panel.content.widgets.find(cell => cell.model.id === cellId) as CodeCell | undefined;
     const area = widget?.node.querySelector<HTMLElement>('.jp-Cell-outputArea');
     if (area) {
-      drawLive(area, html, this.hasKernel);
+      drawLive(area, html, { staying, hasKernel: this.hasKernel, trans: this.trans });
     }
   }
 

@@ -38,7 +38,7 @@ class SidebarPanel extends ReactWidget {
     let ticks = 0;
     setInterval(() => {
       ticks += 1;
-      if (this.isVisible && (ozzie.board.running > 0 || ticks % QUIET_TICKS === 0)) {
+      if (this.isVisible && !document.hidden && (ozzie.board.running > 0 || ticks % QUIET_TICKS === 0)) {
         this.update();
       }
     }, TICK_MS);

@@ -3,9 +3,9 @@
 import * as React from 'react';
 
 import type { OzzieApi } from '../api/requests';
-import type { TaskBoard } from '../model/board';
-import { FILTERS, matcher } from '../model/order';
-import { clockTime, type ITranslate } from '../model/wording';
+import { MOST_OPEN, type TaskBoard } from '../model/board';
+import { FILTERS, readFilter } from '../model/order';
+import { clockTime, type ITranslate, mistakeText } from '../model/wording';
 import { Caret, Search, Turning } from './icons';
 import { TaskDetail } from './taskDetail';
 import { MOST_ROWS, TaskList } from './taskList';
@@ -96,7 +96,10 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
   const { board, trans, now, actions, canStop, onShow } = props;
   const [isOpen, setOpen] = React.useState(true);
   const [typed, setTyped] = React.useState('');
-  const rows = board.rows.filter(matcher(typed, now));
+  const filter = readFilter(typed, now);
+  const rows = board.rows.filter(filter.fits);
+  // What is only searched for is no mistake where it is found.
+  const mistakes = filter.mistakes.filter(({ kind }) => kind !== 'filter' || rows.length === 0);
   return (
     <>
       <h3 className="jp-Ozzie-section">
@@ -135,14 +138,30 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
             onOpen={onShow}
             onStop={taskId => actions.stop(taskId)}
           />
-          {rows.length === 0 && <p className="jp-Ozzie-empty">{trans.__('No task fits this filter.')}</p>}
+          <p className="jp-Ozzie-empty" role="status">
+            {[
+              ...mistakes.map(mistake => mistakeText(mistake, trans)),
+              rows.length === 0 ? trans.__('No task fits this filter.') : ''
+            ]
+              .filter(Boolean)
+              .join(' ')}
+          </p>
           {rows.length > MOST_ROWS && (
             <p className="jp-Ozzie-empty">{trans.__('%1 more. Filter to find one.', rows.length - MOST_ROWS)}</p>
           )}
+          <p className="jp-Ozzie-empty">{extent(board, trans)}</p>
         </>
       )}
     </>
   );
+}
+
+/** What of all tasks is listed, where that is not all of them. */
+function extent(board: TaskBoard, trans: ITranslate): string {
+  if (!board.hasAllOpen) {
+    return trans.__('There are more open tasks than the %1 that are listed.', MOST_OPEN.toLocaleString());
+  }
+  return board.isWhole ? '' : trans.__('These are the newest tasks, and all that are open.');
 }
 
 function Banner({ board, trans }: { board: TaskBoard; trans: ITranslate }): React.JSX.Element | null {

@@ -10,6 +10,8 @@ import { Back, StateIcon, Stop } from './icons';
 
 /** So many of the newest events are listed. */
 const MOST_EVENTS = 100;
+/** How long is between two questions about a task in which much happens. */
+const ASK_MS = 1_000;
 
 export interface ITaskDetailProps {
   readonly row: TaskRow;
@@ -92,26 +94,36 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   );
 }
 
-/** What the server knows of the task beyond its row; asked again whenever the row has changed. */
-function useDetails({ row, api }: ITaskDetailProps): { task: TaskWithSteps | null; events: readonly EventRecord[] } {
+/** What the server knows of the task beyond its row; asked again when the row has changed, calmly. */
+function useDetails({ row: { taskId, position, status }, api }: ITaskDetailProps): {
+  task: TaskWithSteps | null;
+  events: readonly EventRecord[];
+} {
   const [task, setTask] = React.useState<TaskWithSteps | null>(null);
   const [events, setEvents] = React.useState<readonly EventRecord[]>([]);
+  const asked = React.useRef({ taskId: '', count: 0, at: 0, shown: 0 });
   React.useEffect(() => {
-    let isCurrent = true;
-    Promise.all([api.task(row.taskId), api.events(row.taskId, MOST_EVENTS)]).then(
-      ([told, page]) => {
-        if (isCurrent) {
-          setTask(told);
-          setEvents(page.items);
+    const last = asked.current;
+    const isOther = last.taskId !== taskId;
+    const ask = (): void => {
+      const count = asked.current.count + 1;
+      asked.current = { ...asked.current, taskId, count, at: Date.now() };
+      Promise.all([api.task(taskId), api.events(taskId, MOST_EVENTS)]).then(
+        ([told, page]) => {
+          // What was asked later may have been answered sooner.
+          if (asked.current.taskId === taskId && count > asked.current.shown) {
+            asked.current.shown = count;
+            setTask(told);
+            setEvents(page.items);
+          }
+        },
+        () => {
+          // The row goes on to say what is known; the banner says that the connection is lost.
         }
-      },
-      () => {
-        // The row goes on to say what is known; the banner says that the connection is lost.
-      }
-    );
-    return () => {
-      isCurrent = false;
+      );
     };
-  }, [api, row.taskId, row.position, row.status]);
+    const timer = setTimeout(ask, isOther ? 0 : Math.max(0, last.at + ASK_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [api, taskId, position, status]);
   return { task, events };
 }
