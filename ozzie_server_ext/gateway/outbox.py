@@ -13,8 +13,8 @@ MAX_READY = 256
 """Frames that wait beside the feeds; who adds more waits too."""
 MAX_ITEMS = 512
 """Items of one feed that are sent in one go."""
-ENOUGH_CHARACTERS = 4 << 20
-"""Of one message: clients refuse what is much larger. A single frame may be."""
+ENOUGH_CHARACTERS = 1 << 20
+"""Of one message: clients refuse what is much larger, and it lies here until they take it. A single frame may be."""
 CACHED_CHARACTERS = 4 << 20
 
 
@@ -107,7 +107,10 @@ class Outbox:
             self._room.set()
             try:
                 for followed in list(self._feeds):
-                    texts += map(_cache.text, await self._items(followed))
+                    await self._gather(followed, texts)
+                    if _size(texts) >= ENOUGH_CHARACTERS:  # what else there is waits in its feed
+                        await self._send_all(texts)
+                        texts = []
             except OzzieError:
                 await self._send_all(texts)  # what was ready before the feed broke
                 raise
@@ -122,13 +125,22 @@ class Outbox:
                 await self._send(part[0] if len(part) == 1 else f"[{','.join(part)}]")
                 begin, size = end, 0
 
-    async def _items(self, followed: Followed) -> list[Item]:
-        items = await followed.subscription.take(MAX_ITEMS)
-        if followed not in self._feeds:  # ended while it read
-            return []
-        if (last := followed.last) is not None:
-            for number, item in enumerate(items, start=1):
-                if last(item):
-                    self.unfollow(followed)
-                    return items[:number]
-        return items
+    async def _gather(self, followed: Followed, texts: list[str]) -> None:
+        """Add frames of what is there now, as many as are enough for a message."""
+        size = 0
+        for _ in range(MAX_ITEMS):
+            items = await followed.subscription.take(1)
+            if not items or followed not in self._feeds:  # ended while it read
+                return
+            text = _cache.text(items[0])
+            texts.append(text)
+            if followed.last is not None and followed.last(items[0]):
+                self.unfollow(followed)
+                return
+            size += len(text)
+            if size >= ENOUGH_CHARACTERS:
+                return
+
+
+def _size(texts: list[str]) -> int:
+    return sum(map(len, texts))

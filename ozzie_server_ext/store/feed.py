@@ -8,6 +8,8 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
@@ -17,11 +19,26 @@ from ozzie_server_ext.store.replies import HeldText, OpenReplies
 _PAGE = 256
 """Events read from the log at a time by a subscriber that is behind."""
 
+RING_BYTES = 16 << 20
+BUFFER_BYTES = 4 << 20
+"""What one subscriber has waiting, at most, and one item more."""
+_BESIDE_THE_BODY = 512
+"""About what an event has in bytes beside its body."""
+
 INTERVAL_S = 0.05
 """How long text that goes on is gathered (DESIGN §2.15), in one rhythm for all replies: so every subscriber gets the
 same few items, however fast a model writes."""
 
 Item = Event | Transient
+
+_encode = msgspec.json.Encoder().encode
+
+
+def weight(item: Item) -> int:
+    """About how many bytes it stands for."""
+    if isinstance(item, Event):
+        return _BESIDE_THE_BODY + len(_encode(item.body))
+    return _BESIDE_THE_BODY + len(str(item.payload.get("content", "")))
 
 
 class Feed:
@@ -29,13 +46,26 @@ class Feed:
 
     Durable events come from the log; `ring` recent ones are kept so that few subscribers have to read it. A
     subscriber that falls `buffer` items behind goes back to reading the log: nobody waits for it, it misses no
-    event, and of the replies still being written it gets the text so far again. It may miss other transients.
+    event, and of the replies still being written it gets the text so far again. It may miss other transients. Both
+    hold a number of bytes too: tools may answer with much.
     """
 
-    def __init__(self, log: EventLog, *, ring: int = 2048, buffer: int = 1024) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        *,
+        ring: int = 2048,
+        ring_bytes: int = RING_BYTES,
+        buffer: int = 1024,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
         self._log = log
         self._buffer = buffer
-        self._ring: deque[Event] = deque(maxlen=ring)
+        self._buffer_bytes = buffer_bytes
+        self._ring: deque[tuple[Event, int]] = deque()
+        self._ring_length = ring
+        self._ring_bytes = ring_bytes
+        self._held_bytes = 0
         self._position = 0
         self._replies = OpenReplies()
         self._held = HeldText()
@@ -51,6 +81,11 @@ class Feed:
     def subscribers(self) -> int:
         """How many subscriptions are open."""
         return len(self._subscriptions)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes of events are kept for subscribers."""
+        return self._held_bytes
 
     def subscribe(
         self,
@@ -80,9 +115,16 @@ class Feed:
             )
 
         async def read(after: int) -> tuple[Event, ...]:
-            return await self._log.read(after=after, limit=_PAGE, types=types, session_id=session_id, task_id=task_id)
+            return await self._log.read(
+                after=after,
+                limit=_PAGE,
+                types=types,
+                session_id=session_id,
+                task_id=task_id,
+                most_bytes=self._buffer_bytes // 2,
+            )
 
-        subscription = Subscription(self, from_position, wanted, read, self._buffer, on_news)
+        subscription = Subscription(self, from_position, wanted, read, self._buffer, self._buffer_bytes, on_news)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -112,11 +154,12 @@ class Feed:
         self._position = max(self._position, head.position)
         return self._position
 
-    def recent(self, after: int) -> list[Event] | None:
-        """All events above `after` up to the last published one; None where they have to be read from the log."""
+    def recent(self, after: int) -> list[tuple[Event, int]] | None:
+        """All events above `after` up to the last published one, each with its weight; None where they have to be read
+        from the log."""
         if after == self._position:
             return []
-        if not self._ring or self._ring[0].position > after + 1:
+        if not self._ring or self._ring[0][0].position > after + 1:
             return None
         return list(islice(self._ring, len(self._ring) - (self._position - after), None))
 
@@ -124,11 +167,15 @@ class Feed:
         self._subscriptions.discard(subscription)
 
     def _committed(self, events: tuple[Event, ...]) -> None:
-        self._ring.extend(events)
+        weighed = [(event, weight(event)) for event in events]
+        self._ring.extend(weighed)
+        self._held_bytes += sum(each for _, each in weighed)
+        while len(self._ring) > self._ring_length or self._held_bytes > self._ring_bytes:
+            self._held_bytes -= self._ring.popleft()[1]
         self._position = events[-1].position
         self._replies.recorded(events)
         self.release()
-        self._push(events)
+        self._push_weighed(weighed)
 
     def release(self) -> None:
         """Hand over the text that is held: what comes now comes behind it."""
@@ -147,9 +194,12 @@ class Feed:
             self._releasing = loop.call_at(beat, self.release)
 
     def _push(self, items: Sequence[Item]) -> None:
+        self._push_weighed([(item, weight(item)) for item in items])
+
+    def _push_weighed(self, weighed: Sequence[tuple[Item, int]]) -> None:
         for subscription in list(self._subscriptions):
-            for item in items:
-                subscription.push(item)
+            for item, each in weighed:
+                subscription.push(item, each)
 
 
 class Subscription:
@@ -163,6 +213,7 @@ class Subscription:
         wanted: Callable[[Item], bool],
         read: Callable[[int], Awaitable[tuple[Event, ...]]],
         buffer: int,
+        buffer_bytes: int,
         on_news: Callable[[], None],
     ) -> None:
         self._feed = feed
@@ -170,11 +221,18 @@ class Subscription:
         self._wanted = wanted
         self._read = read
         self._buffer = buffer
-        self._queue: deque[Item] = deque()
+        self._buffer_bytes = buffer_bytes
+        self._queue: deque[tuple[Item, int]] = deque()
+        self._held_bytes = 0
         self._behind = True
         self._closed = False
         self._news = asyncio.Event()
         self._on_news = on_news
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes wait to be taken."""
+        return self._held_bytes
 
     def __aiter__(self) -> Self:
         return self
@@ -182,13 +240,13 @@ class Subscription:
     async def __anext__(self) -> Item:
         if not await self._ready():
             raise StopAsyncIteration
-        return self._queue.popleft()
+        return self._next()
 
     async def take(self, limit: int) -> list[Item]:
         """What is there now, at most `limit` items. Reads the log where it is behind, and waits for nothing new."""
         while self._behind and not self._queue and not self._closed:
             await self._catch_up()
-        found = [self._queue.popleft() for _ in range(min(limit, len(self._queue)))]
+        found = [self._next() for _ in range(min(limit, len(self._queue)))]
         if (self._queue or self._behind) and not self._closed:
             self._on_news()
         return found
@@ -200,6 +258,7 @@ class Subscription:
         """End it; a reader that waits gets StopAsyncIteration."""
         self._closed = True
         self._queue.clear()
+        self._held_bytes = 0
         self._news.set()
         self._feed.leave(self)
 
@@ -211,21 +270,35 @@ class Subscription:
     ) -> None:
         self.close()
 
-    def push(self, item: Item) -> None:
+    def push(self, item: Item, weighs: int) -> None:
         """Hand over something new; for the feed alone."""
         if self._behind:
             return
-        if len(self._queue) >= self._buffer and self._wanted(item):
+        if self._is_full and self._wanted(item):
             # What is durable can be read again later; of the rest, replies are brought up to date then.
-            self._queue = deque(queued for queued in self._queue if isinstance(queued, Event))
+            self._queue = deque(queued for queued in self._queue if isinstance(queued[0], Event))
+            self._held_bytes = sum(each for _, each in self._queue)
             self._behind = True
             return
         if isinstance(item, Event):
             self._seen = item.position
         if self._wanted(item):
-            self._queue.append(item)
+            self._add(item, weighs)
             self._news.set()
             self._on_news()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._queue) >= self._buffer or self._held_bytes >= self._buffer_bytes
+
+    def _add(self, item: Item, weighs: int) -> None:
+        self._queue.append((item, weighs))
+        self._held_bytes += weighs
+
+    def _next(self) -> Item:
+        item, weighs = self._queue.popleft()
+        self._held_bytes -= weighs
+        return item
 
     async def _ready(self) -> bool:
         """Wait until something is in the queue; False once closed."""
@@ -246,14 +319,23 @@ class Subscription:
             raise InputError(f"Position {self._seen} is not in the log, which ends at {end}.", hint="Start from 0.")
         recent = self._feed.recent(self._seen)
         if recent is None:
-            page = await self._read(self._seen)
+            page = [event for event in await self._read(self._seen) if event.position <= end]
             if not self._closed:
-                self._queue.extend(event for event in page if event.position <= end)
-                self._seen = min(page[-1].position, end) if len(page) == _PAGE else end
+                for event in page:
+                    self._add(event, weight(event))
+                # A page may end early for its bytes: only an empty one says that there is no more of what is wanted.
+                self._seen = page[-1].position if page else end
             return
-        self._queue.extend(event for event in recent if self._wanted(event))
+        for event, weighs in recent:
+            if self._is_full:
+                return
+            if self._wanted(event):
+                self._add(event, weighs)
+            self._seen = event.position
         self._seen = end
         self._feed.release()  # the text so far holds it already
         for reply in self._feed.open_replies:
-            self._queue.extend(item for item in reply.so_far() if self._wanted(item))
+            for item in reply.so_far():
+                if self._wanted(item):
+                    self._add(item, weight(item))
         self._behind = False

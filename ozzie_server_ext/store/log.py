@@ -163,9 +163,11 @@ class EventLog(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
         newest_first: bool = False,
+        most_bytes: int | None = None,
     ) -> tuple[Event, ...]:
         """At most `limit` events with a position above `after` and below `before`, in global order or the other way
-        round; none recorded earlier than `since`, all earlier than `until`.
+        round; none recorded earlier than `since`, all earlier than `until`. It ends behind the event with whose body
+        there are `most_bytes` of bodies, or more.
 
         Events whose body was erased are left out. Raises NewerStore at the first event that this version does
         not know.

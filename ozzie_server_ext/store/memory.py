@@ -84,6 +84,7 @@ class InMemoryEventLog:
         since: datetime | None = None,
         until: datetime | None = None,
         newest_first: bool = False,
+        most_bytes: int | None = None,
     ) -> tuple[Event, ...]:
         end = len(self.envelopes) if before is None else min(max(before - 1, 0), len(self.envelopes))
         positions = range(max(after, 0), end)
@@ -97,7 +98,15 @@ class InMemoryEventLog:
             and (until is None or envelope.ts < time_text(until))
             and envelope.position in self.bodies
         )
-        return tuple(decode(envelope, self.bodies[envelope.position]) for envelope in islice(wanted, max(limit, 0)))
+        found: list[Event] = []
+        size = 0
+        for envelope in islice(wanted, max(limit, 0)):
+            stored = self.bodies[envelope.position]
+            found.append(decode(envelope, stored))
+            size += len(stored.body)
+            if most_bytes is not None and size >= most_bytes:
+                break
+        return tuple(found)
 
     async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
         found = self._index.slice(stream, after_version + 1, len(self.envelopes))

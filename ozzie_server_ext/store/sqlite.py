@@ -94,6 +94,7 @@ class SqliteEventLog:
         since: datetime | None = None,
         until: datetime | None = None,
         newest_first: bool = False,
+        most_bytes: int | None = None,
     ) -> tuple[Event, ...]:
         return await self._read(
             lambda connection: sqlite_events.read(
@@ -107,6 +108,7 @@ class SqliteEventLog:
                 since=since,
                 until=until,
                 newest_first=newest_first,
+                most_bytes=most_bytes,
             )
         )
 

@@ -68,6 +68,7 @@ def read(
     since: datetime | None,
     until: datetime | None,
     newest_first: bool,
+    most_bytes: int | None,
 ) -> tuple[Event, ...]:
     """As `EventLog.read`."""
     sql = f"{_WITH_BODY} WHERE e.position > ?"
@@ -92,7 +93,8 @@ def read(
         bound.append(time_text(until))
     bound.append(max(limit, 0))
     order = "DESC" if newest_first else "ASC"
-    return tuple(_events(connection.execute(f"{sql} ORDER BY e.position {order} LIMIT ?", bound)))
+    rows = connection.execute(f"{sql} ORDER BY e.position {order} LIMIT ?", bound)
+    return tuple(_events(rows if most_bytes is None else _of_bytes(rows, most_bytes)))
 
 
 def read_stream(connection: sqlite3.Connection, stream: str, after_version: int) -> tuple[Event, ...]:
@@ -156,6 +158,16 @@ def are_current(connection: sqlite3.Connection) -> bool:
 def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
     for row in rows:
         yield decode(Envelope(*row[:_WIDTH]), StoredBody(row[_WIDTH], row[_WIDTH + 1]))
+
+
+def _of_bytes(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[tuple[Any, ...]]:
+    """The rows up to the one with which their bodies have so many bytes. Those behind it are never fetched."""
+    size = 0
+    for row in rows:
+        yield row
+        size += len(row[_WIDTH])
+        if size >= most:
+            return
 
 
 def _found(row: tuple[Any, ...]) -> Found:

@@ -355,6 +355,22 @@ async def test_reading_goes_backwards_and_through_a_span_of_time(store: Store, l
     assert await positions(since=hour(4), newest_first=True) == [6, 5]
 
 
+async def test_a_reading_ends_behind_so_many_bytes_of_bodies_but_never_before_the_first(log: EventLog) -> None:
+    await log.append("s", [renamed("x" * 1000) for _ in range(5)])
+    await log.append("s", [renamed("")])
+
+    async def positions(most_bytes: int, **where: Any) -> list[int]:
+        return [event.position for event in await log.read(most_bytes=most_bytes, **where)]
+
+    assert await positions(1) == [1]
+    assert await positions(1000) == [1]
+    assert await positions(2500) == [1, 2, 3]
+    assert await positions(2500, after=3) == [4, 5, 6]
+    assert await positions(2500, newest_first=True) == [6, 5, 4, 3]
+    assert await positions(1 << 20) == [1, 2, 3, 4, 5, 6]
+    assert await positions(1 << 20, limit=2) == [1, 2]
+
+
 async def test_a_stream_reads_from_a_version_on(log: EventLog) -> None:
     await log.append(STREAM, [renamed(f"{n}") for n in range(5)])
     assert [event.version for event in await log.read_stream(STREAM, after_version=3)] == [4, 5]

@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.gateway.outbox import ENOUGH_CHARACTERS, MAX_READY, Followed, FrameCache, Outbox
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.protocol.frames import Response, decode_frames, encode_frame
-from ozzie_server_ext.store.feed import Feed, Item
+from ozzie_server_ext.store.feed import BUFFER_BYTES, Feed, Item
 from ozzie_server_ext.store.memory import InMemoryEventLog
 
 WAIT_S = 10
@@ -138,6 +138,33 @@ async def test_what_no_client_would_take_in_one_message_comes_in_several(
 
     assert [shown(frame) for frame in await socket.frames(8)] == titles
     assert [len(message) for message in socket.messages] == [3, 3, 2]
+
+
+async def test_of_what_waits_for_a_client_that_does_not_read_one_message_is_encoded(
+    outbox: Outbox, socket: Socket, log: InMemoryEventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    text = FrameCache.text
+
+    def counted(cache: FrameCache, item: Item) -> str:
+        encoded.append(len(found := text(cache, item)))
+        return found
+
+    monkeypatch.setattr(FrameCache, "text", counted)
+    size = ENOUGH_CHARACTERS // 10
+    for number in range(100):
+        await rename(log, f"{number}".ljust(size))
+    feeds = [Feed(log), Feed(log)]
+    socket.taking.clear()
+    followed = [follow(outbox, feed) for feed in feeds]
+    await asyncio.wait_for(socket.sending.wait(), WAIT_S)
+    before, held = sum(encoded), [each.subscription.held_bytes for each in followed]
+    socket.taking.set()
+    found = [shown(frame).strip() for frame in await socket.frames(200)]
+
+    assert before <= ENOUGH_CHARACTERS + 2 * size
+    assert all(bytes_ <= BUFFER_BYTES + 2 * size for bytes_ in held)
+    assert [sorted(found).count(str(number)) for number in range(100)] == [2] * 100
 
 
 async def test_a_feed_ends_behind_its_last_item_and_brings_nothing_more(

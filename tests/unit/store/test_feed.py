@@ -273,6 +273,72 @@ async def test_an_error_reaches_the_one_who_reads_and_nobody_else() -> None:
     assert await positions(reading, 4) == [1, 2, 3, 4]
 
 
+# --- what it holds ------------------------------------------------------------------------------------
+
+KB = 1024
+
+
+async def append_large(log: EventLog, count: int) -> None:
+    """Events of 10 KB each."""
+    for _ in range(count):
+        await log.append("s", [renamed("x" * 10 * KB)])
+
+
+async def test_one_who_does_not_read_holds_no_more_than_so_many_bytes_and_misses_nothing(log: EventLog) -> None:
+    feed = Feed(log, ring_bytes=100 * KB, buffer_bytes=50 * KB)
+    slow = feed.subscribe(0)
+    assert await nothing_waits(slow)
+    most = 0
+    for _ in range(40):
+        await append_large(log, 1)
+        most = max(most, slow.held_bytes)
+        assert feed.held_bytes <= 100 * KB
+
+    assert 50 * KB <= most <= 61 * KB, "so much, and the event that goes beyond"
+    assert await positions(slow, 40) == list(range(1, 41))
+    assert slow.held_bytes == 0
+
+
+@pytest.mark.parametrize("ring_bytes", [1, 1000 * KB], ids=["from the log", "from what is kept"])
+async def test_one_who_comes_late_is_given_what_was_in_pieces_of_so_many_bytes(log: EventLog, ring_bytes: int) -> None:
+    feed = Feed(log, ring_bytes=ring_bytes, buffer_bytes=50 * KB)
+    await append_large(log, 40)
+    late, found = feed.subscribe(0), list[Item]()
+    for _ in range(40):
+        found += await late.take(1)
+        assert late.held_bytes <= 50 * KB
+
+    assert [item.position for item in found if isinstance(item, Event)] == list(range(1, 41))
+    assert await nothing_waits(late)
+    await append(log)
+    assert await positions(late, 1) == [41]
+
+
+async def test_what_is_larger_than_all_that_may_be_held_comes_by_itself(log: EventLog) -> None:
+    feed = Feed(log, ring_bytes=KB, buffer_bytes=KB)
+    live = feed.subscribe(0)
+    assert await nothing_waits(live)
+    await append_large(log, 3)
+
+    assert await positions(live, 3) == [1, 2, 3]
+    assert await positions(feed.subscribe(0), 3) == [1, 2, 3]
+    assert feed.held_bytes == 0
+
+
+async def test_text_that_nobody_takes_counts_too(log: EventLog) -> None:
+    feed = Feed(log, buffer_bytes=50 * KB)
+    slow = feed.subscribe(0)
+    assert await nothing_waits(slow)
+    for number in range(20):
+        feed.publish(delta(0, "x" * 10 * KB, reply_id=str(number)))
+        assert slow.held_bytes <= 61 * KB
+
+    reader = Reader()
+    for item in await take(slow, 20):
+        reader.see(item)
+    assert [len(text) for text in reader.texts.values()] == [10 * KB] * 20
+
+
 # --- ending -------------------------------------------------------------------------------------------
 
 
