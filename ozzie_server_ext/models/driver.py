@@ -10,6 +10,7 @@ from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import Usage
+from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -106,6 +107,8 @@ ModelEvent: TypeAlias = TextDelta | Finished
 
 ModelErrorCode: TypeAlias = Literal[
     "provider.auth",
+    "provider.token_refused",
+    "provider.token_unavailable",
     "provider.forbidden",
     "provider.quota",
     "provider.not_found",
@@ -172,7 +175,7 @@ class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, mostly the
     name of an environment variable; the key itself never shows in a repr. `socket` is the path of a worker's socket,
     for the driver `worker` only. `first_s`, `next_s`: how long the provider may stay silent before the first piece of
-    its answer and between two."""
+    its answer and between two. With `oauth2` the worker gets the key by itself."""
 
     driver: str
     base_url: str = ""
@@ -180,6 +183,7 @@ class ProviderAccess:
     api_key: str = field(default="", repr=False)
     key_name: str = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    oauth2: ClientCredentials | None = None
     first_s: float = 120.0
     next_s: float = 120.0
 

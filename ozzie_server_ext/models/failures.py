@@ -8,6 +8,7 @@ from ozzie_server_ext.render.text import visible_label
 
 RETRYABLE: frozenset[ModelErrorCode] = frozenset(
     {
+        "provider.token_unavailable",
         "provider.rate_limited",
         "provider.server",
         "provider.unreachable",
@@ -48,6 +49,14 @@ _MIDDLE = (
 )
 _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{key}}, {_OR_ANOTHER}"),
+    "provider.token_refused": (
+        'The token server of "{alias}" gives no token{because}',
+        f"Check {{key}} and the auth entry in the configuration, {_OR_ANOTHER}",
+    ),
+    "provider.token_unavailable": (
+        'No token came from the token server of "{alias}"{because}',
+        f"Check token_url in the configuration, or run the cell again, {_OR_ANOTHER}",
+    ),
     "provider.forbidden": (
         'The model provider does not let this key use "{alias}" ({model}).',
         f"Check what {{key}} is allowed to use, {_OR_ANOTHER}",

@@ -151,7 +151,11 @@ class WorkerDriver:
 def provider_of(access: ProviderAccess) -> Provider:
     """What a worker of ours has to know of a provider."""
     return Provider(
-        driver=access.driver, base_url=access.base_url, api_key=access.api_key, headers=dict(access.headers)
+        driver=access.driver,
+        base_url=access.base_url,
+        api_key=access.api_key,
+        headers=dict(access.headers),
+        oauth2=access.oauth2,
     )
 
 

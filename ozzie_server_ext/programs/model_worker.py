@@ -60,6 +60,7 @@ class ModelWorker(asyncio.Protocol):
         self._providers: dict[str, Provider] = {}
         self._calls: dict[str, tuple[str, asyncio.Task[None]]] = {}
         self._backend: asyncio.Future[ModuleType] = self._loop.create_future()
+        self._tokens: Any = None
         self._ended = asyncio.Event()
 
     async def serve(self, end: socket.socket) -> None:
@@ -139,24 +140,37 @@ class ModelWorker(asyncio.Protocol):
     async def _generate(self, command: Generate) -> None:
         provider = self._providers.get(str(command.request.get("provider", "")))
         final: Stop | Error
-        backend: Any = None
-        answer: Any = None
         try:
-            backend = await self._backend
             if provider is None:
                 final = Error(code="provider.not_found", message="There is no provider of this name.")
             else:
-                answer = backend.Answer(command, provider, on_text=lambda text: self._deltas.add(command.id, text))
-                final = await answer.run(writable=self._writable)
+                final = await self._answered(command, provider)
         except asyncio.CancelledError:
             final = Stop(finish="cancelled")
-        except Exception as error:
-            assert provider is not None
-            final = backend.error_event(error, provider, begun=answer is not None and answer.begun)
         finally:
             self._calls.pop(command.id, None)
         self._deltas.end(command.id)
         self._send(event_json(final, command.id))
+
+    async def _answered(self, command: Generate, provider: Provider) -> Stop | Error:
+        """The end of the answer, or why there is none."""
+        backend = await self._backend
+        tokens: Any = self._tokens
+        for last_try in (provider.oauth2 is None, True):
+            access, begun = provider, False
+            answer: Any = None
+            try:
+                access = await tokens.authorized(provider)
+                answer = backend.Answer(command, access, on_text=lambda text: self._deltas.add(command.id, text))
+                return await answer.run(writable=self._writable)
+            except Exception as error:
+                begun = answer is not None and answer.begun
+                failed: Error = backend.error_event(error, access, begun=begun)
+            if last_try or begun or failed.code != "provider.auth":
+                return failed
+            # The token may have been taken back, or have ended while this machine slept: a fresh one tells.
+            tokens.forget(provider.oauth2)
+        raise AssertionError("the last try returns")
 
     # --- inside -------------------------------------------------------------------------------------------
 
@@ -168,6 +182,7 @@ class ModelWorker(asyncio.Protocol):
             note(f"litellm can't be loaded: {error}.")
             self._ended.set()
             return
+        self._tokens = backend.Tokens()
         self._backend.set_result(backend)
         self._send({"type": "ready", "pid": os.getpid(), "took_ms": round((time.perf_counter() - started) * 1000)})
 

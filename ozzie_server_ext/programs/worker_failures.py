@@ -13,6 +13,7 @@ from litellm.exceptions import ContentPolicyViolationError, ContextWindowExceede
 
 from ozzie_server_ext.models.driver import ModelErrorCode
 from ozzie_server_ext.programs.worker_refusal import Refusal, refusal_in
+from ozzie_server_ext.programs.worker_tokens import NoToken, TokenRefused
 from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.worker import Error, Provider
 
@@ -76,8 +77,9 @@ def _words(error: BaseException) -> str:
 
 
 def redacted(text: str, provider: Provider) -> str:
-    """`text` without the provider's key and header values, and without what looks like a key; bounded."""
-    for secret in sorted((provider.api_key, *provider.headers.values()), key=len, reverse=True):
+    """`text` without the provider's secrets and header values, and without what looks like a key; bounded."""
+    secrets = [provider.api_key, *provider.headers.values(), provider.oauth2.client_secret if provider.oauth2 else ""]
+    for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) > 3:
             text = text.replace(secret, "[key]")
     return repair_text(_KEY_LIKE.sub("[key]", text))[:MAX_DETAIL_CHARS]
@@ -97,6 +99,10 @@ def _code(causes: list[BaseException], refusal: Refusal, words: str, *, begun: b
     def has(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
+    if has(TokenRefused):
+        return "provider.token_refused"
+    if has(NoToken):
+        return "provider.token_unavailable"
     if has(ContextWindowExceededError):
         return "provider.context_length"
     if has(ContentPolicyViolationError):

@@ -19,10 +19,11 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, Usage
 from ozzie_server_ext.programs.worker_failures import Broken, Garbage, error_event
 from ozzie_server_ext.programs.worker_request import completion_arguments
+from ozzie_server_ext.programs.worker_tokens import Tokens
 from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.worker import Generate, Provider, Stop
 
-__all__ = ["Answer", "error_event", "prepare", "price", "warm_up"]
+__all__ = ["Answer", "Tokens", "error_event", "prepare", "price", "warm_up"]
 
 _YIELD_EVERY = 8
 _FINISH: dict[str, Finish] = {

@@ -23,13 +23,25 @@ DEFAULT_SOCKET = "/run/fazai/gemma.sock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """With what a worker gets access tokens for a provider (OAuth 2.0, RFC 6749 §4.4)."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """How the worker reaches a provider. The key travels over the socket only and never shows in a repr."""
+    """How the worker reaches a provider. The key travels over the socket only and never shows in a repr. With
+    `oauth2`, the worker gets the key by itself."""
 
     driver: str
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth2: ClientCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

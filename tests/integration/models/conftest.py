@@ -27,7 +27,8 @@ async def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         pace=Pace(pauses_s=(0.05,)),
     )
     with FakeOpenAI() as server, all_providers() as fakes:
-        yield Rig(WorkerDriver(plane, access_of(providers(server, fakes))), plane, server, fakes, log_file, lost)
+        known = providers(server, fakes)
+        yield Rig(WorkerDriver(plane, access_of(known)), plane, server, fakes, log_file, lost, known)
         await plane.stop()
 
 

@@ -34,7 +34,7 @@ WAIT_S = 40
 @dataclass(frozen=True)
 class Rig:
     """The worker's driver and what is on either side of it. `fakes`: one provider for each wire format, by its driver.
-    `lost` lists why workers ended."""
+    `lost` lists why workers ended. `providers` are the known ones by name; tests may add theirs."""
 
     driver: WorkerDriver
     plane: Supervisor
@@ -42,6 +42,7 @@ class Rig:
     fakes: Mapping[str, FakeProvider]
     log_file: Path
     lost: list[str]
+    providers: dict[str, ProviderAccess]
 
 
 def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str, ProviderAccess]:

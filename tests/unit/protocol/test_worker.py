@@ -1,5 +1,7 @@
 """Messages of the worker protocol: ours come back as they went, and S2's own are understood."""
 
+import json
+
 import pytest
 
 from ozzie_server_ext.domain.events import ToolUse
@@ -9,6 +11,7 @@ from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.worker import (
     Abort,
+    ClientCredentials,
     CloseSession,
     Command,
     Configure,
@@ -104,3 +107,14 @@ def test_a_key_shows_in_no_repr() -> None:
 )
 def test_a_plain_command_has_the_specifications_fields_alone(command: Command, message: JsonObject) -> None:
     assert command_json(command, plain=True) == message
+
+
+def test_the_secret_of_a_client_shows_in_no_repr() -> None:
+    client = ClientCredentials(token_url="https://x.example/token", client_id="a", client_secret="s3cret")
+    assert "s3cret" not in repr(Configure(providers={"p": Provider(driver="openai", oauth2=client)}))
+
+
+def test_a_clients_credentials_arrive_as_they_were_sent() -> None:
+    client = ClientCredentials(token_url="https://x.example/token", client_id="a", client_secret="s", scopes=("b", "c"))
+    sent = Configure(providers={"p": Provider(driver="openai", oauth2=client), "q": Provider(driver="ollama")})
+    assert parse_command(json.loads(json.dumps(command_json(sent)))) == sent
