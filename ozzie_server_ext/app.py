@@ -7,13 +7,14 @@ from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
-from ozzie_server_ext.config.home import Home, anchor_key_file
+from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Limits, Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
+from ozzie_server_ext.models.keys import VaultSecrets
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.router import Models, answers_in_worker
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
@@ -38,13 +39,17 @@ from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
+from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.today import TodaysUsage
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.vault.scope import ProjectReader
+from ozzie_server_ext.vault.vault import Vault
 
 log = logger(__name__)
 
@@ -103,6 +108,9 @@ class Ozzie:
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
         worker = WorkerDriver(self._worker, self._access)
+        vault = Vault(self.home.secrets, key_folder, self.clock)
+        self.secrets = SecretChanges(vault, self.log, worker.forget)
+        await self.secrets.refresh(patiently=True)
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
             registry=registry,
@@ -116,8 +124,13 @@ class Ozzie:
         self.sessions = Sessions(self.log, self.ids)
         self.notebooks = Notebooks(self.sessions)
         self.earlier = EarlierRuns(self.log, registry)
+        self.today = TodaysUsage(self.log, self.clock)
         self.models = ModelService(
-            self.configuration, self.sessions, warm=worker.warm, config_file=self.home.config_file
+            self.configuration,
+            self.sessions,
+            warm=worker.warm,
+            config_file=self.home.config_file,
+            secrets=VaultSecrets(vault, ProjectReader.at(self.project)),
         )
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
@@ -163,6 +176,7 @@ class Ozzie:
         self, session_id: SessionId, text: str, origin: Origin, *, model: str = "", message_id: MessageId | None = None
     ) -> Submitted:
         config = await self.configuration.refresh()
+        await self.secrets.refresh()
         await self.sessions.expect_open(session_id)
         limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
         return await self.tasks.submit(session_id, text, origin, limits=limits, model=model, message_id=message_id)

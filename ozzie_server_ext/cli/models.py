@@ -24,9 +24,12 @@ def list_models(options: argparse.Namespace) -> int:
     for model in listing["items"]:
         mark = "*" if model["is_default"] else " "
         stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
-        print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {visible_label(model['missing'])}".rstrip())
+        said = visible_label(model["missing"] or _key(model))
+        print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {said}".rstrip())
     for offer in listing["offers"]:
         print(f"Found: {visible_label(offer['found'])}. Use it with --model {visible_label(offer['choose'])}")
+    if listing["vault_warning"]:
+        print(visible_prose(listing["vault_warning"]))
     if listing["config_error"]:
         print(f"The configuration was not taken:\n{visible_prose(listing['config_error'])}")
     return 0
@@ -106,3 +109,7 @@ def _print(found: Object) -> None:
         return
     first = "no text came" if found["ttft_ms"] is None else f"first token after {duration(found['ttft_ms'] / 1000)}"
     print(", ".join([first, tokens(found["token_usage"]), cost(found["cost"])]))
+
+
+def _key(model: Object) -> str:
+    return f"key from the {model['key']}" if model["key"] else ""

@@ -174,7 +174,7 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def _vault() -> Vault:
-    return Vault(find_home(os.environ).secrets, key_folder(os.environ), SystemClock())
+    return Vault(find_home(os.environ).secrets, key_folder, SystemClock())
 
 
 def _scope(options: argparse.Namespace) -> Scope:

@@ -18,28 +18,38 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+KeyName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
 class GatewaySettings(_Settings):
     host: str = "127.0.0.1"
     port: int = Field(default=18420, ge=0, le=65535)
 
 
 class ApiKeyAuth(_Settings):
-    """A key, by the name of the environment variable that holds it; never the key itself (S0 §6.3).
+    """A key, by the name of the environment variable or secret that holds it; never the key itself (S0 §6.3).
 
-    S1's short form `{"api_key": "${VAR}"}` says the same.
+    S1's short form `{"api_key": "${VAR}"}` says the same as `env`. Both names are looked up in the vault first, then in
+    the environment; one of them is given.
     """
 
     type: Literal["api_key"] = "api_key"
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    env: KeyName | None = None
+    vault: KeyName | None = None
     header: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.env or self.vault or ""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
         if not isinstance(value, dict) or "api_key" not in value:
             return value
-        if "env" in value:
-            raise ValueError('give "env" or "api_key", not both')
+        for other in ("env", "vault"):
+            if other in value:
+                raise ValueError(f'give "{other}" or "api_key", not both')
         named = TEMPLATE.fullmatch(str(value["api_key"]))
         if named is None:
             raise ValueError(
@@ -47,6 +57,12 @@ class ApiKeyAuth(_Settings):
             )
         rest = {key: item for key, item in value.items() if key != "api_key"}
         return {**rest, "env": named["long"] or named["short"]}
+
+    @model_validator(mode="after")
+    def _has_one_name(self) -> "ApiKeyAuth":
+        if (self.env is None) == (self.vault is None):
+            raise ValueError('give the key\'s name, as "env" or as "vault"')
+        return self
 
 
 class ClaudeCodeAuth(_Settings):

@@ -16,8 +16,10 @@ from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.today import TodaysUsage
 
 
 class Services(Protocol):
@@ -40,7 +42,11 @@ class Services(Protocol):
     @property
     def earlier(self) -> EarlierRuns: ...
     @property
+    def secrets(self) -> SecretChanges: ...
+    @property
     def tasks(self) -> TaskService: ...
+    @property
+    def today(self) -> TodaysUsage: ...
     @property
     def turns(self) -> FoldedTurns: ...
     @property

@@ -172,8 +172,8 @@ class ModelDriver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
-    """How a configured provider is reached. `key_name` is what a person checks when the key is refused, mostly the
-    name of an environment variable; the key itself never shows in a repr. `socket` is the path of a worker's socket,
+    """How a configured provider is reached. `key_name` is what a person checks when the key is refused, `key_place`
+    where it was found; the key itself never shows in a repr. `socket` is the path of a worker's socket,
     for the driver `worker` only. `first_s`, `next_s`: how long the provider may stay silent before the first piece of
     its answer and between two. With `oauth2` the worker gets the key by itself."""
 
@@ -182,6 +182,7 @@ class ProviderAccess:
     socket: str = ""
     api_key: str = field(default="", repr=False)
     key_name: str = ""
+    key_place: Literal["", "vault", "environment"] = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     oauth2: ClientCredentials | None = None
     first_s: float = 120.0

@@ -25,10 +25,11 @@ MAX_QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call goes, as far as a sentence needs it. `key_name`: the environment variable the key came from.
-    `address` is empty for a provider's own."""
+    """Where a call goes, as far as a sentence needs it. `key_name`: the secret or environment variable that the key
+    came from. `address` is empty for a provider's own."""
 
     key_name: str = ""
+    in_vault: bool = False
     address: str = ""
 
     @property
@@ -48,7 +49,7 @@ _MIDDLE = (
     "Run the cell again to continue.",
 )
 _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
-    "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{key}}, {_OR_ANOTHER}"),
+    "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{check}}, {_OR_ANOTHER}"),
     "provider.token_refused": (
         'The token server of "{alias}" gives no token{because}',
         f"Check {{key}} and the auth entry in the configuration, {_OR_ANOTHER}",
@@ -177,9 +178,8 @@ def model_error(
     values = {
         "alias": choice.alias,
         "model": choice.model,
-        "key": f"the environment variable {place.key_name}"
-        if place.key_name
-        else "its auth entry in the configuration",
+        "key": (key := _key_in_words(place)),
+        "check": f"it with ozzie secrets set {place.key_name}" if place.in_vault else key,
         "after": "" if after_s is None else f" in {max(1, round(after_s))} s",
         "at": f" at {place.shown}" if place.address else "",
         "because": f': "{quoted}".' if quoted else ".",
@@ -193,6 +193,12 @@ def model_error(
         after_s=after_s,
         detail=detail,
     )
+
+
+def _key_in_words(place: Place) -> str:
+    if not place.key_name:
+        return "its auth entry in the configuration"
+    return f"the {'secret' if place.in_vault else 'environment variable'} {place.key_name}"
 
 
 def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed: bool) -> tuple[str, str]:

@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
-from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
+from ozzie_server_ext.models.keys import Key, KeyPlace, Keys, NoSecrets, Secrets
 from ozzie_server_ext.models.selector import ModelSelector, Resolution
 from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+from ozzie_server_ext.vault.errors import VaultLocked
 
 OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
 
@@ -47,11 +49,13 @@ class BadAddress(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A model that can be chosen: its name, what it stands for, and why it can't be used right now, if so."""
+    """A model that can be chosen: its name, what it stands for, and why it can't be used right now, if so. `key` is
+    where its key was found, empty where it needs none or there is none."""
 
     name: str
     driver: str
     model: str
+    key: KeyPlace = ""
     missing: str = ""
     is_default: bool = False
 
@@ -65,11 +69,13 @@ class Offer:
 
 
 class ModelRegistry:
-    """The models of one configuration. `env` is the process's environment and `$OZZIE_PATH/.env` together."""
+    """The models of one configuration. `env` is the process's environment and `$OZZIE_PATH/.env` together; `secrets`
+    is the vault, which goes before it."""
 
-    def __init__(self, settings: ModelsSettings, env: Mapping[str, str]) -> None:
+    def __init__(self, settings: ModelsSettings, env: Mapping[str, str], secrets: Secrets | None = None) -> None:
         self._settings = settings
         self._env = env
+        self._keys = Keys(env, secrets or NoSecrets())
 
     @property
     def default(self) -> str:
@@ -132,18 +138,17 @@ class ModelRegistry:
                 )
             return self._direct(choice)
         variable, header = _key_variable(configured)
-        key = self._env.get(variable, "") if variable else ""
-        if variable and not key:
-            raise _no_key(choice.alias, variable)
-        _check_key(choice.alias, variable, key)
+        key = self._key(choice.alias, variable) if variable else None
+        value = key.value.reveal() if key else ""
         is_worker = configured.driver == WORKER
         return ProviderAccess(
             driver=configured.driver,
             base_url=configured.base_url or base_url_of(configured.driver, self._env),
             socket=expanduser(configured.socket or DEFAULT_SOCKET) if is_worker else "",
-            api_key="" if header else key,
+            api_key="" if header else value,
             key_name=variable,
-            headers=((header, key),) if header else (),
+            key_place=key.place if key else "",
+            headers=((header, value),) if header else (),
             first_s=configured.timeout_s,
             next_s=configured.timeout_s,
         )
@@ -152,9 +157,12 @@ class ModelRegistry:
         """Every model that has a name here, the offline script last."""
         found: list[Listed] = []
         for name, provider in self._settings.providers.items():
+            place: KeyPlace = ""
+            missing = ""
             try:
                 variable, _ = _key_variable(provider)
-                missing = f"{variable} is not set" if variable and not self._env.get(variable) else ""
+                if variable:
+                    place, missing = self._keys.look(variable)
             except Unavailable as error:
                 missing = str(error)
             found.append(
@@ -162,6 +170,7 @@ class ModelRegistry:
                     name=name,
                     driver=provider.driver,
                     model=provider.model,
+                    key=place,
                     missing=missing,
                     is_default=name == self.default,
                 )
@@ -174,10 +183,10 @@ class ModelRegistry:
     def offers(self, ollama: Iterable[str] = ()) -> tuple[Offer, ...]:
         """What was found here: offered, never silently used (MD-7). `ollama`: the models that an Ollama here has."""
         keys = [
-            Offer(found=f"{variable} is set", choose=SUGGESTIONS[driver])
+            Offer(found=f"{variable} is {'in the vault' if place == 'vault' else 'set'}", choose=SUGGESTIONS[driver])
             for driver, variables in KEY_VARIABLES.items()
             for variable in variables
-            if self._env.get(variable)
+            if (place := self._keys.look(variable)[0])
         ]
         return (*keys, *(Offer(found=f"Ollama has {name}", choose=f"ollama/{name}") for name in ollama))
 
@@ -196,18 +205,43 @@ class ModelRegistry:
             # An address that was typed in gets no key: a key belongs to the address that it was configured with.
             return ProviderAccess(driver=choice.driver, base_url=base_url)
         variables = KEY_VARIABLES[choice.driver]
-        for variable in variables:
-            if key := self._env.get(variable):
-                _check_key(choice.alias, variable, key)
-                return ProviderAccess(driver=choice.driver, base_url=base_url, api_key=key, key_name=variable)
-        raise _no_key(choice.alias, variables[0])
+        there = [variable for variable in variables if self._keys.look(variable)[0]]
+        key = self._key(choice.alias, there[0] if there else variables[0])
+        return ProviderAccess(
+            driver=choice.driver,
+            base_url=base_url,
+            api_key=key.value.reveal(),
+            key_name=key.name,
+            key_place=key.place,
+        )
+
+    def _key(self, alias: str, name: str) -> Key:
+        """Raises Unavailable where there is none, or none that can be used."""
+        try:
+            key = self._keys.find(name)
+        except VaultLocked as error:
+            raise Unavailable(
+                f'The key for "{alias}" ({name}) is in the vault, which is locked.',
+                hint=f"{error.hint.rstrip('.')}, or choose another model with %model. Your message is kept.",
+                code=error.code,
+            ) from None
+        except OzzieError as error:
+            raise Unavailable(
+                f'There is no key for "{alias}": {name} is not set, and the vault can\'t be used. {error}',
+                hint=error.hint,
+                code=error.code,
+            ) from None
+        if key is None:
+            raise _no_key(alias, name)
+        _check_key(alias, key)
+        return key
 
 
 def _key_variable(provider: ProviderSettings) -> tuple[str, str]:
-    """The environment variable of a provider's key and the header that carries it (empty: the provider's usual one)."""
+    """The name of a provider's key and the header that carries it (empty: the provider's usual one)."""
     match provider.auth:
-        case ApiKeyAuth(env=env, header=header):
-            return env, header or ""
+        case ApiKeyAuth(header=header) as auth:
+            return auth.name, header or ""
         case NoAuth():
             return "", ""
         case _:
@@ -221,18 +255,18 @@ def _key_variable(provider: ProviderSettings) -> tuple[str, str]:
 def _no_key(alias: str, variable: str) -> Unavailable:
     return Unavailable(
         f'There is no key for "{alias}": {variable} is not set.',
-        hint=f"Set {variable}, for example in the file .env of your Ozzie folder, or choose another model with %model.",
+        hint=f"Set it with ozzie secrets set {variable}, or choose another model with %model.",
         code="provider.no_key",
     )
 
 
-def _check_key(alias: str, variable: str, key: str) -> None:
-    """Raises Unavailable, naming the variable and never what is in it."""
-    if any(unicodedata.category(character) in _UNSENDABLE for character in key):
+def _check_key(alias: str, key: Key) -> None:
+    """Raises Unavailable, naming the key and never what is in it."""
+    if any(unicodedata.category(character) in _UNSENDABLE for character in key.value.reveal()):
         raise Unavailable(
-            f'The key for "{alias}" can\'t be sent: {variable} contains a line break, a control character or a byte '
+            f'The key for "{alias}" can\'t be sent: {key.name} contains a line break, a control character or a byte '
             "that is not UTF-8.",
-            hint=f"Set {variable} again, copied anew from the provider, or choose another model with %model.",
+            hint=f"Set {key.name} again, copied anew from the provider, or choose another model with %model.",
             code="provider.bad_key",
         )
 

@@ -68,6 +68,11 @@ class WorkerDriver:
         """Begins to start the worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
         self._plane.start()
 
+    async def forget(self) -> None:
+        """Have the worker forget all keys; each call from now on brings its own. One that was begun goes on."""
+        self._told.clear()
+        await self._plane.tell(self._configuration())
+
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
         for last_try in (False, True):
@@ -183,7 +188,7 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
         detail=error.detail,
         after_s=error.after_s,
         streamed=streamed,
-        place=Place(key_name=access.key_name, address=access.base_url),
+        place=Place(key_name=access.key_name, in_vault=access.key_place == "vault", address=access.base_url),
     )
 
 

@@ -117,7 +117,9 @@ class ModelWorker(asyncio.Protocol):
             case Generate() if command.id in self._calls:
                 self._answer({"ok": False, "error": "There is a call with this id already."}, None)
             case Generate():
-                task = self._loop.create_task(self._generate(command))
+                # The provider as it is known now: what comes behind this line may already say otherwise.
+                provider = self._providers.get(str(command.request.get("provider", "")))
+                task = self._loop.create_task(self._generate(command, provider))
                 self._calls[command.id] = (command.session_id, task)
             case Abort():
                 self._abort(command)
@@ -137,8 +139,7 @@ class ModelWorker(asyncio.Protocol):
                 # Not before its first step, or it could not even say that it has ended.
                 self._loop.call_soon(task.cancel)
 
-    async def _generate(self, command: Generate) -> None:
-        provider = self._providers.get(str(command.request.get("provider", "")))
+    async def _generate(self, command: Generate, provider: Provider | None) -> None:
         final: Stop | Error
         try:
             if provider is None:

@@ -5,12 +5,14 @@ import asyncio
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
-from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.home import find_home, key_folder
 from ozzie_server_ext.config.loader import Config, load
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice
+from ozzie_server_ext.models.keys import VaultSecrets
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
 from ozzie_server_ext.models.router import Models, answers_in_worker
@@ -21,6 +23,10 @@ from ozzie_server_ext.programs.worker_driver import LitellmDriver
 from ozzie_server_ext.programs.worker_server import WorkerServer
 from ozzie_server_ext.programs.worker_socket import listening
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+from ozzie_server_ext.vault.errors import VaultLocked
+from ozzie_server_ext.vault.scope import ProjectReader
+from ozzie_server_ext.vault.terminal import ask_passphrase
+from ozzie_server_ext.vault.vault import Vault
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -35,7 +41,11 @@ def main(argv: list[str] | None = None) -> None:
     status = 0
     try:
         config = _configuration()
-        registry = ModelRegistry(config.settings.models, config.env)
+        # As the environment is now: most of it is dropped below.
+        vault = Vault(find_home().secrets, partial(key_folder, dict(os.environ)), SystemClock())
+        secrets = VaultSecrets(vault, ProjectReader.at(Path.cwd()))
+        registry = ModelRegistry(config.settings.models, config.env, secrets)
+        _open(vault, registry, options.model)
         choice = _choice(registry, options.model)
         _keep_environment()
         asyncio.run(_serve(config, registry, choice, options.socket))
@@ -62,6 +72,19 @@ def _configuration() -> Config:
 
 def _path(text: str) -> Path:
     return Path(os.path.expanduser(text)).absolute()
+
+
+def _open(vault: Vault, registry: ModelRegistry, name: str) -> None:
+    """Open the vault where the model's key lies in it: a person may be asked now, and nobody later.
+
+    Raises OzzieError.
+    """
+    choice = registry.resolve(name)
+    try:
+        registry.access(choice)
+    except Unavailable as error:
+        if error.code == VaultLocked.code:
+            vault.unlock(ask_passphrase)
 
 
 def _choice(registry: ModelRegistry, name: str) -> ModelChoice:

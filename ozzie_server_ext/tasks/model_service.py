@@ -8,6 +8,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.keys import Secrets
 from ozzie_server_ext.models.ollama import installed_models
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.models.router import answers_in_worker
@@ -21,20 +22,28 @@ log = logger(__name__)
 
 
 class ModelService:
-    """Resolves names under the settings of the moment. `warm` begins to start the model worker."""
+    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `secrets` are those
+    that Ozzie itself may see."""
 
     def __init__(
-        self, configuration: Configuration, sessions: Sessions, *, warm: Callable[[], None], config_file: Path
+        self,
+        configuration: Configuration,
+        sessions: Sessions,
+        *,
+        warm: Callable[[], None],
+        config_file: Path,
+        secrets: Secrets | None = None,
     ) -> None:
         self._configuration = configuration
         self._sessions = sessions
         self._warm = warm
         self._config_file = config_file
+        self._secrets = secrets
 
     @property
     def registry(self) -> ModelRegistry:
         config = self._configuration.current
-        return ModelRegistry(config.settings.models, config.env)
+        return ModelRegistry(config.settings.models, config.env, self._secrets)
 
     @property
     def default(self) -> str:

@@ -1,6 +1,6 @@
 """The vault's file as it is now, and what opens it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class Look:
 class Door:
     """Reads the file at `path` again when it has changed, and opens it with the keys of its slots."""
 
-    def __init__(self, path: Path, key_folder: Path) -> None:
+    def __init__(self, path: Path, key_folder: Callable[[], Path]) -> None:
         self._path = path
         self._slot_keys = SlotKeys(key_folder)
         self._look: Look | None = None

@@ -1,8 +1,10 @@
 """To whom a secret belongs, who reads it, and what may be a name or a value."""
 
+import os
 import re
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ozzie_server_ext.vault.errors import BadSecret
@@ -50,6 +52,11 @@ class ProjectReader:
     """Ozzie itself, at work in the project of this folder."""
 
     project: str
+
+    @classmethod
+    def at(cls, folder: Path) -> "ProjectReader":
+        """Links in the folder's path do not count: two paths of one folder are one project."""
+        return cls(project=os.path.realpath(folder))
 
     def places(self, name: str) -> tuple[Scope, ...]:
         """Where a secret of this name is looked for, the most specific first."""

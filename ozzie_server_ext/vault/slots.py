@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.vault import cipher
 from ozzie_server_ext.vault.document import Slot, SlotKind
 from ozzie_server_ext.vault.errors import ANEW, BadSecret, NoKeyring, VaultLocked, WrongPassphrase
@@ -67,16 +67,16 @@ def checked_passphrase(text: str) -> str:
 
 
 class SlotKeys:
-    """The keys of slots, by where they lie: `folder` holds the key files.
+    """The keys of slots, by where they lie: `folder` finds the folder of the key files, or raises OzzieError.
 
     It lies outside `OZZIE_PATH`, so that who copies that folder, a backup for one, does not hold the key.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Callable[[], Path]) -> None:
         self._folder = folder
 
     def key_file(self, slot: Slot) -> Path:
-        return self._folder / f"vault-{slot.id}.key"
+        return self._folder() / f"vault-{slot.id}.key"
 
     def make(self, slot: Slot, passphrase: str = "") -> bytes:
         """A key for a new slot, put where it belongs. Raises Unavailable."""
@@ -85,7 +85,7 @@ class SlotKeys:
                 return _derived(slot, checked_passphrase(passphrase))
             case "keyfile":
                 key = cipher.new_key()
-                make_folder(self._folder)
+                make_folder(self._folder())
                 create_private(self.key_file(slot), key)
                 return key
             case "keyring":
@@ -114,7 +114,7 @@ class SlotKeys:
         """Remove the key of a slot that is no more; one that can't be removed opens nothing any more anyway."""
         match slot.kind:
             case "keyfile":
-                with suppress(OSError):
+                with suppress(OSError, OzzieError):
                     self.key_file(slot).unlink(missing_ok=True)
             case "keyring":
                 _keyring_remove(slot)

@@ -42,9 +42,9 @@ class Entry:
 
 
 class Vault:
-    """The vault in `folder`; key files lie in `key_folder`. It begins to exist with the first secret."""
+    """The vault in `folder`; key files lie in the folder that `key_folder` finds. It begins with the first secret."""
 
-    def __init__(self, folder: Path, key_folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, key_folder: Callable[[], Path], clock: Clock) -> None:
         self.path = folder / "vault.json"
         self._folder = folder
         self._lock_file = folder / "vault.lock"

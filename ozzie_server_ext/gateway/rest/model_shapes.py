@@ -1,18 +1,21 @@
 """The shapes that the REST interface answers of models: what there is to choose, and what a selector chose."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ozzie_server_ext.gateway.rest.shapes import Page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model that can be chosen by its name; `missing` says why it can't be used right now. Of an alias, `driver` is
-    "alias" and `model` the name that it stands for."""
+    """A model that can be chosen by its name; `key` is where its key lies, empty where it needs none or there is
+    none; `missing` says why it can't be used right now. Of an alias, `driver` is "alias" and `model` the name that it
+    stands for."""
 
     name: str
     driver: str
     model: str
+    key: Literal["", "vault", "environment"]
     missing: str
     is_default: bool
 
@@ -27,12 +30,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models(Page[Model]):
-    """The models, and what else there is to know for a choice."""
+    """The models, and what else there is to know for a choice. `vault_warning` says what is wrong with the vault of
+    secrets; empty where all is well."""
 
     default: str
     offers: list[Offer]
     config_file: str
     config_error: str
+    vault_warning: str
     ignored_config: list[str]
 
 

@@ -19,8 +19,10 @@ class ModelsQuery:
 
 async def list_models(call: Call, asked: ModelsQuery) -> Models:
     """The models that can be chosen, the default, and what was found on this machine and is not used yet."""
+    await call.ozzie.secrets.refresh()
     listing = await call.ozzie.models.listing()
-    return decode(Models, {**listing, "items": listing["models"], "next": None})
+    warning = call.ozzie.secrets.warning
+    return decode(Models, {**listing, "items": listing["models"], "next": None, "vault_warning": warning})
 
 
 def _inlined(part: Any, shapes: Any) -> Any:
