@@ -136,7 +136,7 @@ async def session_earlier(call: Call) -> JsonObject:
 async def session_costs(call: Call) -> JsonObject:
     """What the session's turns have cost, and all sessions together today."""
     session_id = call.session(decode(SessionNamed, call.params).session_id)
-    return encode(await costs_of(call.ozzie.log, call.ozzie.clock, await call.ozzie.sessions.row(session_id)))
+    return encode(await costs_of(call.ozzie.log, call.ozzie.today, await call.ozzie.sessions.row(session_id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,12 @@
 """What turns, a session and a day have cost, as far as prices are known (MD-7)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.today import DayUsage, TodaysUsage
 
 MOST_TURNS = 100
 
@@ -33,11 +31,13 @@ class Spent:
         )
 
     @classmethod
-    def of_usage(cls, rows: Iterable[Row]) -> "Spent":
-        """The sum of rows of `usage`."""
-        rows = list(rows)
-        sums = {name: sum(cast(int, row[name]) for row in rows) for name in ("input_tokens", "output_tokens", "cost")}
-        return cls(**sums, cost_known=not any(row["unknown_price_calls"] for row in rows))
+    def of_day(cls, usage: DayUsage) -> "Spent":
+        return cls(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost=usage.cost,
+            cost_known=usage.unknown_price_calls == 0,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class TurnCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The newest turns of a session, oldest first; `has_earlier` tells that there are more. `today` is the day in UTC
-    and holds every session of this home."""
+    """The newest turns of a session, oldest first; `has_earlier` tells that there are more. `today` holds every
+    session of this home; `day` is the one that it is where the gateway runs."""
 
     turns: list[TurnCost]
     has_earlier: bool
@@ -64,7 +64,7 @@ class Costs:
     day: str
 
 
-async def costs_of(log: EventLog, clock: Clock, session: Row) -> Costs:
+async def costs_of(log: EventLog, usage: TodaysUsage, session: Row) -> Costs:
     """What the session of this row has cost."""
     session_id = SessionId(str(session["session_id"]))
     rows = await log.rows(
@@ -77,7 +77,7 @@ async def costs_of(log: EventLog, clock: Clock, session: Row) -> Costs:
         names = models.setdefault(str(call["task_id"]), [])
         if call["alias"] not in names:
             names.append(str(call["alias"]))
-    day = time_text(clock.now())[:10]
+    today = await usage.sum()
     return Costs(
         turns=[
             TurnCost(
@@ -92,6 +92,6 @@ async def costs_of(log: EventLog, clock: Clock, session: Row) -> Costs:
         ],
         has_earlier=len(rows) > MOST_TURNS,
         session=Spent.of_row(session),
-        today=Spent.of_usage(await log.rows("usage", where={"day": day})),
-        day=day,
+        today=Spent.of_day(today),
+        day=today.day,
     )

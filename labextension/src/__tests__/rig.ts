@@ -156,7 +156,7 @@ export class FakeServer {
 
   constructor(...tasks: Task[]) {
     this.answers.set('health', HEALTH);
-    this.answers.set('usage', { items: [], next: null, total: { cost: 1_140_000_000 } });
+    this.answers.set('usage/today', { cost: 1_140_000_000 });
     for (const task of tasks) {
       this.answers.set(`tasks/${task.task_id}`, task);
     }

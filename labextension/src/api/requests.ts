@@ -10,7 +10,7 @@ import type {
   TaskOutput,
   TaskPage,
   TaskWithSteps,
-  UsageSums
+  UsageSum
 } from './protocol.gen';
 
 /** Lab's own way of asking, which knows the user's cookie and XSRF token. */
@@ -92,9 +92,9 @@ export class OzzieApi {
     return this.get('events', { task_id: taskId, newest_first: 'true', limit });
   }
 
-  /** What was used from this day on, `YYYY-MM-DD` in UTC. */
-  usage(since: string): Promise<UsageSums> {
-    return this.get('usage', { since });
+  /** What was used since midnight where the gateway runs. */
+  usageToday(): Promise<UsageSum> {
+    return this.get('usage/today');
   }
 
   /** The notebook to begin with and what it reads, by their places in the project folder. */

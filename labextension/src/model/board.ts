@@ -273,8 +273,7 @@ export class TaskBoard {
 
   private async sumUpToday(): Promise<void> {
     try {
-      const today = new Date(this.now()).toISOString().slice(0, 10);
-      this._costToday = (await this.api.usage(today)).total.cost;
+      this._costToday = (await this.api.usageToday()).cost;
     } catch {
       // The figure stays what it was; whether there is a connection is the socket's to say.
     }

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta
@@ -40,6 +40,18 @@ async def sum_usage(call: Call, asked: UsageQuery) -> UsageSums:
     rows = await call.ozzie.log.rows("usage", where=where)
     # There may be a row for each session, model and day of years.
     return await asyncio.to_thread(_sums, rows, asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodayQuery:
+    """Nothing."""
+
+
+async def sum_today(call: Call, asked: TodayQuery) -> Usage:
+    """What models have used since the last midnight where the gateway runs, all sessions together; `day` is the day
+    there."""
+    sums = asdict(await call.ozzie.today.sum())
+    return _usage({"day": sums.pop("day")}, sums)
 
 
 def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:

@@ -235,6 +235,7 @@ def test_usage_is_summed_up_and_an_unknown_price_is_no_price(home: GatewayHome, 
         of_one = get(gateway, f"usage?session_id={first['session_id']}")["total"]
         paged = [row for page in pages(gateway, "usage?by=session&limit=1") for row in page]
         none = get(gateway, "usage?until=2001-01-01")["total"]
+        today = get(gateway, "usage/today")
         session = get(gateway, f"sessions/{first['session_id']}")
 
     assert total["items"] == []
@@ -246,6 +247,10 @@ def test_usage_is_summed_up_and_an_unknown_price_is_no_price(home: GatewayHome, 
     assert session["cost"] is None
     assert sorted(row["calls"] for row in paged) == [1, 2]
     assert none["calls"] == 0
+    assert {name: today[name] for name in ("calls", "unknown_price_calls", "cost", "input_tokens")} == {
+        name: total["total"][name] for name in ("calls", "unknown_price_calls", "cost", "input_tokens")
+    }
+    assert today["day"] == datetime.now().astimezone().date().isoformat()
 
 
 def test_the_models_are_told_with_the_default(home: GatewayHome, fake_openai: FakeOpenAI) -> None:

@@ -7,6 +7,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.costs import Spent, costs_of
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.today import TodaysUsage
 from tests.unit.tasks.rig import TaskRig
 
 BLOB = BlobRef("sha256:" + "0" * 64)
@@ -53,7 +54,7 @@ async def test_turns_are_told_one_by_one_and_summed_up() -> None:
         await rig.end(task_id)
         await call(rig, session_id, task_id, alias="main", cost=cost)
 
-    costs = await costs_of(rig.log, clock, await sessions.row(mine))
+    costs = await costs_of(rig.log, TodaysUsage(rig.log, clock), await sessions.row(mine))
 
     assert [(turn.title, turn.models, turn.spent.cost, turn.spent.cost_known) for turn in costs.turns] == [
         ("first", ["main"], 5, True),
@@ -69,6 +70,6 @@ async def test_a_session_without_turns_costs_nothing() -> None:
     log = InMemoryEventLog(clock, ids)
     session = await Sessions(log, ids).open("a", title="a", channel="test")
 
-    costs = await costs_of(log, clock, await Sessions(log, ids).row(session.session_id))
+    costs = await costs_of(log, TodaysUsage(log, clock), await Sessions(log, ids).row(session.session_id))
 
     assert (costs.turns, costs.session, costs.today) == ([], Spent(), Spent())
