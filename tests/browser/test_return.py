@@ -101,6 +101,31 @@ async def test_a_turn_goes_on_in_its_cell_when_its_kernel_dies(notebook: NewNote
     await _expect_the_end_once(it, lab, at=1)
 
 
+async def test_what_running_a_cell_again_repeats_is_read_above_its_turn_that_is_followed(
+    notebook: NewNotebook, lab: Lab
+) -> None:
+    it = notebook("%model echo", "Say this again.", "%model endless")
+    await it.open()
+    for index in range(3):
+        await it.run(index)
+    await it.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    await it.is_ready()
+    await it.begin(1)
+    await expect(it.live(1).locator(".oz-md")).to_contain_text("1 2 3 ")
+    said = it.output(1).get_by_text("Cells of this notebook ran once before")
+    await expect(said).to_be_visible()
+    await it.save()
+
+    await it.open()
+    await expect(it.output(1).locator(".jp-Ozzie-live .oz-md")).to_contain_text("1 2 3 ")
+    await expect(said).to_be_visible()
+    await expect(it.output(1).get_by_text("still running when the notebook was saved")).to_be_hidden()
+    await it.command("ozzie:stop-turn")
+    await expect(it.final(1).last).to_contain_text("Stopped here by you.")
+    await expect(said).to_be_visible()
+    assert len(await _outputs(it, 1)) == 2
+
+
 async def test_an_output_that_was_cleared_and_saved_does_not_come_back(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%model echo", "Say what I will clear.")
     await it.open()

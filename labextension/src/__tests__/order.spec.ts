@@ -1,6 +1,7 @@
+import type { Step } from '../api/protocol.gen';
 import { rowOf, type TaskRow, type TaskState } from '../model/fold';
 import { ordered, readFilter } from '../model/order';
-import { ago, duration, elapsed, mistakeText, money, progressLine } from '../model/wording';
+import { ago, duration, elapsed, mistakeText, money, progressLine, stepText } from '../model/wording';
 import { aTask, AT, TRANS } from './rig';
 
 const NOW = Date.parse(AT) + 8 * 60_000;
@@ -105,6 +106,17 @@ test.each([
   [7_500_000, '2 h 5 min']
 ])('a time that goes on', (milliseconds, said) => {
   expect(elapsed(milliseconds, TRANS)).toBe(said);
+});
+
+test.each([
+  ['completed', '64 lines', null, '64 lines'],
+  ['completed', '', null, ''],
+  ['running', '', null, 'running'],
+  ['uncertain', '', null, 'outcome unknown'],
+  ['denied', '', 'It is not allowed.', 'It is not allowed.']
+] as const)('how a step went that is %s', (status, summary, message, said) => {
+  const error = message === null ? null : { code: '', message, hint: '' };
+  expect(stepText({ status, summary, error } as Step, TRANS)).toBe(said);
 });
 
 test.each([

@@ -180,8 +180,8 @@ test.each([
 test.each([
   ['Task', 3, ''],
   ['nothing', 0, 'No task fits this filter.'],
-  ['is:runing', 0, /^"is:runing" is no state\. There are: is:open, .*\. No task fits this filter\.$/],
-  ['state:done', 0, /^"state:done" is searched for in titles\..*No task fits this filter\.$/]
+  ['is:runing', 0, /^"is:runing" is no state\. There are: is:open, .*is:stopped\.$/],
+  ['state:done', 0, /^"state:done" is searched for in titles\. Filters are .*\.$/]
 ])('the filter "%s" shows %d tasks and says what is wrong with it', (typed, count, said) => {
   sidebar(Object.assign(new FakeBoard('ready'), { rows: ROWS }));
   const input = find('input') as HTMLInputElement;
@@ -209,6 +209,8 @@ test('a task that is opened shows its details and a way back', async () => {
   expect(document.activeElement?.getAttribute('aria-label')).toBe('Back to the tasks');
 });
 
+const STEP = { call_id: 'c', name: 'calculator', status: 'completed', summary: '42', error: null, duration_ms: 400 };
+
 test('a task in which much happens is asked about calmly, and to its end', async () => {
   jest.useFakeTimers();
   try {
@@ -229,11 +231,11 @@ test('a task in which much happens is asked about calmly, and to its end', async
       await act(() => jest.advanceTimersByTimeAsync(50));
     }
     expect(asks()).toBe(2);
-    server.answers.set(path, { ...aTask(), steps: [{ call_id: 'c', name: 'calculator', status: 'completed' }] });
+    server.answers.set(path, { ...aTask(), steps: [STEP] });
     await act(() => jest.advanceTimersByTimeAsync(1000));
     expect(asks()).toBe(3);
     await act(() => jest.advanceTimersByTimeAsync(0));
-    expect(find('.jp-Ozzie-lines').textContent).toBe('calculatorcompleted');
+    expect(find('.jp-Ozzie-lines').textContent).toBe('calculator420.4 s');
   } finally {
     jest.useRealTimers();
   }

@@ -1,5 +1,6 @@
 /** What is said of a task, in words (UX §1, §2.1, §10). */
 
+import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';
 import type { TaskRow, TaskState } from './fold';
 import { type IMistake, STATE_FILTERS } from './order';
@@ -59,6 +60,29 @@ function detail(row: TaskRow, trans: ITranslate): string {
 /** Of a sentence that may be long, what fits into a narrow line. */
 function firstClause(sentence: string): string {
   return sentence.split(/[.:;](?:\s|$)/, 1)[0] ?? '';
+}
+
+/** How a step went, in words; empty where all is well and there is nothing to say. */
+export function stepText({ status, summary, error }: Step, trans: ITranslate): string {
+  if (error) {
+    return error.message;
+  }
+  switch (status) {
+    case 'requested':
+      return trans.__('asked');
+    case 'running':
+      return trans.__('running');
+    case 'failed':
+      return trans.__('failed');
+    case 'denied':
+      return trans.__('not allowed');
+    case 'cancelled':
+      return trans.__('cancelled');
+    case 'uncertain':
+      return trans.__('outcome unknown');
+    case 'completed':
+      return summary;
+  }
 }
 
 /** For how long it has run, or since when it is as it is. */

@@ -105,7 +105,8 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
       <h3 className="jp-Ozzie-section">
         <button aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Caret open={isOpen} />
-          {trans.__('Tasks')} <span className="jp-Ozzie-count">{board.rows.length}</span>
+          {trans.__('Tasks')}{' '}
+          <span className="jp-Ozzie-count">{`${board.rows.length}${board.isWhole ? '' : '+'}`}</span>
         </button>
       </h3>
       {isOpen && board.rows.length === 0 && (
@@ -141,7 +142,7 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
           <p className="jp-Ozzie-empty" role="status">
             {[
               ...mistakes.map(mistake => mistakeText(mistake, trans)),
-              rows.length === 0 ? trans.__('No task fits this filter.') : ''
+              rows.length === 0 && mistakes.length === 0 ? trans.__('No task fits this filter.') : ''
             ]
               .filter(Boolean)
               .join(' ')}

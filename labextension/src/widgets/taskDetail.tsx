@@ -5,7 +5,7 @@ import * as React from 'react';
 import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
 import { isOpen, type TaskRow } from '../model/fold';
-import { age, clockTime, type ITranslate, money, stateWord } from '../model/wording';
+import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
 import { Back, StateIcon, Stop } from './icons';
 
 /** So many of the newest events are listed. */
@@ -51,7 +51,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           stateWord(row.status, trans),
           age(row, now, trans),
           row.tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
-          row.cost || !isOpen(row) ? money(row.cost) : ''
+          row.cost || !isOpen(row) ? money(row.cost) || trans.__('cost unknown') : ''
         ]
           .filter(Boolean)
           .join(' · ')}
@@ -73,9 +73,10 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       </h3>
       <ul className="jp-Ozzie-lines">
         {task?.steps.map(step => (
-          <li key={step.call_id}>
+          <li key={step.call_id} title={[step.name, stepText(step, trans)].filter(Boolean).join('\n')}>
             <code>{step.name}</code>
-            <span className="jp-Ozzie-sub">{step.error?.message ?? (step.summary || step.status)}</span>
+            <span className="jp-Ozzie-sub">{stepText(step, trans)}</span>
+            {step.duration_ms !== null && <span className="jp-Ozzie-figure">{duration(step.duration_ms, trans)}</span>}
           </li>
         ))}
       </ul>
