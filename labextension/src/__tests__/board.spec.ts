@@ -262,13 +262,15 @@ test('what keeps Ozzie away may end by itself', async () => {
   expect(board.state).toBe('ready');
 });
 
-test('it counts what runs, what needs a person, and what today cost', async () => {
+test('it counts what runs, what waits, what needs a person, and what today cost', async () => {
   await begin(
     { task_id: '01M800000000000000000000AA' },
     { task_id: '01M800000000000000000000AB', status: 'WAITING_APPROVAL' },
-    { task_id: '01M800000000000000000000AC', status: 'SUCCEEDED' }
+    { task_id: '01M800000000000000000000AC', status: 'SUCCEEDED' },
+    { task_id: '01M800000000000000000000AD', status: 'QUEUED' },
+    { task_id: '01M800000000000000000000AE', status: 'CREATED' }
   );
   await settle();
 
-  expect([board.running, board.needYou, board.costToday]).toEqual([1, 1, 1_140_000_000]);
+  expect([board.running, board.queued, board.needYou, board.costToday]).toEqual([1, 2, 1, 1_140_000_000]);
 });

@@ -10,20 +10,22 @@ function row(status: TaskState, number = 0, given: Partial<TaskRow> = {}): TaskR
   return { ...rowOf(aTask({ status, task_id: `01M8000000000000000000000${number}` })), ...given };
 }
 
-test('what needs a person stands first, then what runs, what is paused, and the newest', () => {
+test('what needs a person stands first, then what runs, what waits, what is paused, and the newest', () => {
   const rows = [
     row('SUCCEEDED', 9),
     row('FAILED', 8),
     row('PAUSED', 1),
     row('QUEUED', 3),
+    row('CREATED', 4),
     row('RUNNING', 2),
     row('WAITING_INPUT', 0)
   ];
 
   expect(ordered(rows).map(({ status }) => status)).toEqual([
     'WAITING_INPUT',
-    'QUEUED',
     'RUNNING',
+    'CREATED',
+    'QUEUED',
     'PAUSED',
     'SUCCEEDED',
     'FAILED'

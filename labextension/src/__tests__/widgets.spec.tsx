@@ -241,14 +241,14 @@ test('a task in which much happens is asked about calmly, and to its end', async
   }
 });
 
-test.each<[BoardState, number, number, number | null, string]>([
-  ['ready', 0, 0, 0, 'Ozzie'],
-  ['ready', 2, 3, 1_140_000_000, '2 running · 3 need you · $1.14 today'],
-  ['ready', 1, 1, null, '1 running · 1 needs you'],
-  ['reconnecting', 2, 0, 0, 'Reconnecting…'],
-  ['absent', 0, 0, 0, 'Ozzie']
-])('the status bar when %s', (state, running, needYou, costToday, said) => {
-  expect(statusText({ state, running, needYou, costToday }, TRANS)).toBe(said);
+test.each<[BoardState, number, number, number, number | null, string]>([
+  ['ready', 0, 0, 0, 0, 'Ozzie'],
+  ['ready', 2, 0, 3, 1_140_000_000, '2 running · 3 need you · $1.14 today'],
+  ['ready', 1, 450, 1, null, '1 running · 450 queued · 1 needs you'],
+  ['reconnecting', 2, 0, 0, 0, 'Reconnecting…'],
+  ['absent', 0, 0, 0, 0, 'Ozzie']
+])('the status bar when %s', (state, running, queued, needYou, costToday, said) => {
+  expect(statusText({ state, running, queued, needYou, costToday }, TRANS)).toBe(said);
 });
 
 const live = (html: string | null, given: Partial<ILiveOptions> = {}): void =>

@@ -6,7 +6,7 @@ import type { Followed } from '../api/frames';
 import type { Health, Task } from '../api/protocol.gen';
 import { AskError, type OzzieApi } from '../api/requests';
 import type { FeedSocket } from '../api/socket';
-import { fold, isOpen, merged, needsPerson, type TaskRow } from './fold';
+import { fold, isOpen, isQueued, merged, needsPerson, type TaskRow } from './fold';
 import { ordered } from './order';
 import type { PageView } from './pageView';
 
@@ -98,7 +98,12 @@ export class TaskBoard {
   }
 
   get running(): number {
-    return this.rows.filter(row => isOpen(row) && !needsPerson(row)).length;
+    return this.rows.filter(row => row.status === 'RUNNING').length;
+  }
+
+  /** How many wait until others have ended. */
+  get queued(): number {
+    return this.rows.filter(isQueued).length;
   }
 
   get needYou(): number {

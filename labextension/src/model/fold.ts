@@ -64,6 +64,8 @@ const OPEN: ReadonlySet<TaskState> = new Set([
 
 export const isOpen = (row: Pick<TaskRow, 'status'>): boolean => OPEN.has(row.status);
 
+export const isQueued = (row: Pick<TaskRow, 'status'>): boolean => row.status === 'QUEUED' || row.status === 'CREATED';
+
 export const needsPerson = (row: Pick<TaskRow, 'status'>): boolean =>
   row.status === 'WAITING_APPROVAL' || row.status === 'WAITING_INPUT';
 

@@ -1,8 +1,8 @@
 /** Which tasks are shown, and in which order (UX §6); pure. */
 
-import { isOpen, needsPerson, type TaskRow } from './fold';
+import { isOpen, isQueued, needsPerson, type TaskRow } from './fold';
 
-/** What needs a person first, then what runs, what is paused, and the newest. */
+/** What needs a person first, then what runs, what waits for its turn, what is paused, and the newest. */
 export function ordered(rows: Iterable<TaskRow>): TaskRow[] {
   return [...rows].sort((a, b) => rank(a) - rank(b) || (a.taskId < b.taskId ? 1 : -1));
 }
@@ -11,16 +11,23 @@ function rank(row: TaskRow): number {
   if (needsPerson(row)) {
     return 0;
   }
-  if (row.status === 'PAUSED') {
-    return 2;
+  switch (row.status) {
+    case 'RUNNING':
+      return 1;
+    case 'CREATED':
+    case 'QUEUED':
+      return 2;
+    case 'PAUSED':
+      return 3;
+    default:
+      return 4;
   }
-  return isOpen(row) ? 1 : 3;
 }
 
 const STATES: Readonly<Record<string, (row: TaskRow) => boolean>> = {
   open: isOpen,
   running: row => row.status === 'RUNNING',
-  queued: row => row.status === 'QUEUED' || row.status === 'CREATED',
+  queued: isQueued,
   waiting: needsPerson,
   paused: row => row.status === 'PAUSED',
   done: row => row.status === 'SUCCEEDED',

@@ -137,9 +137,9 @@ export function money(cost: number | null): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 3 : 2)}`;
 }
 
-/** "2 running · 3 need you · $1.14 today"; the name alone where there is nothing to say. */
+/** "2 running · 1 queued · 3 need you · $1.14 today"; the name alone where there is nothing to say. */
 export function statusText(
-  board: Pick<TaskBoard, 'state' | 'running' | 'needYou' | 'costToday'>,
+  board: Pick<TaskBoard, 'state' | 'running' | 'queued' | 'needYou' | 'costToday'>,
   trans: ITranslate
 ): string {
   if (board.state === 'reconnecting') {
@@ -148,9 +148,10 @@ export function statusText(
   if (board.state !== 'ready') {
     return 'Ozzie';
   }
-  const { running, needYou, costToday } = board;
+  const { running, queued, needYou, costToday } = board;
   const told = [
     running && trans.__('%1 running', running),
+    queued && trans.__('%1 queued', queued),
     needYou && trans._n('%1 needs you', '%1 need you', needYou, needYou),
     costToday && trans.__('%1 today', money(costToday))
   ];
