@@ -22,6 +22,7 @@ from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, StaticDisplay, WidgetDisplay
 from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
 from ozzie_kernel.magics import run_magic
+from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.reading import ReadingKernel
 from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
@@ -71,6 +72,8 @@ class OzzieKernel(ReadingKernel):
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None
+        shell: Any = self.shell
+        self.parameters = Parameters(shell.user_ns)
 
     def start(self) -> None:
         super().start()
@@ -133,7 +136,9 @@ class OzzieKernel(ReadingKernel):
                 display.problem(problem_bundle(cell.sentence, ""))
                 return "InputError", cell.sentence
             if isinstance(cell, Turn):
-                return _failure(await self._interruptible(self._turn(cell.text, cell_id, display)))
+                return _failure(
+                    await self._interruptible(self._turn(self.parameters.fill(cell.text), cell_id, display))
+                )
             for magic in cell:
                 page = await self._interruptible(run_magic(magic.name, magic.argument, self))
                 self.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})

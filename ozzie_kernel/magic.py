@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ozzie_kernel.connect import Link, SessionChoice
+from ozzie_kernel.parameters import Parameters
 from ozzie_server_ext.render.page import Block
 
 
 class Host(Protocol):
     """The kernel, as far as its commands need it."""
+
+    @property
+    def parameters(self) -> Parameters: ...
 
     async def link(self) -> Link:
         """The connected gateway. Raises Unavailable."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ozzie_kernel import cost_magic, model_magic, session_magic
+from ozzie_kernel import cost_magic, model_magic, parameter_magic, session_magic
 from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.page import Block, Command, Table, paragraph
@@ -60,6 +60,7 @@ MAGICS: dict[str, Magic] = {
         session_magic.MAGIC,
         model_magic.MAGIC,
         cost_magic.MAGIC,
+        parameter_magic.MAGIC,
     )
 }
 

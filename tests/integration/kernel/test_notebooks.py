@@ -100,6 +100,55 @@ def test_papermill_runs_a_notebook_and_says_what_went_wrong_in_one(gateway: Gate
     assert "bad-out" in str(sorted(folder.iterdir()))
 
 
+def test_papermills_parameters_reach_messages_and_python(gateway: Gateway) -> None:
+    folder = gateway.home.project
+    found = notebook(
+        '%parameter left = 2\n%parameter name = "x"',
+        "What is {left} * 21? Use the calculator.",
+        "%%python\nprint(name, left)",
+    )
+    found["cells"][0]["metadata"]["tags"] = ["parameters"]
+    nbformat.write(found, folder / "given.ipynb")
+    command = [sys.executable, "-m", "papermill", "given.ipynb", "given-out.ipynb", "--no-progress-bar"]
+    given = ["-p", "left", "4", "-p", "name", 'a "b" größe']
+
+    done = subprocess.run([*command, *given], cwd=folder, capture_output=True, text=True, timeout=120)
+    shown_help = subprocess.run([*command, "--help-notebook"], cwd=folder, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    defaults, injected, turn, python = nbformat.read(folder / "given-out.ipynb", 4)["cells"]
+    assert injected["metadata"]["tags"] == ["injected-parameters"]
+    assert injected["source"] == '%parameter left = 4\n%parameter name = "a \\"b\\" größe"'
+    assert "stands for" in shown(injected)
+    assert errors(defaults) == []
+    assert "**84**" in shown(turn)
+    assert python["outputs"][0]["text"] == 'a "b" größe 4\n'
+    assert "unknown parameter" not in done.stderr
+    assert "left: int (default 2)" in shown_help.stdout
+
+
+def test_a_parameter_that_the_notebook_does_not_know_is_set_and_papermill_says_so(gateway: Gateway) -> None:
+    folder = gateway.home.project
+    nbformat.write(notebook("What is {left} * 21? Use the calculator."), folder / "untold.ipynb")
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "untold.ipynb",
+        "untold-out.ipynb",
+        "--no-progress-bar",
+        "-p",
+        "left",
+        "4",
+    ]
+
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert "does not contain a cell with tag 'parameters'" in done.stderr
+    assert "**84**" in (folder / "untold-out.ipynb").read_text()
+
+
 def test_with_errors_allowed_the_next_cell_runs() -> None:
     found = notebook("%model nonesuch", "Say hello.")
 

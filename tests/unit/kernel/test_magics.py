@@ -9,6 +9,7 @@ from ozzie_kernel.cost_magic import cost_page
 from ozzie_kernel.inspection import card_page, inspection_reply
 from ozzie_kernel.magics import MAGICS, magic_page, run_magic
 from ozzie_kernel.model_magic import model_page
+from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.session_magic import session_table
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.columns import columns
@@ -124,6 +125,8 @@ class AskedHost:
     def __init__(self) -> None:
         self.client = self
         self.asked: list[JsonObject] = []
+        self.variables: dict[str, Any] = {}
+        self.parameters = Parameters(self.variables)
 
     async def link(self) -> Any:
         return self
@@ -144,3 +147,18 @@ async def test_what_stands_behind_a_models_name_is_never_part_of_it(blank: str) 
     await run_magic("model", "openai/x", host)
 
     assert host.asked == [{"model": "openai/x", "base_url": "sk-a-key"}, {"model": "openai/x", "base_url": ""}]
+
+
+async def test_parameters_are_set_told_and_listed() -> None:
+    host = AskedHost()
+
+    none = page_text(await run_magic("parameter", "", host))
+    said = page_text(await run_magic("parameter", 'month = "May"', host))
+    listed = page_text(await run_magic("parameter", "", host))
+
+    assert "There is no parameter yet." in none
+    assert "{month}" in said
+    assert "May" in said
+    assert listed.splitlines()[-1].split() == ["{month}", "May"]
+    assert (host.parameters.values, host.variables) == ({"month": "May"}, {"month": "May"})
+    assert host.asked == []
