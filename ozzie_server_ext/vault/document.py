@@ -1,6 +1,7 @@
 """The vault's file: what stands in it, and its one spelling (docs/secrets.md describes the format)."""
 
 import base64
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,6 +19,8 @@ VERSION = 1
 MAX_FILE_BYTES = 64 << 20
 MAX_CHANGES = 1000
 """How many of the newest changes the file keeps for a gateway that records them later."""
+
+_ID = re.compile(r"[0-9a-f]{16,32}", re.ASCII)
 
 SlotKind: TypeAlias = Literal["keyfile", "passphrase", "keyring"]
 Action: TypeAlias = Literal["set", "replaced", "removed", "imported", "rekeyed", "protected"]
@@ -121,6 +124,9 @@ def parse(raw: bytes, path: Path) -> Document:
     if spelling != raw:
         # Whatever two readers could read differently is no vault: there is one spelling.
         raise DamagedVault(path, "its spelling was changed")
+    # A slot's id is part of the name of its key file: it leads nowhere else.
+    if not all(_ID.fullmatch(identity) for identity in (document.id, *(slot.id for slot in document.slots))):
+        raise DamagedVault(path, "an id in it is none")
     for slot in document.slots:
         if (slot.kind == "passphrase") != (slot.cost is not None) or (slot.cost and not slot.cost.is_bearable):
             raise DamagedVault(path, "it asks for a cost that Ozzie never asks for")
