@@ -1,13 +1,14 @@
 """A turn while it runs: one self-contained, inert piece of HTML (UX §2), for a widget that shows HTML as it is."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html
-from ozzie_server_ext.render.streaming import StreamingMarkdown
+from ozzie_server_ext.render.streaming import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.text import (
     duration,
     elapsed,
@@ -16,12 +17,12 @@ from ozzie_server_ext.render.text import (
     visible_label,
 )
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.turn import Part, TextPart, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")
 MAX_ROWS = 200
-"""Rows of one work group that are drawn while a turn runs; the newest ones."""
+"""Rows that are drawn of a work group, and about so many of a turn that goes on; the newest ones."""
 
 
 class LiveTurn:
@@ -34,7 +35,8 @@ class LiveTurn:
     def html(self, view: TurnView, now: datetime | None = None) -> str:
         """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
         busy = "true" if view.status == "Working" else "false"
-        parts = "".join(self._part(view, index, now) for index in range(len(view.parts)))
+        first = 0 if view.is_final else _first_shown(view.parts)
+        parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
             f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{parts}{_ending(view)}</div></div>'
@@ -106,6 +108,28 @@ def _notes(view: TurnView) -> list[str]:
     if view.status == "Paused" and view.reason:
         notes.append(visible_label(view.reason))
     return notes
+
+
+def _first_shown(parts: Sequence[Part]) -> int:
+    """Of a long turn only its end is drawn while it grows: each update carries all that is drawn."""
+    rows = characters = 0
+    for at in range(len(parts) - 1, -1, -1):
+        part = parts[at]
+        if isinstance(part, WorkPart):
+            rows += len(part.rows)
+        else:
+            characters += len(part.text)
+        if at < len(parts) - 1 and (rows > MAX_ROWS or characters > MAX_SHOWN):
+            return at + 1
+    return 0
+
+
+def _above(hidden: Sequence[Part]) -> str:
+    if not hidden:
+        return ""
+    steps = sum(len(part.rows) for part in hidden if isinstance(part, WorkPart))
+    before = f"{step_count(steps)} before this, and the text above, are" if steps else "The text above this is"
+    return f'<p class="oz-note">{before} shown when the turn ends.</p>'
 
 
 def _work(part: WorkPart, now: datetime | None) -> str:

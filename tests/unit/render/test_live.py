@@ -83,6 +83,57 @@ def test_very_many_rows_are_bounded():
     assert "100 steps before these" in html
 
 
+def many_parts(count: int, text: str) -> list[Frame]:
+    """A turn that goes on, in which each text is followed by ten steps."""
+    frames: list[Frame] = [*BEGINNING[:3]]
+    for part in range(count):
+        frames.append((part, "message.completed", {"reply_id": f"p{part}", "text": f"Part {part}. {text}"}))
+        for row in range(10):
+            frames += call(f"t{part}-{row}", "read_file", {}, part, summary="", duration_ms=1)
+    return frames
+
+
+def test_of_a_turn_of_very_many_parts_the_end_is_drawn_while_it_goes_on():
+    frames = many_parts(50, "")
+    html = live_html(folded(frames))
+    assert html.count('role="listitem"') == 200
+    assert "Part 49." in html
+    assert "Part 29." not in html
+    assert shown(html).startswith(
+        "Working 0 s 300 steps before this, and the text above, are shown when the turn ends."
+    )
+
+    ended = live_html(folded([*frames, (60, "task.succeeded", {"rounds": 50})]))
+    assert "Part 0." in ended
+    assert "shown when the turn ends" not in ended
+
+
+def test_very_much_text_is_bounded_while_the_turn_goes_on():
+    html = live_html(folded(many_parts(5, "word " * 10_000)))
+    assert len(html) < 250_000
+    assert "Part 4." in html
+
+    texts: list[Frame] = [
+        (n, "message.completed", {"reply_id": f"p{n}", "text": f"Part {n}. {'word ' * 30_000}"}) for n in range(3)
+    ]
+    assert "The text above this is shown when the turn ends." in live_html(folded([*BEGINNING[:3], *texts]))
+
+
+def test_a_time_that_runs_on_says_where_it_stands_in_seconds():
+    running: list[Frame] = [
+        (2, "tool.call.requested", {"call_id": "t", "name": "read_file", "args": {}}),
+        (2, "tool.call.started", {"call_id": "t"}),
+    ]
+    html = live_html(folded([*BEGINNING, *running]), START + timedelta(seconds=5.25))
+    assert re.findall(r'class="(oz-\w+)"[^>]* data-s="([^"]*)">([^<]*)<', html) == [
+        ("oz-t", "5.2", "5 s"),
+        ("oz-dur", "3.2", "3.2 s"),
+    ]
+    assert "data-s" not in live_html(folded(DONE))
+    held: Frame = (3, "task.waiting_input", {"question": "Which?"})
+    assert "data-s" not in live_html(folded([*BEGINNING, held]), START + timedelta(seconds=9))
+
+
 @pytest.mark.parametrize("status", ["Queued", "Working", "Done", "Failed", "Stopped", "asked", "running", "unknown"])
 def test_icons_are_hidden_from_screen_readers_and_take_their_colour_from_the_theme(status: str):
     assert 'aria-hidden="true"' in icon(status)
