@@ -183,6 +183,18 @@ MODELS = Group(
             (_argument("model", metavar="NAME", help="an alias, a provider, or driver/model"),),
         ),
         Verb(
+            "usage",
+            "what models used, in tokens and money",
+            "usage:show_usage",
+            (
+                _argument("--by", choices=("model", "day", "session"), default="model", help="one line for each"),
+                _argument("--since", metavar="DAY", help="the first day that counts, as 2026-01-31"),
+                _argument("--until", metavar="DAY", help="the last day that counts"),
+                _argument("--session", metavar="SESSION", help="only what this session used"),
+                _limit(20, "lines"),
+            ),
+        ),
+        Verb(
             "resolve",
             "say which model a selector chooses",
             "models:resolve_model",

@@ -1,4 +1,4 @@
-"""`ozzie models resolve`: the choice, its reasons, and what is no selector."""
+"""`ozzie models`: what a selector chooses and why, and what models used."""
 
 import json
 import subprocess
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.test_record import ozzie
-from tests.rig import Gateway, new_home, start_gateway
+from tests.fakes.openai_server import FakeOpenAI
+from tests.rig import Gateway, GatewayHome, new_home, start_gateway
 
 S0 = Path(__file__).parents[2] / "unit" / "config" / "examples" / "s0_models.jsonc"
 COMPLIANCE = {
@@ -89,3 +90,47 @@ def test_what_is_no_selector_is_refused_with_its_place(gateway: Gateway, text: s
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+# --- usage --------------------------------------------------------------------------------------------
+
+
+def test_what_models_used_is_summed_by_model_and_by_session(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    home.use_provider(fake_openai.url, "echo")
+    with start_gateway(home) as gateway:
+        nothing = ozzie(home, "models", "usage")
+        ozzie(home, "ask", "hello", "--session", "one")
+        ozzie(home, "ask", "hello", "--session", "two")
+        ozzie(home, "ask", "hello", "--session", "two", "--model", "offline")
+        by_model = ozzie(home, "models", "usage").stdout.splitlines()
+        by_session = json.loads(ozzie(home, "models", "usage", "--by", "session", "--json").stdout)
+        of_one = ozzie(home, "models", "usage", "--session", "one").stdout.splitlines()
+        before = ozzie(home, "models", "usage", "--until", "2020-01-01").stdout
+        assert gateway.process.poll() is None
+
+    assert (nothing.returncode, nothing.stdout) == (0, "No model was asked in this time.\n")
+    assert sorted(line.split("  ")[0] for line in by_model) == ["all", "echo", "offline"]
+    (everything,) = (line for line in by_model if line.startswith("all"))
+    assert " 3 calls " in everything
+    assert everything.endswith("2 calls of unknown price"), "what nobody knows is not shown as nothing"
+    (offline,) = (line for line in by_model if line.startswith("offline"))
+    assert "unknown" not in offline
+    assert sorted(usage["calls"] for usage in by_session["items"]) == [1, 2]
+    assert [line.split()[0] for line in of_one] == ["echo", "all"]
+    assert before == "No model was asked in this time.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--by", "planet"), "choose from"),
+        (("--since", "yesterday"), "since must be a day such as 2026-01-31"),
+        (("--limit", "0"), "limit must be a number from 1 on."),
+        (("--session", "nonesuch"), 'There is no session "nonesuch".'),
+    ],
+)
+def test_what_usage_can_not_take_is_refused_in_words(gateway: Gateway, arguments: tuple[str, ...], said: str) -> None:
+    done = ozzie(gateway.home, "models", "usage", *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
