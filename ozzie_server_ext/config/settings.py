@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -19,6 +20,11 @@ class _Settings(BaseModel):
 
 
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+Scope = Annotated[str, Field(pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
+"""RFC 6749 §3.3."""
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class GatewaySettings(_Settings):
@@ -71,10 +77,19 @@ class ClaudeCodeAuth(_Settings):
 
 class OAuth2Auth(_Settings):
     type: Literal["oauth2"]
-    client_id_env: str
-    client_secret_env: str
+    client_id_env: KeyName
+    client_secret_env: KeyName
     token_url: str
-    scopes: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+
+    @field_validator("token_url")
+    @classmethod
+    def _is_safe(cls, value: str) -> str:
+        """The client's secret goes there: not over a network in the clear, and not repeated where it is shown."""
+        parts = urlsplit(value) if is_address(value) else None
+        if parts is None or (parts.scheme.lower() != "https" and parts.hostname not in _LOOPBACK):
+            raise ValueError("an address begins with https://, or with http:// on this very machine")
+        return value
 
 
 class NoAuth(_Settings):
@@ -95,9 +110,7 @@ class ProviderSettings(_Settings):
     model: str
     base_url: str | None = None
     socket: str | None = None
-    auth: Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discriminator="type")] = NoAuth(
-        type="none"
-    )
+    auth: Auth = NoAuth(type="none")
     max_tokens: int | None = Field(default=None, ge=1)
     timeout_s: float = Field(default=120, gt=0, le=3600)
     tags: dict[str, str | int | float | bool] = {}

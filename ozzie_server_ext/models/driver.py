@@ -182,7 +182,7 @@ class ProviderAccess:
     socket: str = ""
     api_key: str = field(default="", repr=False)
     key_name: str = ""
-    key_place: Literal["", "vault", "environment"] = ""
+    key_place: Literal["", "vault", "environment", "Claude Code"] = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     oauth2: ClientCredentials | None = None
     first_s: float = 120.0

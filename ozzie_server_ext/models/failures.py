@@ -25,11 +25,11 @@ MAX_QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call goes, as far as a sentence needs it. `key_name`: the secret or environment variable that the key
-    came from. `address` is empty for a provider's own."""
+    """Where a call goes, as far as a sentence needs it. `key_name`: what the key came from; `key_place`: where that is.
+    `address` is empty for a provider's own."""
 
     key_name: str = ""
-    in_vault: bool = False
+    key_place: str = ""
     address: str = ""
 
     @property
@@ -161,6 +161,7 @@ _GEMINI_PATH = f"Its address has no path: Google's mostly ends in /v1beta. Check
 _OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
 _SPEAK_OPENAI = frozenset({"openai", "vllm"})
 _NOWHERE = Place()
+_KINDS = {"": "the environment variable", "environment": "the environment variable", "vault": "the secret"}
 
 
 def model_error(
@@ -179,7 +180,7 @@ def model_error(
         "alias": choice.alias,
         "model": choice.model,
         "key": (key := _key_in_words(place)),
-        "check": f"it with ozzie secrets set {place.key_name}" if place.in_vault else key,
+        "check": f"it with ozzie secrets set {place.key_name}" if place.key_place == "vault" else key,
         "after": "" if after_s is None else f" in {max(1, round(after_s))} s",
         "at": f" at {place.shown}" if place.address else "",
         "because": f': "{quoted}".' if quoted else ".",
@@ -198,7 +199,8 @@ def model_error(
 def _key_in_words(place: Place) -> str:
     if not place.key_name:
         return "its auth entry in the configuration"
-    return f"the {'secret' if place.in_vault else 'environment variable'} {place.key_name}"
+    kind = _KINDS.get(place.key_place)
+    return f"{kind} {place.key_name}" if kind else place.key_name
 
 
 def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed: bool) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.secret import Secret
 from ozzie_server_ext.vault.vault import Vault
 
-KeyPlace: TypeAlias = Literal["", "vault", "environment"]
+KeyPlace: TypeAlias = Literal["", "vault", "environment", "Claude Code"]
 """Where a key lies; empty where there is none."""
 
 

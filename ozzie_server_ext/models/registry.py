@@ -1,21 +1,20 @@
 """From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os.path import expanduser
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.settings import ApiKeyAuth, ModelsSettings, NoAuth, ProviderSettings
-from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.config.settings import ModelsSettings
+from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.models.credentials import CredentialStore
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
-from ozzie_server_ext.models.keys import Key, KeyPlace, Keys, NoSecrets, Secrets
+from ozzie_server_ext.models.keys import KeyPlace, Secrets
 from ozzie_server_ext.models.selector import ModelSelector, Resolution
 from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
-from ozzie_server_ext.vault.errors import VaultLocked
 
 OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
 
@@ -31,8 +30,6 @@ WORKER = "worker"
 KEYLESS = frozenset({"ollama", "vllm"})
 
 _WITH_ADDRESS = "%model openai/gpt-4o-mini http://localhost:8000/v1"
-_UNSENDABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode's categories that no key has: control characters, what was no UTF-8 in the environment, line breaks."""
 
 
 class UnknownModel(InputError):
@@ -75,7 +72,7 @@ class ModelRegistry:
     def __init__(self, settings: ModelsSettings, env: Mapping[str, str], secrets: Secrets | None = None) -> None:
         self._settings = settings
         self._env = env
-        self._keys = Keys(env, secrets or NoSecrets())
+        self._credentials = CredentialStore(env, secrets)
 
     @property
     def default(self) -> str:
@@ -123,8 +120,8 @@ class ModelRegistry:
     def access(self, choice: ModelChoice) -> ProviderAccess:
         """How the choice's provider is reached, with its key.
 
-        Raises Unavailable where the key is missing or can't be one, or its kind of authentication is not supported,
-        UnknownModel for a provider that has gone from the configuration.
+        Raises Unavailable where the key is missing or can't be one, UnknownModel for a provider that has gone from the
+        configuration.
         """
         if choice.driver == OFFLINE.driver:
             return ProviderAccess(driver=choice.driver)
@@ -137,18 +134,17 @@ class ModelRegistry:
                     hint="Choose another model with %model. Your message is kept.",
                 )
             return self._direct(choice)
-        variable, header = _key_variable(configured)
-        key = self._key(choice.alias, variable) if variable else None
-        value = key.value.reveal() if key else ""
+        found = self._credentials.of(choice.alias, configured.auth)
         is_worker = configured.driver == WORKER
         return ProviderAccess(
             driver=configured.driver,
             base_url=configured.base_url or base_url_of(configured.driver, self._env),
             socket=expanduser(configured.socket or DEFAULT_SOCKET) if is_worker else "",
-            api_key="" if header else value,
-            key_name=variable,
-            key_place=key.place if key else "",
-            headers=((header, value),) if header else (),
+            api_key=found.api_key,
+            key_name=found.name,
+            key_place=found.place,
+            headers=found.headers,
+            oauth2=found.oauth2,
             first_s=configured.timeout_s,
             next_s=configured.timeout_s,
         )
@@ -157,14 +153,7 @@ class ModelRegistry:
         """Every model that has a name here, the offline script last."""
         found: list[Listed] = []
         for name, provider in self._settings.providers.items():
-            place: KeyPlace = ""
-            missing = ""
-            try:
-                variable, _ = _key_variable(provider)
-                if variable:
-                    place, missing = self._keys.look(variable)
-            except Unavailable as error:
-                missing = str(error)
+            place, missing = self._credentials.look(provider.auth)
             found.append(
                 Listed(
                     name=name,
@@ -186,7 +175,7 @@ class ModelRegistry:
             Offer(found=f"{variable} is {'in the vault' if place == 'vault' else 'set'}", choose=SUGGESTIONS[driver])
             for driver, variables in KEY_VARIABLES.items()
             for variable in variables
-            if (place := self._keys.look(variable)[0])
+            if (place := self._credentials.look_for(variable)[0])
         ]
         return (*keys, *(Offer(found=f"Ollama has {name}", choose=f"ollama/{name}") for name in ollama))
 
@@ -204,70 +193,13 @@ class ModelRegistry:
         if typed or choice.driver in KEYLESS:
             # An address that was typed in gets no key: a key belongs to the address that it was configured with.
             return ProviderAccess(driver=choice.driver, base_url=base_url)
-        variables = KEY_VARIABLES[choice.driver]
-        there = [variable for variable in variables if self._keys.look(variable)[0]]
-        key = self._key(choice.alias, there[0] if there else variables[0])
+        found = self._credentials.first_of(choice.alias, KEY_VARIABLES[choice.driver])
         return ProviderAccess(
             driver=choice.driver,
             base_url=base_url,
-            api_key=key.value.reveal(),
-            key_name=key.name,
-            key_place=key.place,
-        )
-
-    def _key(self, alias: str, name: str) -> Key:
-        """Raises Unavailable where there is none, or none that can be used."""
-        try:
-            key = self._keys.find(name)
-        except VaultLocked as error:
-            raise Unavailable(
-                f'The key for "{alias}" ({name}) is in the vault, which is locked.',
-                hint=f"{error.hint.rstrip('.')}, or choose another model with %model. Your message is kept.",
-                code=error.code,
-            ) from None
-        except OzzieError as error:
-            raise Unavailable(
-                f'There is no key for "{alias}": {name} is not set, and the vault can\'t be used. {error}',
-                hint=error.hint,
-                code=error.code,
-            ) from None
-        if key is None:
-            raise _no_key(alias, name)
-        _check_key(alias, key)
-        return key
-
-
-def _key_variable(provider: ProviderSettings) -> tuple[str, str]:
-    """The name of a provider's key and the header that carries it (empty: the provider's usual one)."""
-    match provider.auth:
-        case ApiKeyAuth(header=header) as auth:
-            return auth.name, header or ""
-        case NoAuth():
-            return "", ""
-        case _:
-            raise Unavailable(
-                f"Authentication of the type {provider.auth.type} is not supported yet.",
-                hint="Use an API key, or choose another model with %model.",
-                code="provider.auth_type",
-            )
-
-
-def _no_key(alias: str, variable: str) -> Unavailable:
-    return Unavailable(
-        f'There is no key for "{alias}": {variable} is not set.',
-        hint=f"Set it with ozzie secrets set {variable}, or choose another model with %model.",
-        code="provider.no_key",
-    )
-
-
-def _check_key(alias: str, key: Key) -> None:
-    """Raises Unavailable, naming the key and never what is in it."""
-    if any(unicodedata.category(character) in _UNSENDABLE for character in key.value.reveal()):
-        raise Unavailable(
-            f'The key for "{alias}" can\'t be sent: {key.name} contains a line break, a control character or a byte '
-            "that is not UTF-8.",
-            hint=f"Set {key.name} again, copied anew from the provider, or choose another model with %model.",
-            code="provider.bad_key",
+            api_key=found.api_key,
+            key_name=found.name,
+            key_place=found.place,
         )
 
 

@@ -188,7 +188,7 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
         detail=error.detail,
         after_s=error.after_s,
         streamed=streamed,
-        place=Place(key_name=access.key_name, in_vault=access.key_place == "vault", address=access.base_url),
+        place=Place(key_name=access.key_name, key_place=access.key_place, address=access.base_url),
     )
 
 

@@ -31,9 +31,12 @@ class TokenAnswer:
 
 
 class FakeTokenServer:
-    """`takes`: where the client has to say who it is, "basic" or "body". A context manager."""
+    """`takes`: where the client has to say who it is, "basic" or "body"; `client`: its id and its secret. A context
+    manager."""
 
-    def __init__(self, *, takes: str = "basic", lasts: Any = 3600, kind: str = "Bearer") -> None:
+    def __init__(
+        self, *, takes: str = "basic", lasts: Any = 3600, client: tuple[str, str] = (CLIENT_ID, CLIENT_SECRET)
+    ) -> None:
         self.requests: list[TokenRequest] = []
         self.answers: deque[TokenAnswer] = deque()
         self.given = 0
@@ -41,7 +44,7 @@ class FakeTokenServer:
         self.hold.set()
         self._takes = takes
         self._lasts = lasts
-        self._kind = kind
+        self._client = client
         self._arrived = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, name="fake token server", daemon=True)
@@ -74,11 +77,11 @@ class FakeTokenServer:
             return self.answers.popleft()
         if asked.form.get("grant_type") != "client_credentials":
             return _refused(400, "unsupported_grant_type", "")
-        if self._client_of(asked) != (CLIENT_ID, CLIENT_SECRET):
+        if self._client_of(asked) != self._client:
             return _refused(401, "invalid_client", f"No client has the secret {asked.form.get('client_secret', '')}.")
         with self._arrived:
             self.given += 1
-            token = {"access_token": f"token-{self.given}", "token_type": self._kind}
+            token = {"access_token": f"token-{self.given}", "token_type": "Bearer"}
         if self._lasts is not None:
             token["expires_in"] = self._lasts
         return TokenAnswer(200, json.dumps(token).encode())

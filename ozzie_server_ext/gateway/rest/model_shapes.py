@@ -15,7 +15,7 @@ class Model:
     name: str
     driver: str
     model: str
-    key: Literal["", "vault", "environment"]
+    key: Literal["", "vault", "environment", "Claude Code"]
     missing: str
     is_default: bool
 

@@ -13,6 +13,7 @@ from tests.fakes.foreign_worker import FakeForeignWorker
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.providers import WIRES, all_providers
 from tests.fakes.replies import HOTEL, Answer, Behaviour, Blocked, Raw, Refusal, Silence, TooLong
+from tests.fakes.token_server import FakeTokenServer
 from tests.rig import GatewayHome, Kernel, Output, new_home, start_kernel
 
 pytestmark = pytest.mark.timeout(120)
@@ -81,8 +82,12 @@ BY_ADDRESS = {
     "its address says https, and it speaks http": "https",
     "its address lacks the /v1": "no-path",
     "its key is not set": "no-key",
+    "its token server refuses the client": "wrong-client",
+    "nothing listens at its token server's address": "no-tokens",
 }
 """Failures that lie in how a provider is configured: what its name ends in here."""
+
+KEY_OF = {"no-key": "NOT_SET", "wrong-client": "CLIENT_SECRET"}
 
 OF_WORKERS = {
     "it reports an error": "refuses",
@@ -114,7 +119,7 @@ class Desk:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     home = new_home(tmp_path_factory.mktemp("failures"))
-    with all_providers() as fakes, FakeForeignWorker() as worker:
+    with all_providers() as fakes, FakeForeignWorker() as worker, FakeTokenServer() as tokens:
         providers: dict[str, Any] = {}
         addresses: dict[str, str] = {}
         for driver, fake in fakes.items():
@@ -133,6 +138,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
                 addresses[f"{driver}{ending}"] = re.sub(r"(?<=[^/:])/.*", "", base_url)
             providers[f"{driver}-hasty"]["timeout_s"] = 0.5
             providers[f"{driver}-no-key"] = {**common, "auth": {"type": "api_key", "env": "NOT_SET"}}
+        for ending, url in (("wrong-client", tokens.url), ("no-tokens", f"{DEAD}/token")):
+            client = {"client_id_env": "CLIENT_ID", "client_secret_env": "CLIENT_SECRET", "token_url": url}
+            providers[f"openai-{ending}"] = {
+                "driver": "openai",
+                "model": "echo",
+                "base_url": fakes["openai"].base_url,
+                "auth": {"type": "oauth2", **client},
+            }
         for model in OF_WORKERS.values():
             socket = str(worker.folder / "none.sock") if model == "none" else worker.path
             timeout_s = 0.5 if model == "silent" else 20
@@ -141,6 +154,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             addresses[name] = socket
         home.configure({"models": {"default": "openai", "providers": providers}})
         keys = "".join(f"{driver.upper()}_KEY={KEY}\n" for driver in fakes)
+        keys += f"CLIENT_ID=nobody\nCLIENT_SECRET={KEY}\n"
         (home.home / ".env").write_text(keys)
         (home.home / ".env").chmod(0o600)
         kernel = start_kernel(home)
@@ -164,7 +178,7 @@ def expected(row: Row, name: str, desk: Desk) -> tuple[str, str]:
     words = {
         "NAME": name,
         "MODEL": "echo",
-        "KEY": "NOT_SET" if name.endswith("no-key") else f"{row.driver.upper()}_KEY",
+        "KEY": KEY_OF.get(name.partition("-")[2], f"{row.driver.upper()}_KEY"),
         "ADDRESS": desk.addresses.get(name, ""),
     }
 

@@ -74,7 +74,8 @@ def test_a_variable_that_is_not_set_is_named_with_its_place(refused: Callable[..
 
 
 def test_a_missing_variable_in_a_list_is_named_by_its_element(refused: Callable[..., ConfigError]) -> None:
-    auth = '{"type": "oauth2", "client_id_env": "A", "client_secret_env": "B", "token_url": "u", "scopes": ["${X}"]}'
+    client = '"client_id_env": "A", "client_secret_env": "B", "token_url": "https://u"'
+    auth = f'{{"type": "oauth2", {client}, "scopes": ["${{X}}"]}}'
 
     error = refused(f'{{"models": {{"providers": {{"p": {{"driver": "openai", "model": "m", "auth": {auth}}}}}}}}}')
 

@@ -5,9 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ozzie_server_ext.config.settings import ModelsSettings
+from ozzie_server_ext.config.settings import ModelsSettings, OAuth2Auth
 from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+
+CLIENT = {
+    "type": "oauth2",
+    "client_id_env": "CLIENT_ID",
+    "client_secret_env": "CLIENT_SECRET",
+    "token_url": "https://auth.example/token",
+}
 
 
 def registry(provider: dict[str, Any]) -> ModelRegistry:
@@ -26,6 +33,11 @@ def registry(provider: dict[str, Any]) -> ModelRegistry:
         ({"driver": "openai", "timeout_s": 0}, "greater than 0"),
         ({"driver": "openai", "timeout_s": 4000}, "less than or equal to 3600"),
         ({"driver": "telepathy"}, "telepathy"),
+        ({"driver": "openai", "auth": {**CLIENT, "token_url": "http://auth.example/token"}}, "begins with https://"),
+        ({"driver": "openai", "auth": {**CLIENT, "token_url": "auth.example"}}, "begins with https://"),
+        ({"driver": "openai", "auth": {**CLIENT, "token_url": "http://localhost.example/t"}}, "begins with https://"),
+        ({"driver": "openai", "auth": {**CLIENT, "scopes": ["a b"]}}, "pattern"),
+        ({"driver": "openai", "auth": {**CLIENT, "client_secret_env": "sk-secret"}}, "pattern"),
     ],
 )
 def test_an_entry_that_can_not_work_is_refused_with_the_reason(provider: dict[str, Any], reason: str) -> None:
@@ -64,3 +76,13 @@ def test_a_provider_that_has_gone_is_not_looked_for_elsewhere() -> None:
 
     with pytest.raises(UnknownModel, match="any more"):
         ModelRegistry(ModelsSettings(), {"OPENAI_API_KEY": "sk-mine"}).access(choice)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://auth.example/token", "http://127.0.0.1:8080/t", "http://localhost/t", "http://[::1]:1/t"]
+)
+def test_a_token_server_is_asked_in_the_clear_only_on_this_machine(url: str) -> None:
+    entry = {"driver": "openai", "model": "m", "auth": {**CLIENT, "token_url": url}}
+    found = ModelsSettings.model_validate({"providers": {"main": entry}}).providers["main"].auth
+    assert isinstance(found, OAuth2Auth)
+    assert found.token_url == url
