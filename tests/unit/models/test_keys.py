@@ -135,7 +135,7 @@ def test_a_vault_that_can_not_be_used_keeps_no_key_of_the_environment_away(new_v
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        (Place(key_name="MY_KEY", in_vault=True), "Check it with ozzie secrets set MY_KEY, or choose"),
+        (Place(key_name="MY_KEY", key_place="vault"), "Check it with ozzie secrets set MY_KEY, or choose"),
         (Place(key_name="MY_KEY"), "Check the environment variable MY_KEY, or choose"),
         (Place(), "Check its auth entry in the configuration, or choose"),
     ],
@@ -148,6 +148,6 @@ def test_a_key_that_is_refused_says_where_it_is_checked(place: Place, says: str)
 
 def test_a_key_of_the_vault_that_may_not_use_a_model_is_named_as_a_secret() -> None:
     choice = ModelChoice(alias="main", provider="main", driver="openai", model="m")
-    error = model_error("provider.forbidden", choice, place=Place(key_name="MY_KEY", in_vault=True))
+    error = model_error("provider.forbidden", choice, place=Place(key_name="MY_KEY", key_place="vault"))
 
     assert error.hint.startswith("Check what the secret MY_KEY is allowed to use, or choose")
