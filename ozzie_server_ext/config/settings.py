@@ -106,7 +106,9 @@ class ProviderSettings(_Settings):
     piece of an answer and between two.
     """
 
-    driver: Literal["anthropic", "openai", "gemini", "ollama", "deepseek", "vllm", "worker"]
+    driver: Literal[
+        "anthropic", "openai", "gemini", "ollama", "deepseek", "vllm", "openai-compatible", "litellm", "worker"
+    ]
     model: str
     base_url: str | None = None
     socket: str | None = None

@@ -15,6 +15,7 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "deepseek": ("DEEPSEEK_API_KEY",),
+    "litellm": ("LITELLM_PROXY_API_KEY",),
 }
 """Where each driver's key is looked for when a model is named directly as `driver/model`."""
 
@@ -25,8 +26,12 @@ ADDRESS_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("DEEPSEEK_API_BASE",),
     "ollama": ("OLLAMA_HOST", "OLLAMA_API_BASE"),
     "vllm": ("HOSTED_VLLM_API_BASE",),
+    "litellm": ("LITELLM_PROXY_API_BASE",),
 }
 """Where each driver's address is looked for when none is configured."""
+
+NOWHERE_BY_ITSELF = frozenset({"vllm", "openai-compatible", "litellm"})
+"""Drivers of servers that anybody may run: without an address, their calls would go to somebody else's."""
 
 OLLAMA_PORT = 11434
 
@@ -34,7 +39,7 @@ OLLAMA_PORT = 11434
 def base_url_of(driver: str, env: Mapping[str, str]) -> str:
     """The address that the environment gives for a driver; for Ollama always one, for others maybe none.
 
-    Raises Unavailable for what is no address.
+    Raises Unavailable for what is no address, and where a driver must have one.
     """
     for variable in ADDRESS_VARIABLES.get(driver, ()):
         if value := env.get(variable, "").strip():
@@ -46,6 +51,14 @@ def base_url_of(driver: str, env: Mapping[str, str]) -> str:
                     code="model.address",
                 )
             return address
+    if driver in NOWHERE_BY_ITSELF:
+        variables = ADDRESS_VARIABLES.get(driver, ())
+        raise Unavailable(
+            f'The driver "{driver}" needs an address, and none is configured.',
+            hint=" or ".join(["Give the model a base_url in the configuration", *(f"set {name}" for name in variables)])
+            + ".",
+            code="model.address",
+        )
     return f"http://127.0.0.1:{OLLAMA_PORT}" if driver == "ollama" else ""
 
 

@@ -159,7 +159,7 @@ _TYPED = (
 )
 _GEMINI_PATH = f"Its address has no path: Google's mostly ends in /v1beta. Check it, {_OR_ANOTHER}"
 _OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
-_SPEAK_OPENAI = frozenset({"openai", "vllm"})
+_SPEAK_OPENAI = frozenset({"openai", "openai-compatible", "vllm"})
 _NOWHERE = Place()
 _KINDS = {"": "the environment variable", "environment": "the environment variable", "vault": "the secret"}
 

@@ -6,7 +6,7 @@ from os.path import expanduser
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.settings import ModelsSettings
+from ozzie_server_ext.config.settings import ModelsSettings, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.models.credentials import CredentialStore
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
@@ -154,6 +154,8 @@ class ModelRegistry:
         found: list[Listed] = []
         for name, provider in self._settings.providers.items():
             place, missing = self._credentials.look(provider.auth)
+            if not missing:
+                missing = self._no_address(provider)
             found.append(
                 Listed(
                     name=name,
@@ -173,8 +175,8 @@ class ModelRegistry:
         """What was found here: offered, never silently used (MD-7). `ollama`: the models that an Ollama here has."""
         keys = [
             Offer(found=f"{variable} is {'in the vault' if place == 'vault' else 'set'}", choose=SUGGESTIONS[driver])
-            for driver, variables in KEY_VARIABLES.items()
-            for variable in variables
+            for driver in SUGGESTIONS
+            for variable in KEY_VARIABLES[driver]
             if (place := self._credentials.look_for(variable)[0])
         ]
         return (*keys, *(Offer(found=f"Ollama has {name}", choose=f"ollama/{name}") for name in ollama))
@@ -186,6 +188,14 @@ class ModelRegistry:
             return base_url_of("ollama", self._env)
         except Unavailable:
             return ""
+
+    def _no_address(self, provider: ProviderSettings) -> str:
+        """Why the provider can't be reached, as far as its address tells; empty where nothing does."""
+        try:
+            _ = provider.base_url or base_url_of(provider.driver, self._env)
+        except Unavailable as error:
+            return str(error)
+        return ""
 
     def _direct(self, choice: ModelChoice) -> ProviderAccess:
         _, _, typed = choice.provider.partition("@")

@@ -18,6 +18,7 @@ _PREFIX = {
 """Where our driver's name is not litellm's own; anthropic, gemini, deepseek and others are passed on as they are."""
 
 _NO_KEY = "none"
+_MAY_BE_KEYLESS = frozenset({"openai", "openai-compatible", "litellm"})
 _NAME_LENGTH = 64
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -51,7 +52,7 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
         arguments["extra_headers"] = dict(provider.headers)
     if provider.api_key:
         arguments["api_key"] = provider.api_key
-    elif provider.base_url and _PREFIX.get(provider.driver) == "openai":
+    elif provider.base_url and provider.driver in _MAY_BE_KEYLESS:
         # The client insists on a key, a local server on none: it gets one that says so.
         arguments["api_key"] = _NO_KEY
     return arguments

@@ -26,7 +26,7 @@ MARGIN_S = 60.0
 MARGIN_SHARE = 0.1
 MAX_CLIENTS = 256
 
-_SPEAK_BEARER = frozenset({"openai", "vllm", "deepseek", "litellm"})
+_SPEAK_BEARER = frozenset({"openai", "openai-compatible", "vllm", "deepseek", "litellm"})
 """Drivers that send their key as a bearer token anyway."""
 
 

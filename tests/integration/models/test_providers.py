@@ -7,10 +7,10 @@ import pytest
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import Usage
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest
+from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, ProviderAccess
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.providers import WIRES
-from tests.fakes.replies import Answer, Refusal
+from tests.fakes.replies import Answer, Refusal, ToolCall
 from tests.integration.models.rig import KEYS, Rig, failure, finished, read, request, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -268,3 +268,28 @@ async def test_an_address_that_is_wrong_is_told_from_others(
     assert error.code == code
     assert sentence in str(error)
     assert hint in error.hint
+
+
+# --- servers that speak OpenAI's format ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", ["litellm", "openai-compatible", "vllm"])
+@pytest.mark.parametrize("key", ["sk-proxy", ""])
+async def test_a_proxy_and_compatible_servers_stream_text_and_call_tools(rig: Rig, driver: str, key: str) -> None:
+    fake = rig.fakes["openai"]
+    rig.providers["compatible"] = ProviderAccess(driver=driver, base_url=fake.base_url, api_key=key)
+    use = ToolCall(id="call_1", name="calculator", arguments={"expr": "1+1"})
+    fake.queue(Answer(pieces=["Let me see."], tool_calls=[use], usage=(17, 5)))
+
+    events = await read(rig, request("alias/router", SYSTEM, HELLO, provider="compatible", driver=driver, tools=TOOLS))
+
+    taken(fake)
+    last = finished(events)
+    assert (text_of(events), last.finish, last.usage.input_tokens) == ("Let me see.", "tool_calls", 17)
+    assert [(use.name, json.loads(use.arguments)) for use in last.tool_uses] == [("calculator", {"expr": "1+1"})]
+    (sent,) = fake.requests
+    assert (sent.path, sent.body["model"]) == ("/v1/chat/completions", "alias/router")
+    # Without a key of its own, a server must not get the one that OpenAI's variable holds.
+    assert sent.headers["authorization"].startswith("Bearer sk-") == bool(key)
+    assert "sk-from-the-environment" not in sent.headers["authorization"]
+    assert last.cost is None, "whatever the name is, nobody knows what it costs there"

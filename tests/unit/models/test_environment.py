@@ -74,3 +74,30 @@ def test_a_typed_address_gets_no_key_whatever_the_environment_says() -> None:
 
 def test_an_environment_that_names_no_address_does_not_break_the_list() -> None:
     assert registry(OLLAMA_HOST="two words").ollama_address == ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "hint"),
+    [
+        ("vllm", "Give the model a base_url in the configuration or set HOSTED_VLLM_API_BASE."),
+        ("litellm", "Give the model a base_url in the configuration or set LITELLM_PROXY_API_BASE."),
+        ("openai-compatible", "Give the model a base_url in the configuration."),
+    ],
+)
+def test_a_server_of_ones_own_is_not_asked_at_somebody_elses_address(driver: str, hint: str) -> None:
+    settings = ModelsSettings.model_validate({"providers": {"main": {"driver": driver, "model": "m"}}})
+    models = ModelRegistry(settings, {})
+    with pytest.raises(Unavailable, match=f'The driver "{driver}" needs an address') as caught:
+        models.access(models.resolve("main"))
+    assert caught.value.hint == hint
+    assert models.listed()[0].missing == str(caught.value)
+
+
+def test_a_proxy_is_found_by_its_variables_and_not_offered_without_a_models_name() -> None:
+    env = {"LITELLM_PROXY_API_BASE": "http://proxy:4000", "LITELLM_PROXY_API_KEY": "sk-proxy"}
+    models = ModelRegistry(ModelsSettings(), env)
+    access = models.access(models.resolve("litellm/alias/router"))
+
+    assert (access.driver, access.base_url, access.api_key) == ("litellm", "http://proxy:4000", "sk-proxy")
+    assert models.resolve("litellm/alias/router").model == "alias/router"
+    assert models.offers() == ()

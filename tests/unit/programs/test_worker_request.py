@@ -29,6 +29,7 @@ def arguments(provider: Provider, *messages: ChatMessage, tools: tuple[ToolSpec,
         ("ollama", "ollama_chat/m"),
         ("vllm", "hosted_vllm/m"),
         ("litellm", "litellm_proxy/m"),
+        ("openai-compatible", "openai/m"),
         ("mistral", "mistral/m"),
     ],
 )
@@ -47,6 +48,8 @@ def test_nothing_is_tried_again_behind_our_back() -> None:
     [
         (Provider(driver="openai", api_key="k", base_url="http://x"), "k"),
         (Provider(driver="openai", base_url="http://x"), "none"),
+        (Provider(driver="openai-compatible", base_url="http://x"), "none"),
+        (Provider(driver="litellm", base_url="http://x"), "none"),
         (Provider(driver="openai"), None),
         (Provider(driver="anthropic", base_url="http://x"), None),
     ],
