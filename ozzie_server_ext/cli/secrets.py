@@ -131,7 +131,7 @@ def import_secrets(options: argparse.Namespace) -> int:
     def refuse(replaced: Sequence[Entry]) -> None:
         if replaced and not options.replace:
             raise Conflict(
-                f"{counted(len(replaced), 'secret')} of the file have another value here, "
+                f"Other values are here for {counted(len(replaced), 'secret')} of the file, "
                 f"{_shown(replaced[0])} for one. Nothing was imported.",
                 hint="Give --replace to take the values of the file.",
                 code="secret.exists",
@@ -144,7 +144,7 @@ def import_secrets(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"imported": count, "unchanged": len(entries) - count})
     else:
-        print(f"{counted(count, 'secret')} imported, {len(entries) - count} were here already.")
+        print(f"{counted(count, 'secret')} imported. Here already: {len(entries) - count}.")
     return 0
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelEvent, ModelRequest
-from ozzie_server_ext.models.worker_client import WORKER_ARGV
+from ozzie_server_ext.models.worker_client import WORKER_ARGV, command_of
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.protocol.worker import Configure, command_json
 from tests.fakes.replies import Silence
 from tests.integration.models.rig import HEADER, KEY, WAIT_S, Rig, failure, read, request, text_of
 
@@ -96,8 +97,9 @@ async def test_a_worker_that_does_not_abort_is_killed(rig: Rig) -> None:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from ozzie_server_ext.models.worker_client import WORKER_ARGV
+from ozzie_server_ext.models.worker_client import WORKER_ARGV, command_of
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.protocol.worker import Configure, command_json
 
 async def main():
     plane = Supervisor("model worker", WORKER_ARGV, log_file=Path(sys.argv[1]))
@@ -155,5 +157,49 @@ async def test_status_and_what_it_does_not_understand_are_answered_by_id(rig: Ri
             answer = await asyncio.wait_for(inbox.get(), WAIT_S)
             assert answer["ok"] is False
             assert answer["error"]
+    finally:
+        channel.close_call(inbox)
+
+
+async def test_what_was_asked_is_answered_though_the_keys_are_forgotten_meanwhile(rig: Rig) -> None:
+    await read(rig, request("echo"))
+    channel = await rig.plane.channel()
+    asked = request("echo")
+    start = command_json(command_of(asked, "asked", rig.providers["fake"]))
+    inbox = channel.open_call("asked", start=start, abort={"type": "status"})
+    try:
+        # In one piece with the call, as when a secret changes at that very moment.
+        channel.post(command_json(Configure(providers={})))
+        message = await asyncio.wait_for(inbox.get(), WAIT_S)
+        assert message["type"] == "token", message
+        while message["type"] != "stop":
+            message = await asyncio.wait_for(inbox.get(), WAIT_S)
+        assert message["finish"] == "stop"
+    finally:
+        channel.close_call(inbox)
+    await rig.driver.forget()
+
+
+async def test_a_call_that_runs_goes_on_and_the_next_brings_its_key_when_the_worker_forgets(rig: Rig) -> None:
+    stream = rig.driver.generate(request("endless"))
+    try:
+        await asyncio.wait_for(anext(stream), WAIT_S)
+        await rig.driver.forget()
+        await asyncio.wait_for(anext(stream), WAIT_S)
+    finally:
+        await stream.aclose()
+
+    assert text_of(await read(rig, request("echo")))
+
+
+async def test_the_worker_keeps_no_key_that_it_was_told_to_forget(rig: Rig) -> None:
+    await read(rig, request("echo"))
+    await rig.driver.forget()
+    channel = await rig.plane.channel()
+    start = command_json(command_of(request("echo"), "forgotten", rig.providers["fake"]))
+    inbox = channel.open_call("forgotten", start=start, abort={"type": "status"})
+    try:
+        message = await asyncio.wait_for(inbox.get(), WAIT_S)
+        assert (message["type"], message["code"]) == ("error", "provider.not_found")
     finally:
         channel.close_call(inbox)

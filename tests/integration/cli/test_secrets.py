@@ -1,0 +1,280 @@
+"""`ozzie secrets` as a person meets it: typed or piped values, refusals in words, nothing shown."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.rig import Gateway, GatewayHome
+
+VALUE = "sk-typed-0123456789"
+PASSPHRASE = "correct horse battery"
+AT_A_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, "
+    "[sys.executable, '-m', 'ozzie_server_ext.cli.main', *sys.argv[1:]])"
+)
+
+
+def ozzie(home: GatewayHome, *words: str, given: str | bytes = "") -> "subprocess.CompletedProcess[str]":
+    """Run `ozzie secrets` without a terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ozzie_server_ext.cli.main", "secrets", *words],
+        env=dict(home.env),
+        cwd=home.project,
+        input=given if isinstance(given, bytes) else given.encode(),
+        capture_output=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def typed(home: GatewayHome, words: Sequence[str], answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run `ozzie secrets` at a terminal, and answer each prompt; the status, and all that was to be seen."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL, "secrets", *words],
+        env=dict(home.env),
+        cwd=home.project,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    seen, waiting, end = "", list(answers), time.monotonic() + 40
+    try:
+        while time.monotonic() < end:
+            if not select.select([ours], [], [], 1)[0]:
+                continue
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # as a terminal ends whose other side was closed
+                break
+            if not piece:
+                break
+            seen += piece.decode()
+            if waiting and waiting[0][0] in seen.rsplit("\n", 1)[-1]:
+                os.write(ours, f"{waiting.pop(0)[1]}\n".encode())
+        status = process.wait(20)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        os.close(ours)
+    assert not waiting, seen
+    return status, seen
+
+
+def listed(home: GatewayHome) -> list[dict[str, object]]:
+    return json.loads(ozzie(home, "list", "--json").stdout)
+
+
+def test_a_value_that_is_typed_is_not_shown(home: GatewayHome) -> None:
+    status, seen = typed(home, ["set", "KEY"], [("Value of KEY (it is not shown): ", VALUE)])
+    (key,) = listed(home)
+
+    assert status == 0, seen
+    assert "KEY is kept, version 1." in seen
+    assert VALUE not in seen
+    assert set(key) == {"name", "scope", "version", "changed_at", "by"}
+    assert (key["name"], key["scope"], key["version"]) == ("KEY", "everybody", 1)
+
+
+def test_each_scope_has_its_own_value(home: GatewayHome) -> None:
+    said = [
+        ozzie(home, "set", "KEY", "--stdin", *scope, given="x").stdout
+        for scope in ([], ["--project", "."], ["--plugin", "telegram"])
+    ]
+    removed = ozzie(home, "rm", "KEY", "--plugin", "telegram")
+
+    assert said == [
+        "KEY is kept, version 1.\n",
+        f"KEY (project:{home.project}) is kept, version 1.\n",
+        "KEY (plugin:telegram) is kept, version 1.\n",
+    ]
+    assert removed.stdout == "KEY (plugin:telegram) is removed.\n"
+    assert [key["scope"] for key in listed(home)] == ["everybody", f"project:{home.project}"]
+    assert "KEY" in ozzie(home, "list").stdout
+
+
+@pytest.mark.parametrize("given", ["sk-1\n", "sk-1\r\n", "sk-1"])
+def test_one_line_break_at_the_end_does_not_belong_to_the_value(home: GatewayHome, given: str) -> None:
+    done = ozzie(home, "set", "KEY", "--stdin", given=given)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "says", "hint"),
+    [
+        (["set", "KEY", "--stdin"], "", "The value is empty.", "To remove a secret, use ozzie secrets rm."),
+        (["set", "KEY", "--stdin"], "\n", "The value is empty.", "To remove a secret, use ozzie secrets rm."),
+        (["set", "KEY", "--stdin"], "a\n\n", "The value contains a line break", "Copy it again, as one line of text."),
+        (["set", "KEY", "--stdin"], "a\0b", "The value contains a line break", "Copy it again, as one line of text."),
+        (["set", "KEY", "--stdin"], "x" * 65_537, "The value is longer than 65,536 bytes.", "Keep so much in a file."),
+        (["set", "KEY", "--stdin"], "x" * 200_000, "The value is longer than 65,536 bytes.", "Keep so much in a file."),
+        (["set", "KEY", "--stdin"], b"\xff\xfe", "What came on standard input is not UTF-8 text.", ""),
+        (["set", "KEY"], "sk-1", "There is no terminal to type it at.", "Give it on standard input, with --stdin"),
+        (["set", "sk-abc", "--stdin"], "x", "This is no name for a secret.", "A name has letters, digits and _"),
+        (["set", "KEY", "--stdin", "--plugin", "a b"], "x", "A secret belongs to everybody", "A folder's name"),
+        (["rm", "KEY"], "", "There is no secret yet.", "Keep one with ozzie secrets set NAME."),
+        (["rotate", "KEY", "--stdin"], "x", "There is no secret KEY.", "See ozzie secrets list"),
+        (["rotate"], "", "There is no secret yet.", "Keep one with ozzie secrets set NAME."),
+        (["import", "nowhere", "--stdin"], "x", "There is no file", ""),
+        (
+            ["export", "file", "--stdin"],
+            "short\n",
+            "A passphrase has at least 8 characters.",
+            "Several words are good.",
+        ),
+        (
+            ["export", "file", "--stdin"],
+            "",
+            "Standard input ended before the passphrase.",
+            "Give one passphrase a line.",
+        ),
+        (["protect", "--with", "passphrase"], "", "There is no terminal to type it at.", "Give it on standard input"),
+        (["lock"], "", "No gateway runs for", "Start one with ozzie gateway"),
+    ],
+)
+def test_what_can_not_be_done_is_said_with_what_to_do(
+    home: GatewayHome, words: list[str], given: str | bytes, says: str, hint: str
+) -> None:
+    done = ozzie(home, *words, given=given)
+    error = json.loads(ozzie(home, *words, "--json", given=given).stderr)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"ozzie: {says}")
+    assert error["message"].startswith(says)
+    assert error["hint"].startswith(hint)
+    assert "sk-" not in done.stderr
+    assert not (home.home / "secrets" / "vault.json").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["set", "KEY", VALUE],
+        ["set", "KEY", f"--value={VALUE}"],
+        ["set", VALUE],
+        ["set", f"KEY={VALUE}"],
+        ["set", "KEY", "--json", VALUE],
+        ["rotate", "KEY", VALUE],
+        ["rm", "KEY", VALUE],
+        ["unlock", VALUE],
+        ["export", "file", VALUE],
+        ["import", "file", "--passphrase", VALUE],
+        ["protect", "--with", VALUE],
+        ["protect", "--with", "passphrase", VALUE],
+    ],
+)
+def test_a_value_that_is_given_as_an_argument_is_refused_and_not_repeated(home: GatewayHome, words: list[str]) -> None:
+    done = ozzie(home, *words)
+
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert VALUE not in done.stderr
+    assert not (home.home / "secrets" / "vault.json").exists()
+
+
+def test_the_refusal_of_an_argument_says_why(home: GatewayHome) -> None:
+    assert ozzie(home, "set", "KEY", VALUE).stderr == (
+        "ozzie: A value is never an argument: the list of processes and the shell's history show those. It was not "
+        "kept, and is not repeated here; if it was one, replace it at its provider.\nSee ozzie secrets set --help.\n"
+    )
+    assert ozzie(home, "protect", "--with", VALUE).stderr == (
+        "ozzie: --with takes one of keyfile, passphrase, keyring.\nSee ozzie secrets protect --help.\n"
+    )
+
+
+def test_a_secret_of_both_a_project_and_a_plugin_is_none(home: GatewayHome) -> None:
+    done = ozzie(home, "set", "KEY", "--stdin", "--project", ".", "--plugin", "telegram", given="x")
+
+    assert done.returncode == 2
+    assert "A secret belongs to a project or to a plugin, not to both." in done.stderr
+
+
+def test_sealing_all_anew_takes_no_value(home: GatewayHome) -> None:
+    ozzie(home, "set", "KEY", "--stdin", given="x")
+    refused, done = ozzie(home, "rotate", "--stdin", given="y"), ozzie(home, "rotate", "--json")
+
+    assert "Without a name, everything is sealed anew: that takes no value." in refused.stderr
+    assert json.loads(done.stdout) == {"rekeyed": 1}
+
+
+def test_a_passphrase_is_asked_for_where_it_is_needed(home: GatewayHome) -> None:
+    ozzie(home, "set", "KEY", "--stdin", given=VALUE)
+    new, again = "New passphrase of the vault: ", "The same once more: "
+    differing = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, "another one")])
+    protected = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, PASSPHRASE)])
+    listing = ozzie(home, "list")
+    nobody = ozzie(home, "rm", "KEY")
+    wrong = typed(home, ["rm", "KEY"], [("Passphrase of the vault: ", "something else")])
+    right = typed(home, ["rm", "KEY"], [("Passphrase of the vault: ", PASSPHRASE)])
+
+    assert differing[0] == 1
+    assert "The two are not the same. Nothing was changed." in differing[1]
+    assert protected[0] == 0, protected[1]
+    assert "If that is lost, the values are lost." in protected[1]
+    assert "KEY" in listing.stdout
+    assert "The vault is locked, so these names could not be verified." in listing.stdout
+    assert "The vault asks for its passphrase, and there is no terminal to type it at." in nobody.stderr
+    assert wrong[0] == 1
+    assert "This passphrase does not open the vault." in wrong[1]
+    assert right == (0, right[1])
+    assert "KEY is removed." in right[1]
+    assert PASSPHRASE not in protected[1] + right[1]
+
+
+def test_what_was_exported_can_be_imported_elsewhere(home: GatewayHome, tmp_path: Path) -> None:
+    file, line = str(tmp_path / "export"), f"{PASSPHRASE}\n"
+    ozzie(home, "set", "KEY", "--stdin", given=VALUE)
+    ozzie(home, "set", "KEY", "--plugin", "telegram", "--stdin", given="bot")
+    exported = ozzie(home, "export", file, "--stdin", given=line)
+    ozzie(home, "rm", "KEY")
+    imported = ozzie(home, "import", file, "--stdin", given=line)
+    ozzie(home, "rotate", "KEY", "--stdin", given="another value")
+    refused = ozzie(home, "import", file, "--stdin", given=line)
+    replaced = ozzie(home, "import", file, "--replace", "--stdin", "--json", given=line)
+    wrong = ozzie(home, "import", file, "--stdin", given="another passphrase\n")
+
+    assert exported.stdout == f"2 secrets exported to {file}. Only its passphrase opens it.\n"
+    assert imported.stdout == "1 secret imported. Here already: 1.\n"
+    assert refused.returncode == 1
+    assert "Other values are here for 1 secret of the file, KEY for one. Nothing was imported." in refused.stderr
+    assert "Give --replace to take the values of the file." in refused.stderr
+    assert json.loads(replaced.stdout) == {"imported": 1, "unchanged": 1}
+    assert "or the file was changed." in wrong.stderr
+
+
+def test_a_gateway_that_runs_is_told_of_each_change_at_once(gateway: Gateway) -> None:
+    home = gateway.home
+    first = ozzie(home, "set", "KEY", "--stdin", given=VALUE)
+    nothing = ozzie(home, "unlock")
+    refused = ozzie(home, "lock")
+    done = subprocess.run(
+        [sys.executable, "-m", "ozzie_server_ext.cli.main", "events", "tail", "--json", "--type", "secret.changed"],
+        env=dict(home.env),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    (event,) = json.loads(done.stdout)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert {name: event["payload"][name] for name in ("name", "scope", "version", "action")} == {
+        "name": "KEY",
+        "scope": "everybody",
+        "version": 1,
+        "action": "set",
+    }
+    assert VALUE not in done.stdout
+    assert nothing.stdout == "There is no passphrase on the vault, so there is nothing to unlock.\n"
+    assert "The vault opens without a person, so it would not stay locked." in refused.stderr
