@@ -2,17 +2,13 @@
 
 AES-256-GCM with a random nonce of 96 bits seals records and wraps the data key; HKDF-SHA256 makes of the data key one
 for each purpose; HMAC-SHA256 holds the file together; Argon2id (RFC 9106) makes a key of a passphrase.
+
+The library is loaded where it is used: a Jupyter Server without a vault shall not pay its 7 MB.
 """
 
 import hmac
 import os
 from dataclasses import dataclass
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -47,24 +43,34 @@ def new_key() -> bytes:
 
 def subkey(data_key: bytes, purpose: str) -> bytes:
     """The key for one purpose, so that no key serves two algorithms."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     info = b"ozzie vault 1 " + purpose.encode()
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=info).derive(data_key)
 
 
 def passphrase_key(passphrase: str, salt: bytes, cost: Argon2) -> bytes:
     """Takes about 0.6 s and `cost.memory_kib` of memory; other threads go on."""
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
     kdf = Argon2id(salt=salt, length=KEY_BYTES, iterations=cost.passes, lanes=cost.lanes, memory_cost=cost.memory_kib)
     return kdf.derive(passphrase.encode())
 
 
 def seal(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
     """Nonce and ciphertext. `bound_to` is not in it, and has to be the same when it is opened."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     nonce = os.urandom(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, plain, bound_to)
 
 
 def unseal(key: bytes, sealed: bytes, bound_to: bytes) -> bytes:
     """Raises NotAuthentic."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     try:
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to)
     except (InvalidTag, ValueError):

@@ -75,6 +75,10 @@ def test_what_the_kernel_shares_with_the_server_needs_no_web_server() -> None:
     assert of(loaded, *SERVER_ONLY, "tornado", "asyncio", "IPython") == []
 
 
+def test_a_gateway_without_a_vault_loads_none_of_its_cryptography() -> None:
+    assert of(loaded_by("import ozzie_server_ext.app"), "cryptography", "keyring") == []
+
+
 def test_the_command_lines_help_loads_none_of_what_its_verbs_need() -> None:
     loaded = loaded_by("import ozzie_server_ext.cli.main")
 
