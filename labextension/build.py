@@ -15,9 +15,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BUILT = HERE / "dist" / "sources.sha256"
 INSTALLED = HERE / "node_modules" / ".ozzie-installed"
-PACKAGE = ("package.json", "yarn.lock", ".yarnrc.yml")
+PACKAGE = ("package.json", "yarn.lock", ".yarnrc.yml", "scripts/nothing")
+TOOLS = "@ozzie/labextension-tools"
 SOURCES = (*PACKAGE, "tsconfig.json", "src", "style")
-SCRIPTS = ("build", "lint", "fix", "test", "types", "tsc")
+SCRIPTS = ("build", "lint", "fix", "test", "types")
 
 
 def build(target_name: str = "", version: str = "") -> None:
@@ -33,14 +34,25 @@ def build(target_name: str = "", version: str = "") -> None:
 
 
 def run(script: str, *arguments: str) -> None:
-    """Run one of the scripts in package.json. Raises CalledProcessError."""
+    """Run one of the scripts in package.json, or else in that of the tools. Raises CalledProcessError."""
     environment = _environment()
-    wanted = _digest(PACKAGE)
-    if not INSTALLED.is_file() or INSTALLED.read_text() != wanted:
-        print("Fetching what the JupyterLab extension is built with …", flush=True)
-        _yarn("install", "--immutable", environment=environment, quiet=True)
-        INSTALLED.write_text(wanted)
-    _yarn("run", script, *arguments, environment=environment, quiet=script == "build")
+    is_build = script == "build"
+    _fetch(environment, with_tools=not is_build)
+    workspace = () if is_build else ("workspace", TOOLS)
+    _yarn(*workspace, "run", script, *arguments, environment=environment, quiet=is_build)
+
+
+def _fetch(environment: dict[str, str], *, with_tools: bool) -> None:
+    """Who only builds, as for a first look at Ozzie, does not wait for the tools: they are a third of it."""
+    digest = _digest((*PACKAGE, "tools/package.json"))
+    everything, for_building = f"{digest} with tools", digest
+    fetched = INSTALLED.read_text() if INSTALLED.is_file() else ""
+    if fetched == everything or (fetched == for_building and not with_tools):
+        return
+    print("Fetching what the JupyterLab extension is built with …", flush=True)
+    what = ("install", "--immutable") if with_tools else ("workspaces", "focus", "@ozzie/labextension")
+    _yarn(*what, environment=environment, quiet=True)
+    INSTALLED.write_text(everything if with_tools else for_building)
 
 
 def _yarn(*arguments: str, environment: dict[str, str], quiet: bool) -> None:
