@@ -5,6 +5,7 @@ import getpass
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
@@ -16,6 +17,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.vault.document import SlotKind
+from ozzie_server_ext.vault.errors import NoKeyring, VaultLocked
 from ozzie_server_ext.vault.scope import Scope, checked_name, checked_value
 from ozzie_server_ext.vault.secret import Secret
 from ozzie_server_ext.vault.slots import checked_passphrase
@@ -43,6 +45,8 @@ def set_secret(options: argparse.Namespace) -> int:
 def list_secrets(options: argparse.Namespace) -> int:
     """Print the names, never anything of a value. Raises OzzieError."""
     vault = _vault()
+    with suppress(VaultLocked, NoKeyring):  # names can be listed without a person
+        vault.unlock()
     found = vault.listing()
     if options.json:
         print_json([_json(secret) for secret in found])
