@@ -291,6 +291,43 @@ test('a cell that was run again meanwhile is not put back', async () => {
   expect(notebook.writes).toEqual([]);
 });
 
+const SAID: IOutput = { output_type: 'display_data', data: { 'text/markdown': 'It cost nothing.' }, metadata: {} };
+
+test.each([
+  ['shows nothing yet', []],
+  ['says something that is no turn', [SAID]]
+])('the end of an earlier turn is not put into a cell that was run again and %s', async (_, outputs) => {
+  serve(RUNNING);
+  turns.begun(CELL);
+  board.tell(RUNNING);
+  notebook.cells.set(CELL, [end('Working')]);
+  serve(DONE);
+  board.tell(DONE);
+  notebook.cells.set(CELL, [end()]);
+  turns.ended(CELL);
+  await settle(2900);
+  turns.begun(CELL);
+  notebook.cells.set(CELL, outputs);
+  board.tell(DONE); // its figures are told after its end
+  await settle(10_000);
+  turns.ended(CELL);
+  board.renewed.emit();
+  await settle(10_000);
+
+  expect(notebook.writes).toEqual([]);
+  expect(notebook.cells.get(CELL)).toEqual(outputs);
+});
+
+test('a cell that is run again while the end of its earlier turn is asked for keeps what it shows', async () => {
+  serve(DONE);
+  board.tell(DONE);
+  await settle(500);
+  turns.begun(CELL); // between the question and its answer
+  await settle(10_000);
+
+  expect(notebook.writes).toEqual([]);
+});
+
 test('a turn of another notebook with cells of the same ids is none of this one', async () => {
   board.tell(RUNNING);
   server.answers.set('tasks?notebook', { items: [], next: null });

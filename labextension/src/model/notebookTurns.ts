@@ -103,7 +103,8 @@ export class NotebookTurns {
     }
     for (const cellId of this.notebook.cellIds) {
       const outputs = this.notebook.outputs(cellId);
-      const row = outputs && taskOf(cellId, shownTurn(outputs), rows);
+      const known = rows.filter(row => !this.isBefore(cellId, row.taskId));
+      const row = outputs && taskOf(cellId, shownTurn(outputs), known);
       if (row) {
         this.consider(cellId, row);
       }
@@ -115,6 +116,9 @@ export class NotebookTurns {
     this.lead.take();
     this._foreign.clear();
     this._own.add(cellId);
+    // What it showed is gone, and its earlier turns with it, whatever is still heard of them.
+    const newest = this.board.rows.reduce((last, row) => (row.taskId > last ? row.taskId : last), '');
+    this._before.set(cellId, newest);
     this.letGo(cellId);
   }
 
@@ -179,7 +183,7 @@ export class NotebookTurns {
 
   private consider(cellId: string, row: TaskRow): void {
     const outputs = this.notebook.outputs(cellId);
-    if (outputs === null || this._isDisposed) {
+    if (outputs === null || this._isDisposed || this.isBefore(cellId, row.taskId)) {
       return;
     }
     // What this page follows, or has begun, it also ends, whenever the file was written.
@@ -236,11 +240,17 @@ export class NotebookTurns {
     this.letGo(cellId);
   }
 
-  /** Whether a newer turn of the cell has begun. */
+  /** Whether the cell was run again since, or a newer turn of it has begun elsewhere. */
   private isOvertaken(cellId: string, taskId: string): boolean {
-    return this.board.rows.some(
-      row => row.cellId === cellId && row.taskId > taskId && this._sessions.has(row.sessionId)
+    return (
+      this.isBefore(cellId, taskId) ||
+      this.board.rows.some(row => row.cellId === cellId && row.taskId > taskId && this._sessions.has(row.sessionId))
     );
+  }
+
+  /** Whether the task was there before the cell was run in this page last: ids grow. */
+  private isBefore(cellId: string, taskId: string): boolean {
+    return taskId <= (this._before.get(cellId) ?? '');
   }
 
   /** What another page was to save, it may not have: then it is for this one to do. */
@@ -313,6 +323,8 @@ export class NotebookTurns {
   private readonly _foreign = new Map<string, number>();
   /** Cells that run in this page. */
   private readonly _own = new Set<string>();
+  /** The newest task that there was when each of the cells was run in this page. */
+  private readonly _before = new Map<string, string>();
   /** The turn that is drawn below each cell that has one. */
   private readonly _followed = new Map<string, IFollowed>();
   /** Cells whose end this page shows and leaves to another to save. */
