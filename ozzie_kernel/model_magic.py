@@ -28,12 +28,7 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
     """What `models.list` tells, and how to connect what is not connected yet."""
     now = str(session["model"]) or str(found["default"])
     rows = [
-        (
-            str(model["name"]),
-            f"{model['driver']}/{model['model']}",
-            str(model["missing"]) or ("default" if model["is_default"] else ""),
-        )
-        for model in objects(found["models"])
+        (str(model["name"]), f"{model['driver']}/{model['model']}", _state(model)) for model in objects(found["models"])
     ]
     ways: list[Sequence[Inline]] = [
         (f"{offer['found']}. To use it: ", Command(f"%model {offer['choose']}")) for offer in objects(found["offers"])
@@ -73,3 +68,11 @@ MAGIC = Magic(
     ),
     examples=("%model openai/gpt-4o-mini", "%model ollama/llama3.2", "%model offline"),
 )
+
+
+def _state(model: JsonObject) -> str:
+    """Why a model can't be used; else whether it is the default, and where its key comes from."""
+    if model["missing"]:
+        return str(model["missing"])
+    key = f"key from the {model['key']}" if model.get("key") else ""
+    return ", ".join(filter(None, ["default" if model["is_default"] else "", key]))
