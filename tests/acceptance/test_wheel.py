@@ -80,7 +80,8 @@ def test_the_archive_holds_what_was_built_and_nothing_that_was_fetched(archive: 
 
     assert "labextension/dist/package.json" in names
     assert "labextension/dist/static/third-party-licenses.json" in names
-    assert "labextension/yarn.lock" in names
+    for needed in ("yarn.lock", "tools/package.json", "scripts/nothing/package.json"):
+        assert f"labextension/{needed}" in names
     assert [name for name in names if "node_modules" in name or name.startswith("labextension/lib")] == []
 
 
