@@ -14,6 +14,7 @@ from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.today import TodaysUsage
 
 KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=SessionId("sess_own"))
 USER = Principal(kind="user", name="ana")
@@ -71,14 +72,14 @@ class Known:
 
     sessions: Sessions
     log: InMemoryEventLog
-    clock: FakeClock
+    today: TodaysUsage
 
 
 async def known() -> Any:
     clock = FakeClock()
     ids = UlidSource(clock)
     log = InMemoryEventLog(clock, ids)
-    return Known(Sessions(log, ids), log, clock)
+    return Known(Sessions(log, ids), log, TodaysUsage(log, clock))
 
 
 @pytest.mark.parametrize(("method", "params"), [("session.list", {}), ("session.find", {"text": "a"})])
