@@ -15,7 +15,6 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.today import TodaysUsage
-from ozzie_server_ext.tasks.today import TodaysUsage
 
 KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=SessionId("sess_own"))
 USER = Principal(kind="user", name="ana")
