@@ -74,5 +74,7 @@ def _state(model: JsonObject) -> str:
     """Why a model can't be used; else whether it is the default, and where its key comes from."""
     if model["missing"]:
         return str(model["missing"])
-    key = f"key from the {model['key']}" if model.get("key") else ""
+    place = model.get("key")
+    # The others are places; this is a program's name.
+    key = f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""
     return ", ".join(filter(None, ["default" if model["is_default"] else "", key]))

@@ -112,4 +112,6 @@ def _print(found: Object) -> None:
 
 
 def _key(model: Object) -> str:
-    return f"key from the {model['key']}" if model["key"] else ""
+    place = model["key"]
+    # The others are places; this is a program's name.
+    return f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""

@@ -12,6 +12,7 @@ from ozzie_server_ext.render.page import Table
         ("", "", False, ""),
         ("", "", True, "default"),
         ("", "vault", False, "key from the vault"),
+        ("", "Claude Code", False, "key from Claude Code"),
         ("", "environment", True, "default, key from the environment"),
         ("KEY is in the vault, which is locked", "vault", True, "KEY is in the vault, which is locked"),
     ],
