@@ -44,6 +44,11 @@ class GatewayServer(ServerApp):
         config = super().get_default_logging_config()
         return self.terminal.logging_config(config) if self.terminal is not None else config
 
+    def _signal_stop(self, sig: Any, frame: Any) -> None:
+        # Jupyter's own writes to the log first. Where the signal comes while the log is being written, that raises
+        # within the writing, which swallows it, and the server goes on.
+        self.io_loop.add_callback_from_signal(self.stop)
+
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
