@@ -133,7 +133,9 @@ def _process(
         process = subprocess.Popen(
             [sys.executable, "-m", program, *arguments],
             cwd=home.project,
-            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
+            # Unbuffered, because Jupyter's handler of SIGTERM writes to the log: within a buffered write that raises,
+            # and the server goes on as if nothing had been said to it.
+            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -171,7 +171,8 @@ def _command(home: GatewayHome, port: int) -> list[str]:
 
 def _environment(home: GatewayHome, folder: Path) -> dict[str, str]:
     folders = {f"JUPYTERLAB_{name}_DIR": str(folder / f"lab-{name.lower()}") for name in ("WORKSPACES", "SETTINGS")}
-    return {**home.env, **folders, "JUPYTER_TOKEN": JUPYTER_TOKEN}
+    # Unbuffered as in tests.rig: a signal during a buffered write of the log is lost.
+    return {**home.env, **folders, "JUPYTER_TOKEN": JUPYTER_TOKEN, "PYTHONUNBUFFERED": "1"}
 
 
 def _wait_until_ready(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:
