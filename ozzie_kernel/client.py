@@ -107,6 +107,7 @@ class GatewayClient:
 
     @property
     def closed(self) -> bool:
+        """Whether it has ended. It has wherever anything raised GatewayLost."""
         return self._closed
 
     async def request(
@@ -169,6 +170,8 @@ class GatewayClient:
         try:
             await self._connection.write_message(text)
         except Exception:  # tornado raises several kinds for a connection that is going
+            # The reader learns of it some steps of the loop later; who is told that it is lost must not get it again.
+            self._closed = True
             raise GatewayLost from None
 
     async def _read(self) -> None:

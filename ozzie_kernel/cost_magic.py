@@ -16,7 +16,7 @@ _STATES = {"SUCCEEDED": "", "FAILED": "failed", "CANCELLED": "stopped", "RUNNING
 async def _cost(argument: str, host: Host) -> Sequence[Block]:
     if argument:
         raise InputError("%cost takes nothing behind it.", hint="Run `%cost` alone.", code="magic.usage")
-    return cost_page(await (await host.link()).client.request("session.costs", {}))
+    return cost_page(await host.ask("session.costs"))
 
 
 def cost_page(costs: JsonObject) -> list[Block]:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import uuid
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,9 +17,9 @@ from traitlets import Type
 from ozzie_kernel import completion, inspection
 from ozzie_kernel.announcements import announcements
 from ozzie_kernel.cells import Magic, Mistake, Python, Turn, parse
-from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, StaticDisplay, WidgetDisplay
+from ozzie_kernel.gateway import Gateway
 from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
 from ozzie_kernel.magics import run_magic
 from ozzie_kernel.parameters import Parameters
@@ -67,8 +67,7 @@ class OzzieKernel(ReadingKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._connecting: asyncio.Future[Link] | None = None
-        self._session_id = ""
+        self._gateway = Gateway(self._connect)
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None
@@ -82,7 +81,7 @@ class OzzieKernel(ReadingKernel):
         self.io_loop.call_later(PREPARE_AFTER_S, self._prepare)
 
     async def _prepare(self) -> None:
-        self._begin_to_connect()
+        self._gateway.begin()
         await asyncio.to_thread(_load_what_the_first_cell_needs)
 
     # --- execution ----------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ class OzzieKernel(ReadingKernel):
         return None
 
     async def _turn(self, text: str, cell_id: str, display: CellDisplay) -> TurnView:
-        if not self._begin_to_connect().done():
+        if not self._gateway.begin().done():
             # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
             display.show(new_turn(), datetime.now(UTC))
         link = await self.link()
@@ -199,38 +198,20 @@ class OzzieKernel(ReadingKernel):
 
     # --- the gateway --------------------------------------------------------------------------------------
 
-    def _begin_to_connect(self) -> "asyncio.Future[Link]":
-        if self._connecting is None or _is_over(self._connecting):
-            self._connecting = asyncio.ensure_future(self._connect(SessionChoice(again=self._session_id)))
-            # Its failure is asked for when it is needed.
-            self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return self._connecting
-
     async def _connect(self, choice: SessionChoice) -> Link:
-        link = await connect(self.ident, _session_name(), choice=choice)
-        # From here on it has this one, wherever its notebook is moved to.
-        self._session_id = link.session_id
-        return link
+        return await connect(self.ident, _session_name(), choice=choice)
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+        """See `magic.Host`."""
+        return await self._gateway.ask(method, params, as_user=as_user)
 
     async def link(self) -> Link:
         """See `magic.Host`."""
-        return await asyncio.shield(self._begin_to_connect())
+        return await self._gateway.link()
 
     async def switch(self, choice: SessionChoice) -> Link:
         """See `magic.Host`."""
-        before = await self.link()
-        try:
-            link = await self._connect(choice)
-        except Refused:
-            raise
-        except BaseException:
-            # Which session the notebook has now, nobody knows here: the next cell asks anew.
-            self._connecting, self._session_id = None, ""
-            raise
-        self._connecting = asyncio.get_running_loop().create_future()
-        self._connecting.set_result(link)
-        await before.client.close()
-        return link
+        return await self._gateway.switch(choice)
 
     # --- output -------------------------------------------------------------------------------------------
 
@@ -274,7 +255,9 @@ class OzzieKernel(ReadingKernel):
 
     async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
         """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""
-        asking = asyncio.create_task(self._ask(method, line, at))
+        asked: JsonObject = {"text": line, "cursor": at}
+        work = self._gateway.ask_in_passing(method, asked, as_user=completion.names_sessions(line))
+        asking = asyncio.create_task(work)
         self._typing.add(asking)
         asking.add_done_callback(self._typing.discard)
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -282,16 +265,6 @@ class OzzieKernel(ReadingKernel):
         if not done:
             asking.cancel()  # and not awaited: to let go of a silent gateway takes seconds
         return asking.result() if done and asking.exception() is None else {}
-
-    async def _ask(self, method: str, line: str, at: int) -> JsonObject:
-        if self._connecting is None or _is_over(self._connecting):
-            return {}
-        link = await asyncio.shield(self._connecting)
-        asked = {"text": line, "cursor": at}
-        if completion.names_sessions(line):
-            async with link.as_user() as client:
-                return await client.request(method, asked)
-        return await link.client.request(method, asked)
 
     def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """IPython calls the session that goes on 0 in a range and by its number in all else: here it has its number."""
@@ -311,13 +284,6 @@ class OzzieKernel(ReadingKernel):
 
 def _session_name() -> str:
     return os.environ.get("JPY_SESSION_NAME", "")
-
-
-def _is_over(connecting: "asyncio.Future[Link]") -> bool:
-    """Whether the connection failed, or stands no more."""
-    if not connecting.done():
-        return False
-    return connecting.cancelled() or connecting.exception() is not None or connecting.result().client.closed
 
 
 def _is_console(cell_id: str | None, allow_stdin: bool) -> bool:

@@ -1,12 +1,13 @@
 """What a `%` command is made of, and what it may ask of the kernel."""
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ozzie_kernel.connect import Link, SessionChoice
 from ozzie_kernel.parameters import Parameters
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import Block
 
 
@@ -18,6 +19,14 @@ class Host(Protocol):
 
     async def link(self) -> Link:
         """The connected gateway. Raises Unavailable."""
+        ...
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+        """The gateway's answer to what may be asked twice: where the connection ends under the question, it is asked
+        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not (THREATS 6).
+
+        Raises Unavailable, and Refused with the gateway's own words.
+        """
         ...
 
     async def switch(self, choice: SessionChoice) -> Link:

@@ -8,12 +8,11 @@ from ozzie_server_ext.render.page import Block, Bullets, Command, Inline, Strong
 
 
 async def _model(argument: str, host: Host) -> Sequence[Block]:
-    client = (await host.link()).client
     if not argument:
-        return model_page(await client.request("models.list", {}), await client.request("session.open", {}))
+        return model_page(await host.ask("models.list"), await host.ask("session.open"))
     # At any blank: a key behind a tab must not become part of the name, which is recorded.
     name, *address = argument.split(maxsplit=1)
-    chosen = await client.request("model.choose", {"model": name, "base_url": "".join(address)})
+    chosen = await host.ask("model.choose", {"model": name, "base_url": "".join(address)})
     if chosen["driver"] == "offline":
         return [paragraph("The offline script answers in this session. It is not a language model.")]
     return [

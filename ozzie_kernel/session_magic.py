@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from ozzie_kernel.client import Refused
-from ozzie_kernel.connect import Link, SessionChoice
+from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject, objects
@@ -33,7 +33,7 @@ async def _session(argument: str, host: Host) -> Sequence[Block]:
 
 
 async def _show(host: Host) -> list[Block]:
-    session = await (await host.link()).client.request("session.open", {})
+    session = await host.ask("session.open")
     cost = money(_number(session, "cost"))
     if not session["cost_known"]:
         cost = f"{cost} + unknown" if session["cost"] else "unknown"
@@ -59,15 +59,12 @@ async def _list(rest: str, host: Host) -> list[Block]:
             hint="Run `%session list` alone.",
             code="magic.usage",
         )
-    link = await host.link()
     archived = rest == "archived"
-    async with link.as_user() as client:
-        found = objects(
-            (await client.request("session.list", {"limit": MOST_LISTED + 1, "archived": archived}))["items"]
-        )
+    asked = {"limit": MOST_LISTED + 1, "archived": archived}
+    found = objects((await host.ask("session.list", asked, as_user=True))["items"])
     if not found:
         return [paragraph("There is no archived session." if archived else "There is no session yet.")]
-    page: list[Block] = [session_table(found[:MOST_LISTED], link.session_id)]
+    page: list[Block] = [session_table(found[:MOST_LISTED], (await host.link()).session_id)]
     if len(found) > MOST_LISTED:
         page.append(
             paragraph(f"These are the {MOST_LISTED} that were used last; the others are found by their titles.")
@@ -99,11 +96,11 @@ def session_table(rows: Sequence[JsonObject], own: str) -> Table:
 
 
 async def _new(title: str, host: Host) -> list[Block]:
-    before = await _own(await host.link())
-    link = await host.switch(SessionChoice(new=True))
-    session = await link.client.request("session.rename", {"title": title}) if title else None
+    before = await host.ask("session.open")
+    await host.switch(SessionChoice(new=True))
+    session = await host.ask("session.rename", {"title": title}) if title else None
     said: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
-    model = await _keep_model(before, link)
+    model = await _keep_model(before, host)
     answers = f" {model} answers in it, too." if model else ""
     return [
         paragraph(*said, " It knows nothing of the one before, ", _title(before), f", which is kept.{answers}"),
@@ -111,29 +108,29 @@ async def _new(title: str, host: Host) -> list[Block]:
     ]
 
 
-async def _keep_model(before: JsonObject, link: Link) -> str:
+async def _keep_model(before: JsonObject, host: Host) -> str:
     """Choose in the new session what was chosen in the one before: a model is connected once in a notebook. Empty where
     nothing was, or where there is no such model any more and the default answers."""
     choice = {"model": before["model"], "base_url": before["base_url"]}
     if not before["model"]:
         return ""
     try:
-        return str((await link.client.request("model.choose", choice))["alias"])
+        return str((await host.ask("model.choose", choice))["alias"])
     except Refused:
         return ""
 
 
 async def _resume(named: str, host: Host) -> list[Block]:
-    found = await _find(named, "resume", await host.link())
-    link = await host.switch(SessionChoice(session_id=str(found["session_id"])))
+    found = await _find(named, "resume", host)
+    await host.switch(SessionChoice(session_id=str(found["session_id"])))
     count = _number(found, "message_count")
-    model = str((await _own(link))["model"]) or "the default model"
+    model = str((await host.ask("session.open"))["model"]) or "the default model"
     messages = "1 message" if count == 1 else f"{count:,} messages"
     return [paragraph("The session ", _title(found), f" goes on here. It has {messages}; {model} answers in it.")]
 
 
 async def _rename(title: str, host: Host) -> list[Block]:
-    session = await (await host.link()).client.request("session.rename", {"title": title})
+    session = await host.ask("session.rename", {"title": title})
     return [paragraph("This session is called ", _title(session), " now.")]
 
 
@@ -152,32 +149,25 @@ async def _close(named: str, host: Host) -> list[Block]:
 
 async def _change(what: str, named: str, host: Host) -> JsonObject:
     """Archive or close the session of that name, or this one where none is named."""
-    link = await host.link()
     if not named:
-        return await link.client.request(f"session.{what}", {})
-    found = await _find(named, what, link)
-    async with link.as_user() as client:
-        return await client.request(f"session.{what}", {"session_id": found["session_id"]})
+        return await host.ask(f"session.{what}")
+    found = await _find(named, what, host)
+    return await host.ask(f"session.{what}", {"session_id": found["session_id"]}, as_user=True)
 
 
-async def _find(named: str, what: str, link: Link) -> JsonObject:
+async def _find(named: str, what: str, host: Host) -> JsonObject:
     if not named:
         raise InputError(
             f"%session {what} needs the id or the title of a session.",
             hint="`%session list` shows them.",
             code="magic.usage",
         )
-    async with link.as_user() as client:
-        try:
-            return await client.request("session.find", {"text": named})
-        except Refused as error:
-            # The gateway names the command of a terminal.
-            hint = "`%session list` shows them." if error.code == NotFound.code else error.hint
-            raise Refused(str(error), hint=hint, code=error.code) from None
-
-
-async def _own(link: Link) -> JsonObject:
-    return await link.client.request("session.open", {})
+    try:
+        return await host.ask("session.find", {"text": named}, as_user=True)
+    except Refused as error:
+        # The gateway names the command of a terminal.
+        hint = "`%session list` shows them." if error.code == NotFound.code else error.hint
+        raise Refused(str(error), hint=hint, code=error.code) from None
 
 
 def _title(session: JsonObject) -> Strong:

@@ -240,6 +240,45 @@ def test_a_connection_that_ended_between_two_cells_is_made_anew(home: GatewayHom
         assert kernel.run("hello").status == "ok"
 
 
+@pytest.mark.parametrize("command", ["%session", "%session list", "%session title After"])
+def test_a_command_whose_gateway_dies_under_it_is_answered_by_the_next(
+    home: GatewayHome, kernels: list[Kernel], command: str
+) -> None:
+    kernels.append(kernel := start_kernel(home))
+    kernel.run("%session title Before")
+    gateway = home.handshake()
+    assert gateway is not None
+    process = psutil.Process(gateway.pid)
+
+    process.suspend()
+    request = kernel.send(command)
+    wait_for_unread_bytes(process)
+    process.kill()
+    output = kernel.output(request)
+
+    assert output.status == "ok"
+    assert "error" not in output.messages
+    after = home.handshake()
+    assert after is not None
+    assert after.pid != gateway.pid
+    assert ("After" if command.endswith("After") else "Before") in kernel.run("%session").markdown
+
+
+def wait_for_unread_bytes(process: psutil.Process) -> None:
+    """Until somebody has sent to a connection of the process, or asked for one, what it has not read."""
+    (port,) = {at.laddr.port for at in process.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+    end = time.monotonic() + 30
+    while not unread_bytes(port):
+        assert time.monotonic() < end, "nobody asks the gateway"
+        time.sleep(0.01)
+
+
+def unread_bytes(port: int) -> int:
+    """Of a listening socket, it is the number of connections that wait to be accepted (proc(5), /proc/net/tcp)."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[4].split(":")[1], 16) for row in rows if int(row[1].split(":")[1], 16) == port)
+
+
 async def test_a_gateway_that_was_started_in_vain_is_ended(home: GatewayHome, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OZZIE_PATH", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, home.env[name])

@@ -1,5 +1,6 @@
 """What commands answer, from what the gateway told: in 80 columns, inert, and never nothing for what is unknown."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -123,7 +124,6 @@ class AskedHost:
     """A kernel whose gateway takes every model, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.client = self
         self.asked: list[JsonObject] = []
         self.variables: dict[str, Any] = {}
         self.parameters = Parameters(self.variables)
@@ -134,8 +134,9 @@ class AskedHost:
     async def switch(self, choice: SessionChoice) -> Any:
         return self
 
-    async def request(self, method: str, params: JsonObject) -> JsonObject:
-        self.asked.append(params)
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+        assert params is not None
+        self.asked.append(dict(params))
         return {"alias": params["model"], "driver": "openai", "model": "x", "provider": "openai"}
 
 

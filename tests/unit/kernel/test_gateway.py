@@ -1,0 +1,156 @@
+"""The kernel's one link, which ends when it likes: who asks over it gets an answer all the same."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application
+from tornado.websocket import WebSocketHandler
+
+from ozzie_kernel.client import GatewayClient, GatewayLost, Refused
+from ozzie_kernel.connect import Link, SessionChoice
+from ozzie_kernel.gateway import Gateway
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.protocol.handshake import VERSION, Handshake
+
+
+@dataclass
+class Answering:
+    """A server that answers each question, ends the connection under those that it is told to, or refuses."""
+
+    url: str = ""
+    cut: int = 0
+    refuse: bool = False
+    asked: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+
+
+class _Socket(WebSocketHandler):
+    def initialize(self, answering: Answering) -> None:
+        self.answering = answering
+
+    def open(self) -> None:
+        self.answering.tokens.append(self.request.headers["Authorization"])
+
+    async def on_message(self, message: str | bytes) -> None:
+        asked = json.loads(message)
+        self.answering.asked.append(asked["method"])
+        if self.answering.cut:
+            self.answering.cut -= 1
+            self.ws_connection.stream.close()  # type: ignore[union-attr]
+            return
+        answer = {"type": "res", "id": asked["id"], "ok": not self.answering.refuse}
+        if self.answering.refuse:
+            answer["error"] = {"code": "not_found", "message": "There is none.", "hint": ""}
+        else:
+            answer["payload"] = {"number": len(self.answering.asked)}
+        await self.write_message(json.dumps(answer))
+
+
+@pytest.fixture
+async def answering() -> AsyncIterator[Answering]:
+    answering = Answering()
+    server = HTTPServer(Application([("/ozzie/api/ws", _Socket, {"answering": answering})]))
+    end, port = bind_unused_port()
+    server.add_socket(end)
+    answering.url = f"http://127.0.0.1:{port}/"
+    yield answering
+    server.stop()
+    await server.close_all_connections()
+
+
+@asynccontextmanager
+async def gateway_at(*urls: str) -> AsyncIterator[tuple[Gateway, list[Link]]]:
+    """A gateway whose links lead to these addresses, one after the other, and the links that were made."""
+    made: list[Link] = []
+
+    async def connect(choice: SessionChoice) -> Link:
+        url = urls[min(len(made), len(urls) - 1)]
+        client = await GatewayClient.connect(url, "the kernel's")
+        handshake = Handshake(v=VERSION, url=url, token="the user's", pid=1, home="/", started=0)
+        made.append(Link(client, "sess_1", handshake))
+        return made[-1]
+
+    yield Gateway(connect), made
+    for link in made:
+        await link.client.close()
+
+
+async def test_what_is_lost_is_known_to_be_over_by_whoever_is_told_so(answering: Answering) -> None:
+    async with gateway_at(answering.url) as (gateway, _):
+        link = await gateway.link()
+        connection = link.client._connection
+        connection.protocol.stream.close()  # type: ignore[union-attr]
+
+        with pytest.raises(GatewayLost):  # nothing is awaited in between: the reader has not seen the end
+            await link.client.request("session.open", {})
+
+        assert link.client.closed
+        assert await gateway.link() is not link
+
+
+@pytest.mark.parametrize("as_user", [False, True])
+async def test_a_question_is_asked_again_where_the_connection_ends_under_it(
+    answering: Answering, as_user: bool
+) -> None:
+    answering.cut = 1
+    async with gateway_at(answering.url) as (gateway, made):
+        assert await gateway.ask("session.list", {"limit": 1}, as_user=as_user) == {"number": 2}
+
+    assert answering.asked == ["session.list", "session.list"]
+    assert len(made) == 2
+
+
+async def test_a_question_as_the_user_finds_out_that_the_gateway_has_gone(answering: Answering) -> None:
+    gone, port = bind_unused_port()
+    gone.close()
+    async with gateway_at(answering.url) as (gateway, made):
+        link = await gateway.link()
+        # As it is between the death of a gateway and the moment in which its connections are seen to end.
+        object.__setattr__(link, "handshake", replace(link.handshake, url=f"http://127.0.0.1:{port}/"))
+
+        assert await gateway.ask("session.list", as_user=True) == {"number": 1}
+
+        assert link.client.closed
+        assert len(made) == 2
+
+
+async def test_a_question_that_is_lost_twice_is_given_up(answering: Answering) -> None:
+    answering.cut = 2
+    async with gateway_at(answering.url) as (gateway, _):
+        with pytest.raises(GatewayLost):
+            await gateway.ask("session.open")
+
+    assert len(answering.asked) == 2
+
+
+async def test_a_refusal_is_an_answer(answering: Answering) -> None:
+    answering.refuse = True
+    async with gateway_at(answering.url) as (gateway, made):
+        with pytest.raises(Refused, match="There is none"):
+            await gateway.ask("session.find", {"text": "x"})
+
+    assert (answering.asked, len(made)) == (["session.find"], 1)
+
+
+async def test_a_gateway_that_can_not_be_had_is_told() -> None:
+    async def connect(choice: SessionChoice) -> Link:
+        raise Unavailable("There is none.", code="gateway.unreachable")
+
+    with pytest.raises(Unavailable, match="There is none"):
+        await Gateway(connect).ask("session.open")
+
+
+async def test_nothing_is_connected_to_ask_in_passing(answering: Answering) -> None:
+    async with gateway_at(answering.url) as (gateway, made):
+        assert await gateway.ask_in_passing("complete", {"text": "%mo"}) == {}
+        assert made == []
+        link = await gateway.link()
+        assert await gateway.ask_in_passing("complete", {"text": "%mo"}) == {"number": 1}
+        await link.client.close()
+        assert await gateway.ask_in_passing("complete", {"text": "%mo"}) == {}
+        assert len(made) == 1
