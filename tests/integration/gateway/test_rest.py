@@ -279,6 +279,9 @@ def test_a_server_in_which_ozzie_can_not_start_says_why_everywhere(home: Gateway
         until(lambda: address.is_file() and address.read_text() != "")
         server = Gateway(home, process, json.loads(address.read_text())["url"], JUPYTER_TOKEN)
         until(lambda: ask(server, "GET", "/api/status", token=JUPYTER_TOKEN)[0] == 200)
+        # Jupyter answers while its extensions still start, and Ozzie says so until it has tried.
+        health = f"{PREFIX}/health"
+        until(lambda: "is starting" not in ask(server, "GET", health, token=JUPYTER_TOKEN)[1]["message"])
         found = [ask(server, "GET", f"{PREFIX}/{path}", token=JUPYTER_TOKEN) for path in ("health", "sessions", "ws")]
     finally:
         process.terminate()
