@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
-from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
+from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.errors import OzzieError
@@ -14,8 +15,10 @@ from ozzie_server_ext.domain.events import Limits, Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
+from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import VaultSecrets
 from ozzie_server_ext.models.offline import OfflineDriver
+from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.router import Models, answers_in_worker
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
@@ -109,10 +112,18 @@ class Ozzie:
         self._closing.push_async_callback(foreign.close)
         worker = WorkerDriver(self._worker, self._access)
         vault = Vault(self.home.secrets, key_folder, self.clock)
-        self.secrets = SecretChanges(vault, self.log, worker.forget)
+        health = Health(self.clock)
+
+        async def forget() -> None:
+            health.forget()
+            await worker.forget()
+
+        self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
+            health=health,
+            rates=Rates(self.clock),
             registry=registry,
             broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
             blobs=self.blobs,
@@ -130,6 +141,7 @@ class Ozzie:
             self.sessions,
             warm=worker.warm,
             config_file=self.home.config_file,
+            health=health,
             secrets=VaultSecrets(vault, ProjectReader.at(self.project)),
         )
         files = ProjectFiles(self.project)
@@ -184,17 +196,20 @@ class Ozzie:
     async def _run_turn(self, row: Row, recorder: Recorder) -> int:
         config = self.config
         session = await self.sessions.get(recorder.session_id)
-        choice = await self.models.for_turn(session, str(row["model"]))
-        if answers_in_worker(choice) and not self._worker.ready:
+        chain = await self.models.for_turn(session, str(row["model"]))
+        if answers_in_worker(chain.first) and not self._worker.ready:
             self._show_step(recorder, "starting the model worker")
+        registry = self.models.registry
         plan = TurnPlan(
-            choice=choice,
+            chain=chain,
             limits=limits_of(row),
             max_history=config.settings.sessions.max_history,
             soul=self.configuration.soul,
             custom_prompt=config.settings.agent.system_prompt,
             session_title=session.title,
             config_version=self.configuration.version,
+            retry=registry.retry,
+            rates_of=registry.limits,
             recovered=int(str(row["attempt"])) > 1,
         )
         conversation = await self._conversations.get(recorder.session_id)

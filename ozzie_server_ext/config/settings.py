@@ -24,6 +24,9 @@ KeyName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 Scope = Annotated[str, Field(pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
 """RFC 6749 §3.3."""
+OFFLINE = "offline"
+"""The built-in script (MD-7). It is no language model, so it never stands in for one."""
+FALLBACK = "fallback"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -99,6 +102,21 @@ class NoAuth(_Settings):
 Auth = Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discriminator="type")]
 
 
+class LimitSettings(_Settings):
+    """What a provider takes from all turns together, over every stretch of 60 s, and at once."""
+
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    parallel: int | None = Field(default=None, ge=1)
+
+
+class RetrySettings(_Settings):
+    """How a failed call is repeated (S4 §8.4.1 names both). `max_attempts` counts the first one."""
+
+    max_attempts: int = Field(default=3, ge=1, le=10)
+    backoff_ms: int = Field(default=500, ge=0, le=60_000)
+
+
 class ProviderSettings(_Settings):
     """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning.
 
@@ -115,6 +133,7 @@ class ProviderSettings(_Settings):
     auth: Auth = NoAuth(type="none")
     max_tokens: int | None = Field(default=None, ge=1)
     timeout_s: float = Field(default=120, gt=0, le=3600)
+    limits: LimitSettings = LimitSettings()
     tags: dict[str, str | int | float | bool] = {}
 
     @model_validator(mode="before")
@@ -152,27 +171,63 @@ class ProviderSettings(_Settings):
 
 
 class ModelsSettings(_Settings):
-    """Providers by name, further names (aliases) for them, and the one that is used where none is asked for."""
+    """Providers by name; aliases, which stand for one provider or for a chain of them, asked in that order; and the one
+    that is used where none is asked for.
+
+    The alias `fallback` is the end of every other alias's chain, and of the default's (S4 §8.9). `upgrade` names, for
+    an alias or a provider, the stronger one that is asked where it is not up to a request (S4 §8.3.4).
+    """
 
     default: str | None = None
     providers: dict[Name, ProviderSettings] = {}
-    aliases: dict[Name, str] = {}
+    aliases: dict[Name, str | Annotated[tuple[str, ...], Field(min_length=1)]] = {}
+    upgrade: dict[Name, str] = {}
+    retry: RetrySettings = RetrySettings()
+    cool_down_s: float = Field(default=30, ge=0, le=3600)
+
+    def targets(self, alias: str) -> tuple[str, ...]:
+        """What an alias names, as it is written; nothing where it is none."""
+        found = self.aliases.get(alias, ())
+        return (found,) if isinstance(found, str) else found
+
+    def providers_of(self, name: str) -> tuple[str, ...]:
+        """The providers, and `offline`, that a name of the configuration stands for, in order and each once; nothing
+        for any other name."""
+        if name in self.aliases:
+            return tuple(dict.fromkeys(each for target in self.targets(name) for each in self.providers_of(target)))
+        return (name,) if name in self.providers or name == OFFLINE else ()
 
     @model_validator(mode="after")
     def _names_resolve(self) -> "ModelsSettings":
-        for alias, target in self.aliases.items():
+        if OFFLINE in self.providers or OFFLINE in self.aliases:
+            raise ValueError(f'"{OFFLINE}" is the name of the built-in driver; give the provider or alias another name')
+        known = {*self.providers, *self.aliases, OFFLINE}
+        for alias in self.aliases:
             if alias in self.providers:
                 raise ValueError(f'"{alias}" is both an alias and a provider')
-            if target not in self.providers and target != "offline":
-                raise ValueError(f'the alias "{alias}" names "{target}", which is no provider')
-        known = {*self.providers, *self.aliases, "offline"}
+            for target in self.targets(alias):
+                if target not in known:
+                    raise ValueError(f'the alias "{alias}" names "{target}", which is no provider or alias')
+            self._expect_an_end(alias, ())
+            if len(chain := self.providers_of(alias)) > 1 and OFFLINE in chain:
+                raise ValueError(f'the alias "{alias}" names "{OFFLINE}", a script that stands in for no model')
+        if OFFLINE in self.providers_of(FALLBACK):
+            raise ValueError(f'the alias "{FALLBACK}" names "{OFFLINE}", a script that stands in for no model')
         if self.default is not None and self.default not in known:
             raise ValueError(
                 f'the default "{self.default}" is no provider or alias; there are: {", ".join(sorted(known))}'
             )
-        if "offline" in self.providers:
-            raise ValueError('"offline" is the name of the built-in driver; give the provider another name')
+        for weaker, stronger in self.upgrade.items():
+            for named in (weaker, stronger):
+                if named not in known - {OFFLINE}:
+                    raise ValueError(f'"upgrade" names "{named}", which is no provider or alias')
         return self
+
+    def _expect_an_end(self, alias: str, above: tuple[str, ...]) -> None:
+        if alias in above:
+            raise ValueError(f'the alias "{alias}" names itself: {" → ".join((*above, alias))}')
+        for target in self.targets(alias):
+            self._expect_an_end(target, (*above, alias))
 
 
 class AgentSettings(_Settings):

@@ -44,7 +44,7 @@ class ChatMessage:
 class ModelChoice:
     """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
-    `takes_tools`: whether it can be offered any."""
+    `takes_tools`: whether it can be offered any. `in_chain`: whether others may answer under the same alias."""
 
     alias: str
     provider: str
@@ -52,6 +52,12 @@ class ModelChoice:
     model: str
     max_tokens: int | None = None
     takes_tools: bool = True
+    in_chain: bool = False
+
+    @property
+    def said(self) -> str:
+        """What a sentence calls it: by its own name where the alias stands for several."""
+        return self.provider if self.in_chain else self.alias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

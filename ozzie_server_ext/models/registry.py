@@ -6,12 +6,15 @@ from os.path import expanduser
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.settings import ModelsSettings, ProviderSettings
+from ozzie_server_ext.config.settings import FALLBACK, ModelsSettings, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.models.attempts import RetryPolicy
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.credentials import CredentialStore
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
 from ozzie_server_ext.models.keys import KeyPlace, Secrets
+from ozzie_server_ext.models.rates import RateLimits
 from ozzie_server_ext.models.selector import ModelSelector, Resolution
 from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
@@ -82,26 +85,64 @@ class ModelRegistry:
         return next(iter(self._settings.providers)) if len(self._settings.providers) == 1 else "offline"
 
     def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
-        """The model that `name` stands for: an alias, a provider, `offline`, or `driver/model`.
+        """The model that `name` stands for first: an alias, a provider, `offline`, or `driver/model`.
 
         Only `driver/model` may have a `base_url`. Raises UnknownModel, BadAddress.
         """
-        name = name or self.default
-        provider = name if name == "offline" else self._settings.aliases.get(name, name)
-        if provider == "offline":
-            _refuse_address(name, base_url)
-            return OFFLINE
-        if found := self._settings.providers.get(provider):
-            _refuse_address(name, base_url)
-            return ModelChoice(
-                alias=name,
-                provider=provider,
-                driver=found.driver,
-                model=found.model,
-                max_tokens=found.max_tokens,
-                # S2's generate has one text and nothing else.
-                takes_tools=found.driver != WORKER,
-            )
+        return self.chain(name, base_url=base_url).first
+
+    def chain(self, name: str = "", *, base_url: str = "") -> Chain:
+        """All that may answer for `name`, in order (S4 §8.9). A provider that is asked for by its own name is never
+        replaced by another, but by the one that the configuration's `upgrade` gives for it.
+
+        Raises as `resolve` does.
+        """
+        asked, name = name, name or self.default
+        providers = self._settings.providers_of(name)
+        if not providers:
+            return Chain((self._named_directly(name, base_url),))
+        _refuse_address(name, base_url)
+        if providers == (OFFLINE.provider,):
+            return Chain((OFFLINE,))
+        if name in self._settings.aliases or not asked:
+            providers = tuple(dict.fromkeys((*providers, *self._settings.providers_of(FALLBACK))))
+        stronger = self._settings.providers_of(self._settings.upgrade.get(name, ""))
+        in_chain = len({*providers, *stronger}) > 1
+        return Chain(
+            tuple(self._configured(name, provider, in_chain=in_chain) for provider in providers),
+            tuple(self._configured(name, provider, in_chain=in_chain) for provider in stronger),
+            wanted=providers[0],
+        )
+
+    def limits(self, choice: ModelChoice) -> RateLimits:
+        """What the choice's provider takes from all turns together."""
+        configured = self._settings.providers.get(choice.provider)
+        return RateLimits(**configured.limits.model_dump()) if configured else RateLimits()
+
+    @property
+    def retry(self) -> RetryPolicy:
+        retry = self._settings.retry
+        return RetryPolicy(
+            max_attempts=retry.max_attempts,
+            backoff_s=retry.backoff_ms / 1000,
+            cool_down_s=self._settings.cool_down_s,
+        )
+
+    def _configured(self, name: str, provider: str, *, in_chain: bool) -> ModelChoice:
+        found = self._settings.providers[provider]
+        return ModelChoice(
+            alias=name,
+            provider=provider,
+            driver=found.driver,
+            model=found.model,
+            max_tokens=found.max_tokens,
+            # S2's generate has one text and nothing else.
+            takes_tools=found.driver != WORKER,
+            in_chain=in_chain,
+        )
+
+    def _named_directly(self, name: str, base_url: str) -> ModelChoice:
+        """`driver/model`. Raises UnknownModel, BadAddress."""
         driver, _, model = name.partition("/")
         if model and (driver in KEY_VARIABLES or driver in KEYLESS):
             _check_address(base_url)
@@ -134,7 +175,7 @@ class ModelRegistry:
                     hint="Choose another model with %model. Your message is kept.",
                 )
             return self._direct(choice)
-        found = self._credentials.of(choice.alias, configured.auth)
+        found = self._credentials.of(choice.said, configured.auth)
         is_worker = configured.driver == WORKER
         return ProviderAccess(
             driver=configured.driver,
@@ -166,7 +207,8 @@ class ModelRegistry:
                     is_default=name == self.default,
                 )
             )
-        for alias, target in self._settings.aliases.items():
+        for alias in self._settings.aliases:
+            target = ", ".join(self._settings.targets(alias))
             found.append(Listed(name=alias, driver="alias", model=target, is_default=alias == self.default))
         offline = Listed(name="offline", driver="offline", model="script", is_default=self.default == "offline")
         return (*found, offline)

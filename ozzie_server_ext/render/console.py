@@ -121,7 +121,7 @@ def row_line(row: ToolRow, result: str) -> str:
 
 
 def _head(view: TurnView) -> str:
-    named = visible_label(view.alias or view.model)
+    named = visible_label(view.answering)
     return f"[working] {named}".rstrip()
 
 

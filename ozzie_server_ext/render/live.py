@@ -79,8 +79,9 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
         for told in spent(view)
     ]
     word = f"{view.status} {queued_behind(view, now)}".rstrip()
-    alias = escape(visible_label(view.alias or view.model))
-    model = escape(visible_label(f"{view.provider}/{view.model}".strip("/")))
+    alias = escape(visible_label(view.answering))
+    model = f"{view.provider}/{view.model}".strip("/")
+    model = escape(visible_label(f"{model}, instead of {view.instead_of}" if view.instead_of else model))
     return (
         f'<div class="oz-status">{icon(view.status, seconds)}<b>{word}</b>'
         f'<span class="oz-meta">{"".join(meta)}</span><span class="oz-grow"></span>'

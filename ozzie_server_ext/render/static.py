@@ -153,6 +153,8 @@ def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
 def _footer(view: TurnView) -> list[str]:
     model = f"{view.provider}/{view.model}" if view.provider and view.model else view.model or view.provider
     named = f"{view.alias} ({model})" if view.alias and model else view.alias or model
+    if view.instead_of:
+        named += f", instead of {view.instead_of}"
     continued = "continued after a restart" if view.recovered else ""
     told = [f"Ozzie: {view.status}", continued, named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
     return [visible_label(item) for item in told if item]
@@ -179,7 +181,12 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
         "session": view.session_id,
         "task": view.task_id,
         "status": view.status,
-        "model": {"alias": view.alias, "provider": view.provider, "model": view.model},
+        "model": {
+            "alias": view.alias,
+            "provider": view.provider,
+            "model": view.model,
+            **({"instead_of": view.instead_of} if view.instead_of else {}),
+        },
         "usage": {"input_tokens": view.input_tokens, "output_tokens": view.output_tokens},
         "cost": view.cost if view.cost_known else None,
         "times": {

@@ -62,7 +62,8 @@ class TurnError:
 class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
-    the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session."""
+    the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
+    `instead_of` the provider in whose place another one answers."""
 
     task_id: str = ""
     session_id: str = ""
@@ -70,6 +71,7 @@ class TurnView:
     alias: str = ""
     provider: str = ""
     model: str = ""
+    instead_of: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     waited_s: float = 0.0
@@ -92,6 +94,12 @@ class TurnView:
     @property
     def is_final(self) -> bool:
         return self.status in FINAL_STATUSES
+
+    @property
+    def answering(self) -> str:
+        """Who answers, in the fewest words: the alias, and the provider where it is not the one that was to."""
+        name = self.alias or self.model
+        return f"{name} ({self.provider})" if self.instead_of else name
 
     @property
     def total_tokens(self) -> int:
@@ -307,6 +315,7 @@ def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | Non
         alias=str(payload.get("alias") or view.alias),
         provider=str(payload.get("provider") or view.provider),
         model=str(payload.get("model") or view.model),
+        instead_of=str(payload.get("instead_of") or ""),
         open_calls=view.open_calls | {call_id},
     )
 

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import Secrets
 from ozzie_server_ext.models.ollama import installed_models
 from ozzie_server_ext.models.registry import ModelRegistry
@@ -22,8 +25,8 @@ log = logger(__name__)
 
 
 class ModelService:
-    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `secrets` are those
-    that Ozzie itself may see."""
+    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `health` knows who
+    has just failed, until the settings change; `secrets` are those that Ozzie itself may see."""
 
     def __init__(
         self,
@@ -32,13 +35,16 @@ class ModelService:
         *,
         warm: Callable[[], None],
         config_file: Path,
+        health: Health,
         secrets: Secrets | None = None,
     ) -> None:
         self._configuration = configuration
         self._sessions = sessions
         self._warm = warm
         self._config_file = config_file
+        self.health = health
         self._secrets = secrets
+        self._version = ""
 
     @property
     def registry(self) -> ModelRegistry:
@@ -97,7 +103,7 @@ class ModelService:
         Raises NotFound, UnknownModel, BadAddress, or Unavailable where its key is missing.
         """
         await self._configuration.refresh()
-        choice = self.registry.resolve(name, base_url=base_url)
+        choice = self._reachable(self.registry.chain(name, base_url=base_url)).first
         self._make_ready(choice)
         await self._sessions.choose_model(session_id, name, base_url, by=by)
         return encode(choice)
@@ -105,22 +111,40 @@ class ModelService:
     async def warm_up(self, session: SessionInfo) -> None:
         """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
         try:
-            self._make_ready(self.registry.resolve(session.model, base_url=session.base_url))
+            self._make_ready(self._reachable(self.registry.chain(session.model, base_url=session.base_url)).first)
         except OzzieError as error:
             log.warning("the model worker was not started: %s", error)
 
-    async def for_turn(self, session: SessionInfo, asked: str) -> ModelChoice:
-        """What answers a turn of the session; `asked` is the turn's own wish. Raises as `choose` does."""
+    async def for_turn(self, session: SessionInfo, asked: str) -> Chain:
+        """Who answers a turn of the session; `asked` is the turn's own wish. Left out are those that can't be asked as
+        things are, without a key for one, while any other can. Raises as `choose` does.
+        """
         name = asked or session.model
-        choice = self.registry.resolve(name, base_url=session.base_url if name == session.model else "")
-        self.access(choice)
-        return choice
+        if self._version != (version := self._configuration.version):
+            self._version = version
+            self.health.forget()
+        return self._reachable(self.registry.chain(name, base_url=session.base_url if name == session.model else ""))
+
+    def _reachable(self, chain: Chain) -> Chain:
+        """Of a chain those that can be asked. Raises Unavailable where none can."""
+        reachable = tuple(choice for choice in chain.choices if self._can_be_asked(choice))
+        if not reachable:
+            self.access(chain.first)  # says what the first one lacks
+            reachable = (chain.first,)
+        stronger = tuple(choice for choice in chain.stronger if self._can_be_asked(choice))
+        return replace(chain, choices=reachable, stronger=stronger)
+
+    def _can_be_asked(self, choice: ModelChoice) -> bool:
+        try:
+            self.access(choice)
+        except OzzieError:
+            return False
+        return True
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
         """How the choice's provider is reached under the settings of the moment. Raises Unavailable."""
         return self.registry.access(choice)
 
     def _make_ready(self, choice: ModelChoice) -> None:
-        self.access(choice)
         if answers_in_worker(choice):
             self._warm()

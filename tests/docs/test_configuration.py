@@ -24,7 +24,7 @@ def keys(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:
         annotation = info.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield from keys(annotation, f"{before}{name}.")
-        elif name in ("providers", "aliases"):
+        elif name in ("providers", "aliases", "upgrade"):
             value = get_args(annotation)[1]
             if isinstance(value, type) and issubclass(value, BaseModel):
                 yield from keys(value, f"{before}{name}.NAME.")

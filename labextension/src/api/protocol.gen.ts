@@ -113,12 +113,14 @@ export interface ModelCallFailed {
   partial_blob: string | null;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7).
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4).
  */
 export interface ModelCallStarted {
   alias: string;
+  attempt: number;
   call_id: string;
   config: string;
+  instead_of: string;
   model: string;
   prompt: string;
   provider: string;

@@ -26,7 +26,8 @@ class ToolUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallStarted(Fact):
     """One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a
-    deterministic replay can say which of them changed (DESIGN §2.7)."""
+    deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts
+    them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4)."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -39,6 +40,8 @@ class ModelCallStarted(Fact):
     config: str
     prompt: str
     tools: str
+    attempt: int = 1
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

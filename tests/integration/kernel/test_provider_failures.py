@@ -52,7 +52,7 @@ DOES: dict[str, Behaviour] = {
     "it refuses the key": Refusal(status=401, message=f"Incorrect API key provided: {KEY}."),
     "it does not let the key use the model": Refusal(status=403),
     "it knows no such model": Refusal(status=404, code="model_not_found"),
-    "it is asked too often, and says for how long": Refusal(status=429, retry_s=7),
+    "it is asked too often, and says for how long": Refusal(status=429, retry_s=2),
     "it is overloaded": Refusal(status=529),
     "it fails": Refusal(status=500),
     "it does not take the request": Refusal(status=400),
@@ -152,7 +152,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             name = f"worker-{model}"
             providers[name] = {"driver": "worker", "model": model, "socket": socket, "timeout_s": timeout_s}
             addresses[name] = socket
-        home.configure({"models": {"default": "openai", "providers": providers}})
+        # The page is about what failed for good. What is tried before is of tests/integration/tasks/test_chains.py.
+        home.configure({"models": {"default": "openai", "providers": providers, "retry": {"max_attempts": 1}}})
         keys = "".join(f"{driver.upper()}_KEY={KEY}\n" for driver in fakes)
         keys += f"CLIENT_ID=nobody\nCLIENT_SECRET={KEY}\n"
         (home.home / ".env").write_text(keys)

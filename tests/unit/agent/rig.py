@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.turn import Turn, TurnParts, TurnPlan
+from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, MessageReceived, Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.models.attempts import RetryPolicy
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice
+from ozzie_server_ext.models.health import Health
+from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import InMemoryBlobs
@@ -24,13 +29,14 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 SESSION = SessionId("sess_1")
 CHOICE = ModelChoice(alias="main", provider="scripted", driver="scripted", model="m-1", max_tokens=99)
 PLAN = TurnPlan(
-    choice=CHOICE,
+    chain=Chain((CHOICE,)),
     limits=Limits(),
     max_history=100,
     soul="",
     custom_prompt="",
     session_title="notes",
     config_version="cfg",
+    retry=RetryPolicy(max_attempts=1),
 )
 
 
@@ -51,6 +57,8 @@ class TurnRig:
         registry = ToolRegistry(builtin_tools() if tools is None else tools)
         self.parts = TurnParts(
             models=self.model,
+            health=Health(self.clock),
+            rates=Rates(self.clock),
             registry=registry,
             broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
             blobs=self.blobs,

@@ -1,9 +1,12 @@
 """Which model a name stands for, and what is refused before anything is asked of a provider."""
 
+from typing import Any
+
 import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.registry import ModelRegistry
 
 SETTINGS = ModelsSettings.model_validate(
@@ -48,6 +51,54 @@ def test_a_key_of_ordinary_characters_is_taken_as_it_is() -> None:
     models = registry(MY_KEY="sk-aB0_+/=.~ ü")
     assert models.access(models.resolve("main")).api_key == "sk-aB0_+/=.~ ü"
     assert models.access(models.resolve("other")).headers == (("x-key", "sk-aB0_+/=.~ ü"),)
+
+
+# --- chains -------------------------------------------------------------------------------------------
+
+
+def chains(**models: Any) -> ModelRegistry:
+    providers = {name: {"driver": "openai", "model": f"{name}-m"} for name in ("a", "b", "c", "big")}
+    return ModelRegistry(ModelsSettings.model_validate({"providers": providers, **models}), {})
+
+
+def names(chain: Chain) -> list[str]:
+    return [choice.provider for choice in chain.choices]
+
+
+def test_an_alias_stands_for_one_provider_or_for_several_in_order() -> None:
+    models = chains(aliases={"one": "a", "many": ["b", "a"], "planner": "many", "mixed": ["one", "many", "c"]})
+
+    assert names(models.chain("one")) == ["a"]
+    assert names(models.chain("many")) == ["b", "a"]
+    assert names(models.chain("planner")) == ["b", "a"]
+    assert names(models.chain("mixed")) == ["a", "b", "c"], "each once"
+    assert {choice.alias for choice in models.chain("planner").choices} == {"planner"}
+
+
+def test_a_sentence_names_a_model_of_several_by_its_own_name() -> None:
+    models = chains(aliases={"one": "a", "many": ["b", "a"]})
+
+    assert models.chain("one").first.said == "one"
+    assert [choice.said for choice in models.chain("many").choices] == ["b", "a"]
+
+
+def test_the_alias_fallback_ends_each_alias_and_the_default_and_no_provider_that_is_asked_for() -> None:
+    models = chains(default="a", aliases={"main": ["a", "c"], "fallback": ["b", "c"]})
+
+    assert names(models.chain("main")) == ["a", "c", "b"]
+    assert names(models.chain("")) == ["a", "b", "c"]
+    assert names(models.chain("a")) == ["a"]
+    assert names(models.chain("fallback")) == ["b", "c"]
+    assert names(models.chain("openai/gpt-4o-mini")) == ["openai"]
+    assert names(models.chain("offline")) == ["offline"]
+
+
+def test_the_stronger_models_are_those_that_the_configuration_names() -> None:
+    models = chains(aliases={"cheap": "a", "main": ["big", "b"]}, upgrade={"cheap": "main", "c": "big"})
+
+    assert [choice.provider for choice in models.chain("cheap").stronger] == ["big", "b"]
+    assert [choice.provider for choice in models.chain("c").stronger] == ["big"]
+    assert models.chain("main").stronger == ()
 
 
 # --- addresses ----------------------------------------------------------------------------------------
@@ -107,11 +158,6 @@ def test_an_address_for_a_name_that_has_its_own_is_refused_and_not_dropped(name:
         registry().resolve(name, base_url="http://localhost:1")
     assert caught.value.code == "model.address"
     assert "openai/gpt-4o-mini http://localhost:8000/v1" in caught.value.hint
-
-
-def test_no_alias_takes_the_place_of_the_offline_script() -> None:
-    settings = ModelsSettings.model_validate({"providers": SETTINGS.providers, "aliases": {"offline": "main"}})
-    assert ModelRegistry(settings, {}).resolve("offline").driver == "offline"
 
 
 def test_a_name_that_is_not_known_is_said_to_be_so_with_an_address_too() -> None:

@@ -7,6 +7,7 @@ import nbformat.v4
 import pytest
 from nbformat import validate
 
+from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import MAX_JSON_BYTES, TURN_MIME, static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.turn import TextPart, fold
 from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded
@@ -177,3 +178,26 @@ def test_code_of_one_reply_is_written_with_regard_to_the_others():
     alone = fold(folded([]), "reply.delta", html)
     assert "```html\n<b>\n```" in turn_markdown(alone)
     assert "<pre><code>&#60;b&#62;</code></pre>" in turn_markdown(fold(alone, "reply.delta", shell))
+
+
+def test_who_answered_in_the_place_of_another_is_told_with_both_names():
+    answers = {"alias": "main", "provider": "local", "model": "llama", "instead_of": "anthropic"}
+    failed = (2, "model.call.failed", {"call_id": "m1", "code": "provider.server", "message": "", "latency_ms": 3.0})
+    again = (3, "model.call.started", {"call_id": "m1b", **answers})
+    frames: list[Frame] = [*BEGINNING[:4], failed, again, (4, "task.succeeded", {"rounds": 1})]
+
+    data = static_bundle(view := folded(frames))[0]
+
+    assert "main (local/llama), instead of anthropic" in data["text/markdown"]
+    assert "main (local)" in live_html(view)
+    assert "local/llama, instead of anthropic" in live_html(view)
+    assert data[TURN_MIME]["model"]["instead_of"] == "anthropic"
+
+
+def test_a_stand_in_is_forgotten_when_the_model_that_was_wanted_answers():
+    answers = {"alias": "main", "provider": "local", "model": "llama", "instead_of": "anthropic"}
+    view = folded([*DONE[:2], (1, "model.call.started", {"call_id": "a", **answers})])
+    assert view.answering == "main (local)"
+
+    wanted = {"call_id": "b", "alias": "main", "provider": "anthropic", "model": "claude", "instead_of": ""}
+    assert fold(view, "model.call.started", wanted).answering == "main"
