@@ -106,8 +106,11 @@ class Attempts:
         if len(others) < 2 or remedy_of(error) == "none":
             return error
         (_, first), *rest = others.values()
-        also = " ".join(f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest)
-        combined = Unavailable(f"{first} {also}", hint=first.hint, code=first.code)
+        # What is wrong with Ozzie's own worker is said once.
+        also = [
+            f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)
+        ]
+        combined = Unavailable(" ".join([str(first), *also]), hint=first.hint, code=first.code)
         return combined.with_traceback(error.__traceback__)
 
     def _ask(self, choice: ModelChoice, *, wait_s: float = 0.0, why: str = "") -> Attempt:

@@ -180,6 +180,15 @@ def test_the_error_names_the_model_that_was_wanted_and_what_became_of_those_in_i
     assert told.hint.startswith("Add credit at the provider")
 
 
+def test_what_all_of_them_lack_is_said_once() -> None:
+    walk = Walk(Chain((A, B)))
+    walk.fail("worker.unavailable")
+    walk.fail("worker.unavailable")
+    assert walk.last is not None
+
+    assert str(walk.attempts.outcome(walk.last)) == "The model worker does not run."
+
+
 def test_an_error_of_the_log_ends_the_request() -> None:
     attempts = Attempts(Chain((A, B)), POLICY, Health(FakeClock()))
     attempts.first()
