@@ -24,7 +24,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import CallId, ReplyId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.models.attempts import Attempt, Attempts
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest
+from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, Reasoning
 from ozzie_server_ext.models.rates import Place
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
@@ -158,6 +158,9 @@ class Asking:
             async for event in stream:
                 if isinstance(event, Finished):
                     answer = event
+                    continue
+                if isinstance(event, Reasoning):
+                    self._publish("task.progress", {"step": "reasoning"})
                     continue
                 self._show(reply, event.text)
                 reply.add(event.text)

@@ -93,6 +93,11 @@ class TextDelta:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The model reasons before it answers. Said once, at most, and before any text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `response` holds all that a replay
@@ -109,7 +114,7 @@ class Finished:
     ttft_ms: float | None
 
 
-ModelEvent: TypeAlias = TextDelta | Finished
+ModelEvent: TypeAlias = TextDelta | Reasoning | Finished
 
 ModelErrorCode: TypeAlias = Literal[
     "provider.auth",
@@ -168,7 +173,7 @@ class ModelDriver(Protocol):
     """Calls models of one kind."""
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The answer: any number of TextDelta, then one Finished, then the end.
+        """The answer: perhaps a Reasoning, any number of TextDelta, then one Finished, then the end.
 
         Closing the iterator (`aclose`) or cancelling whoever reads it aborts the call upstream; whoever stops
         reading early must do one of the two. Raises ModelError.
@@ -211,9 +216,10 @@ def response_json(
     usage: Usage,
     cost: int | None,
     provider: JsonObject | None = None,
+    reasoning: str = "",
 ) -> JsonObject:
     """What is recorded of a response by content address. `provider`: what it said of itself (its model's exact name,
-    its id of the response)."""
+    its id of the response); `reasoning` stands there only where there was some."""
     return {
         "text": text,
         "finish": finish,
@@ -225,4 +231,5 @@ def response_json(
         },
         "cost": cost,
         "provider": provider or {},
+        **({"reasoning": reasoning} if reasoning else {}),
     }

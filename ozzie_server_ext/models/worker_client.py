@@ -15,6 +15,7 @@ from ozzie_server_ext.models.driver import (
     ModelEvent,
     ModelRequest,
     ProviderAccess,
+    Reasoning,
     TextDelta,
     response_json,
 )
@@ -36,6 +37,7 @@ from ozzie_server_ext.protocol.worker import (
     command_json,
     parse_event,
 )
+from ozzie_server_ext.protocol.worker import Reasoning as WorkerReasoning
 from ozzie_server_ext.render.text import visible_label
 
 log = logger(__name__)
@@ -114,6 +116,8 @@ class WorkerDriver:
                             ttft_ms = (self._clock.monotonic() - started) * 1000
                         text.append(piece)
                         yield TextDelta(piece)
+                    case WorkerReasoning():
+                        yield Reasoning()
                     case Stop() as stop:
                         yield finished_of(stop, "".join(text), ttft_ms)
                         return
@@ -206,6 +210,7 @@ def finished_of(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
             usage=stop.usage,
             cost=stop.cost,
             provider=stop.provider,
+            reasoning=stop.reasoning,
         ),
         ttft_ms=ttft_ms,
     )

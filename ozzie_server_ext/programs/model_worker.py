@@ -33,6 +33,7 @@ from ozzie_server_ext.protocol.worker import (
     Error,
     Generate,
     Provider,
+    Reasoning,
     Status,
     Stop,
     event_json,
@@ -162,7 +163,12 @@ class ModelWorker(asyncio.Protocol):
             answer: Any = None
             try:
                 access = await tokens.authorized(provider)
-                answer = backend.Answer(command, access, on_text=lambda text: self._deltas.add(command.id, text))
+                answer = backend.Answer(
+                    command,
+                    access,
+                    on_text=lambda text: self._deltas.add(command.id, text),
+                    on_reasoning=lambda: self._send(event_json(Reasoning(), command.id)),
+                )
                 return await answer.run(writable=self._writable)
             except Exception as error:
                 begun = answer is not None and answer.begun

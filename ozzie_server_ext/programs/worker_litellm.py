@@ -26,6 +26,7 @@ from ozzie_server_ext.protocol.worker import Generate, Provider, Stop
 __all__ = ["Answer", "Tokens", "error_event", "prepare", "price", "warm_up"]
 
 _YIELD_EVERY = 8
+MAX_REASONING_CHARS = 200_000
 _FINISH: dict[str, Finish] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -99,10 +100,21 @@ class _Use:
 
 
 class Answer:
-    """One answer being read. `run` may be cancelled: the connection to the provider is closed then."""
+    """One answer being read. `run` may be cancelled: the connection to the provider is closed then. `on_reasoning` is
+    told once, when the model begins to reason before it answers."""
 
-    def __init__(self, command: Generate, provider: Provider, *, on_text: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: Generate,
+        provider: Provider,
+        *,
+        on_text: Callable[[str], None],
+        on_reasoning: Callable[[], None],
+    ) -> None:
         self.begun = False
+        self._on_reasoning = on_reasoning
+        self._reasoning: list[str] = []
+        self._reasoned = 0
         self._command = command
         self._provider = provider
         self._on_text = on_text
@@ -148,12 +160,21 @@ class Answer:
         for choice in chunk.choices:
             delta = choice.delta
             self._finish = choice.finish_reason or self._finish
+            if reasoning := getattr(delta, "reasoning_content", None):
+                self._take_reasoning(reasoning)
             if delta.content:
                 self._mark()
                 self._on_text(delta.content)
             for piece in delta.tool_calls or ():
                 self._mark()
                 self._take_use(piece)
+
+    def _take_reasoning(self, text: str) -> None:
+        if not self._reasoning and not self.begun:
+            self._on_reasoning()
+        if self._reasoned < MAX_REASONING_CHARS:
+            self._reasoning.append(text[: MAX_REASONING_CHARS - self._reasoned])
+            self._reasoned += len(self._reasoning[-1])
 
     def _take_use(self, piece: Any) -> None:
         use = self._use_at.get(piece.index or 0)
@@ -195,6 +216,7 @@ class Answer:
             usage=usage,
             cost=price(self._provider, str(self._command.request.get("model", "")), usage),
             provider=provider,
+            reasoning=repair_text("".join(self._reasoning)),
         )
 
     def _tool_uses(self) -> tuple[ToolUse, ...]:

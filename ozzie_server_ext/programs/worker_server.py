@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelDriver, ModelRequest, TextDelta
+from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelDriver, ModelRequest, Reasoning, TextDelta
 from ozzie_server_ext.planes.peer import is_trusted, peer_uid
 from ozzie_server_ext.programs.worker_backend import note
 from ozzie_server_ext.programs.worker_sessions import WorkerSession, WorkerSessions
@@ -168,6 +168,8 @@ class WorkerServer:
                         case TextDelta():
                             text.append(event.text)
                             await say(event.text)
+                        case Reasoning():
+                            pass  # S2 has no word for it
                         case Finished():
                             last = {"type": "stop", "finish": event.finish, "usage": encode(event.usage)}
             session.keep(command.prompt, "".join(text))

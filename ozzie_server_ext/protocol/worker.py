@@ -2,8 +2,8 @@
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
 error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, the
-events tokens, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a worker of ours
-brings its whole conversation; only workers that speak plain S2 have sessions.
+events tokens, reasoning, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a
+worker of ours brings its whole conversation; only workers that speak plain S2 have sessions.
 """
 
 from dataclasses import dataclass, field
@@ -116,14 +116,21 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """The model has begun to reason, which takes time and is no part of its answer. Said once, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `provider` what it said of itself."""
+    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `provider` what it said of itself;
+    `reasoning` what it let be known of its reasoning, cut where it is very long."""
 
     finish: Finish = "stop"
     tool_uses: tuple[ToolUse, ...] = ()
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
     provider: JsonObject = field(default_factory=dict[str, Json])
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +144,9 @@ class Error:
     after_s: float | None = None
 
 
-StreamEvent: TypeAlias = Token | Stop | Error
+StreamEvent: TypeAlias = Token | Reasoning | Stop | Error
 
-_EVENTS: dict[str, type[StreamEvent]] = {"token": Token, "stop": Stop, "error": Error}
+_EVENTS: dict[str, type[StreamEvent]] = {"token": Token, "reasoning": Reasoning, "stop": Stop, "error": Error}
 _EVENT_NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 

@@ -71,17 +71,25 @@ class AnthropicWire:
             yield event("message_start", message=head), False
             yield event("ping"), False
         index = 0
+        if answer.reasoning:
+            block = {"type": "thinking", "thinking": "", "signature": ""}
+            yield event("content_block_start", index=index, content_block=block), False
+            for piece in answer.reasoning:
+                yield delta(index, "thinking_delta", thinking=piece), True
+            yield delta(index, "signature_delta", signature="c2lnbmVk"), False
+            yield event("content_block_stop", index=index), False
+            index += 1
         if answer.pieces or answer.endless:
-            yield event("content_block_start", index=0, content_block={"type": "text", "text": ""}), False
+            yield event("content_block_start", index=index, content_block={"type": "text", "text": ""}), False
             for piece in answer.pieces:
-                yield delta(0, "text_delta", text=piece), True
+                yield delta(index, "text_delta", text=piece), True
             count = 0
             while answer.endless:
                 count += 1
-                yield delta(0, "text_delta", text=f"{count} "), True
+                yield delta(index, "text_delta", text=f"{count} "), True
             if not answer.stops_early:
-                yield event("content_block_stop", index=0), False
-            index = 1
+                yield event("content_block_stop", index=index), False
+            index += 1
         for number, call in enumerate(answer.tool_calls):
             block = {"type": "tool_use", "id": call.id or f"toolu_fake_{number}", "name": call.name, "input": {}}
             yield event("content_block_start", index=index, content_block=block), True

@@ -56,6 +56,8 @@ class GeminiWire:
         )
 
     def parts(self, answer: Answer, asked: Asked) -> Iterator[tuple[bytes, bool]]:
+        for piece in answer.reasoning:
+            yield _chunk(asked.model, {"text": piece, "thought": True}), True
         for piece in answer.pieces:
             yield _chunk(asked.model, {"text": piece}), True
         count = 0

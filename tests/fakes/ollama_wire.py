@@ -48,6 +48,8 @@ class OllamaWire:
         )
 
     def parts(self, answer: Answer, asked: Asked) -> Iterator[tuple[bytes, bool]]:
+        for piece in answer.reasoning:
+            yield _line(asked.model, {"content": "", "thinking": piece}), True
         for piece in answer.pieces:
             yield _line(asked.model, {"content": piece}), True
         count = 0

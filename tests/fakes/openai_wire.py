@@ -53,6 +53,9 @@ class OpenAIWire:
 
         if not answer.stops_early or answer.pieces:
             yield chunk({"role": "assistant", "content": "", "refusal": None}), False
+        for piece in answer.reasoning:
+            # OpenAI itself does not tell; DeepSeek, vLLM and others that speak its format do, by this name.
+            yield chunk({"content": None, "reasoning_content": piece}), True
         for piece in answer.pieces:
             yield chunk({"content": piece}), True
         count = 0

@@ -7,7 +7,7 @@ import pytest
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import Usage
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, ProviderAccess
+from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, ProviderAccess, Reasoning, TextDelta
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.providers import WIRES
 from tests.fakes.replies import Answer, Refusal, ToolCall
@@ -62,6 +62,17 @@ async def test_text_streams_and_usage_is_told(rig: Rig, driver: str) -> None:
     [asked] = fake.requests
     assert asked.path == PATHS[driver]
     assert "Be brief." in json.dumps(asked.body)
+
+
+@pytest.mark.parametrize("driver", EVERY)
+async def test_reasoning_is_told_when_it_begins_and_kept_beside_the_answer(rig: Rig, driver: str) -> None:
+    rig.fakes[driver].queue(Answer(reasoning=["Six times ", "seven…"], pieces=["It is ", "42."]))
+
+    events = await read(rig, ask(driver, "echo"))
+
+    assert [type(event) for event in events] == [Reasoning, *[TextDelta] * (len(events) - 2), Finished]
+    assert text_of(events) == "It is 42."
+    assert finished(events).response["reasoning"] == "Six times seven…"
 
 
 @pytest.mark.parametrize("driver", EVERY)
