@@ -79,7 +79,7 @@ class Asking:
     def _instead_of_nothing(self, attempts: Attempts, attempt: Attempt) -> Attempt | None:
         """Whom to ask where the answer has nothing in it. It is a whole answer all the same, and recorded as one."""
         last = self._conversation.last_round(self._recorder.task_id)
-        if last is None or last.text or last.uses or last.finish != "stop" or not self._plan.chain.takes_turns:
+        if last is None or last.text or last.uses or last.finish != "stop":
             return None
         return attempts.after(empty_answer(attempt.choice.said))
 

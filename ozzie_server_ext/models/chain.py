@@ -22,8 +22,3 @@ class Chain:
     @property
     def first(self) -> ModelChoice:
         return self.choices[0]
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether another model may answer in the place of the first."""
-        return bool(self.choices[1:] or self.stronger or self.wanted not in ("", self.first.provider))
