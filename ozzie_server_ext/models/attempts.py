@@ -3,11 +3,12 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.driver import ModelChoice, ModelError
-from ozzie_server_ext.models.health import RATE_LIMITED, Health
+from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
+from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.remedies import cools_down, is_worth_waiting_for, remedy_of
 
 MAX_WAIT_S = 60.0
@@ -79,20 +80,21 @@ class Attempts:
         choice = self._now.choice
         self._failures.append((choice, error))
         remedy = remedy_of(error)
-        if error.code == RATE_LIMITED and (told_s := _told_s(error)):
-            self._health.failed(choice.provider, error.code, for_s=told_s)  # the other turns wait, too
+        if told_s := _told_s(error):
+            self._health.failed(choice.provider, error.code, for_s=told_s, told=True)  # the other turns wait, too
         if remedy == "again" and is_worth_waiting_for(error, others=bool(self._left)):
             pause = self._pause(error)
             tries = min(2, self._policy.max_attempts) if self._left else self._policy.max_attempts
             if self._tries < tries and pause <= MAX_WAIT_S:
                 return self._ask(choice, wait_s=pause, why=f"trying again in {_seconds(pause)}: {error}")
-        if cools_down(error):
-            self._health.failed(choice.provider, error.code, for_s=_told_s(error) or self._policy.cool_down_s)
+        if cools_down(error) and not told_s:
+            self._health.failed(choice.provider, error.code, for_s=self._policy.cool_down_s)
         if remedy == "none":
             return None
         if remedy == "stronger":
             asked = {asked.provider for asked, _ in self._failures}
-            self._left = [*(each for each in self._stronger if each.provider not in asked), *self._left]
+            stronger = (each for each in self._stronger if each.provider not in asked)
+            self._left = list(dict.fromkeys((*stronger, *self._left)))
             self._stronger = []
         if not self._left:
             return None
@@ -110,8 +112,16 @@ class Attempts:
         also = [
             f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)
         ]
-        combined = Unavailable(" ".join([str(first), *also]), hint=first.hint, code=first.code)
-        return combined.with_traceback(error.__traceback__)
+        told = " ".join([str(first), *also])
+        if not isinstance(first, ModelError):
+            return Unavailable(told, hint=first.hint, code=first.code)
+        detail = "\n".join(
+            f"{choice.said}: {failed.detail}"
+            for choice, failed in others.values()
+            if isinstance(failed, ModelError) and failed.detail
+        )
+        code = cast(ModelErrorCode, first.code)
+        return ModelError(told, hint=first.hint, code=code, retryable=first.retryable, detail=detail)
 
     def _ask(self, choice: ModelChoice, *, wait_s: float = 0.0, why: str = "") -> Attempt:
         self._tries = self._tries + 1 if choice is self._now.choice and self._now.number else 1

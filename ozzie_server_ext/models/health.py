@@ -4,16 +4,17 @@ from dataclasses import dataclass
 
 from ozzie_server_ext.domain.clock import Clock
 
-RATE_LIMITED = "provider.rate_limited"
 MAX_COOL_DOWN_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class CoolDown:
-    """Until when, in monotonic seconds, a provider is asked last, and the code of the failure that told so."""
+    """Until when, in monotonic seconds, a provider is asked last, and the code of the failure that told so. `told`: the
+    provider itself has asked for that pause."""
 
     until: float
     code: str
+    told: bool
 
 
 class Health:
@@ -23,12 +24,12 @@ class Health:
         self._clock = clock
         self._cooling: dict[str, CoolDown] = {}
 
-    def failed(self, provider: str, code: str, *, for_s: float) -> None:
+    def failed(self, provider: str, code: str, *, for_s: float, told: bool = False) -> None:
         """Ask it last for so many seconds. What it was asked to wait before is never cut short."""
         until = self._clock.monotonic() + min(for_s, MAX_COOL_DOWN_S)
         before = self.cooling(provider)
         if before is None or before.until < until:
-            self._cooling[provider] = CoolDown(until, code)
+            self._cooling[provider] = CoolDown(until, code, told)
 
     def answered(self, provider: str) -> None:
         self._cooling.pop(provider, None)
@@ -47,9 +48,9 @@ class Health:
         return 0.0 if found is None else found.until - self._clock.monotonic()
 
     def busy_s(self, provider: str) -> float:
-        """Seconds for which it said that it takes no more; 0 where it said nothing like that."""
+        """Seconds for which it has asked to be left alone; 0 where it has not."""
         found = self.cooling(provider)
-        return self.cooling_s(provider) if found is not None and found.code == RATE_LIMITED else 0.0
+        return self.cooling_s(provider) if found is not None and found.told else 0.0
 
     def forget(self) -> None:
         """The configuration or a key has changed: what failed before may work now."""

@@ -28,7 +28,8 @@ ALONE = a_model("alone", in_chain=False)
 def failing(
     choice: ModelChoice, code: ModelErrorCode, *, after_s: float | None = None, streamed: bool = False
 ) -> ModelError:
-    return model_error(code, choice, after_s=after_s, streamed=streamed)
+    detail = f"what {choice.said} says"
+    return model_error(code, choice, after_s=after_s, streamed=streamed, detail=detail)
 
 
 class Walk:
@@ -164,6 +165,19 @@ def test_other_turns_wait_as_long_as_a_busy_provider_has_asked_for() -> None:
     assert second.now.why == '"main" is busy: waiting 10 s'
 
 
+def test_a_busy_provider_that_asks_for_no_pause_is_asked_by_the_next_turn_at_once() -> None:
+    first = Walk(Chain((ALONE,))).to_the_end("provider.rate_limited")
+
+    second = Walk(Chain((ALONE,)), health=first.health)
+
+    assert second.now is not None
+    assert second.now.wait_s == 0
+
+
+def test_a_model_that_is_both_next_and_stronger_is_asked_once() -> None:
+    assert Walk(Chain((A, B), (B,))).to_the_end("provider.context_length").asked == ["a", "b"]
+
+
 def test_the_error_names_the_model_that_was_wanted_and_what_became_of_those_in_its_place() -> None:
     walk = Walk(Chain((A, B)))
     walk.fail("provider.quota")
@@ -172,7 +186,8 @@ def test_the_error_names_the_model_that_was_wanted_and_what_became_of_those_in_i
 
     told = walk.attempts.outcome(walk.last)
 
-    assert told.code == "provider.quota"
+    assert isinstance(told, ModelError)
+    assert (told.code, told.detail) == ("provider.quota", "a: what a says\nb: what b says")
     assert str(told) == (
         'The account behind the key for "a" has nothing left to spend. '
         '"b", asked in its place: The model provider refused the key for "b".'
