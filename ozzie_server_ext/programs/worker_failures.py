@@ -12,14 +12,11 @@ import openai
 from litellm.exceptions import ContentPolicyViolationError, ContextWindowExceededError
 
 from ozzie_server_ext.models.driver import ModelErrorCode
+from ozzie_server_ext.programs.worker_redaction import redacted
 from ozzie_server_ext.programs.worker_refusal import Refusal, refusal_in
 from ozzie_server_ext.programs.worker_tokens import NoToken, TokenRefused
-from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.worker import Error, Provider
 
-MAX_DETAIL_CHARS = 600
-
-_KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )[^\s,;\"']+")
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _BY_STATUS: dict[int, ModelErrorCode] = {
     400: "provider.bad_request",
@@ -74,15 +71,6 @@ def error_event(error: BaseException, provider: Provider, *, begun: bool) -> Err
 def _words(error: BaseException) -> str:
     """The provider's own words, out of the layers that litellm puts around them."""
     return _WRAPPING.sub("", str(error)).partition(" Original exception:")[0]
-
-
-def redacted(text: str, provider: Provider) -> str:
-    """`text` without the provider's secrets and header values, and without what looks like a key; bounded."""
-    secrets = [provider.api_key, *provider.headers.values(), provider.oauth2.client_secret if provider.oauth2 else ""]
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) > 3:
-            text = text.replace(secret, "[key]")
-    return repair_text(_KEY_LIKE.sub("[key]", text))[:MAX_DETAIL_CHARS]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -31,11 +31,16 @@ class TokenAnswer:
 
 
 class FakeTokenServer:
-    """`takes`: where the client has to say who it is, "basic" or "body"; `client`: its id and its secret. A context
-    manager."""
+    """`takes`: where the client has to say who it is, "basic" or "body"; `client`: its id and its secret; `name`: how
+    its tokens begin. A context manager."""
 
     def __init__(
-        self, *, takes: str = "basic", lasts: Any = 3600, client: tuple[str, str] = (CLIENT_ID, CLIENT_SECRET)
+        self,
+        *,
+        takes: str = "basic",
+        lasts: Any = 3600,
+        client: tuple[str, str] = (CLIENT_ID, CLIENT_SECRET),
+        name: str = "token",
     ) -> None:
         self.requests: list[TokenRequest] = []
         self.answers: deque[TokenAnswer] = deque()
@@ -45,6 +50,7 @@ class FakeTokenServer:
         self._takes = takes
         self._lasts = lasts
         self._client = client
+        self._name = name
         self._arrived = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, name="fake token server", daemon=True)
@@ -81,7 +87,7 @@ class FakeTokenServer:
             return _refused(401, "invalid_client", f"No client has the secret {asked.form.get('client_secret', '')}.")
         with self._arrived:
             self.given += 1
-            token = {"access_token": f"token-{self.given}", "token_type": "Bearer"}
+            token = {"access_token": f"{self._name}-{self.given}", "token_type": "Bearer"}
         if self._lasts is not None:
             token["expires_in"] = self._lasts
         return TokenAnswer(200, json.dumps(token).encode())

@@ -1,6 +1,5 @@
 """A key of the vault reaches the provider, and stands nowhere else (SX-1, THREATS 8)."""
 
-import base64
 import json
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, start_gateway
+from tests.traces import Search
 
 FIRST, SECOND = "sk-first-7f3a91c2d4e8", "sk-second-0b6d5e1f9a27"
 PASSPHRASE = "correct horse battery"
@@ -23,50 +23,18 @@ def ozzie(home: GatewayHome, *words: str, given: str = "") -> "subprocess.Comple
     )
 
 
-def forms(value: str) -> list[bytes]:
-    """How a value could stand somewhere: as it is, or encoded by a careless hand."""
-    raw = value.encode()
-    return [raw, raw.hex().encode(), *(base64.b64encode(b"x" * shift + raw)[4:-4] for shift in range(3))]
-
-
-def traces_in_files(folder: Path, *values: str) -> list[str]:
-    return [
-        f"{path}: {form!r}"
-        for path in folder.rglob("*")
-        if path.is_file()
-        for value in values
-        for form in forms(value)
-        if form in path.read_bytes()
-    ]
-
-
-def traces_in_processes(pid: int, *values: str) -> list[str]:
+def in_processes(search: Search, pid: int) -> list[str]:
     """What the environments and command lines of the gateway and all below it show."""
     gateway = psutil.Process(pid)
     below = gateway.children(recursive=True)
     assert below, "the model worker runs"
-    return [
-        f"{process.pid} {name}"
-        for process in (gateway, *below)
-        for name in ("environ", "cmdline")
-        for value in values
-        if value.encode() in Path(f"/proc/{process.pid}/{name}").read_bytes()
-    ]
-
-
-def test_the_search_finds_a_value_in_whatever_form_it_was_left(tmp_path: Path) -> None:
-    raw = FIRST.encode()
-    left = [raw, b"ab" + base64.b64encode(b"key=" + raw + b"\n"), base64.b64encode(b"k=" + raw), raw.hex().encode()]
-    for number, content in enumerate(left):
-        (tmp_path / str(number)).write_bytes(b"some words " + content)
-
-    assert len({trace.split(": ")[0] for trace in traces_in_files(tmp_path, FIRST)}) == len(left)
-    assert traces_in_files(tmp_path, SECOND) == []
+    return search.processes([gateway, *below])
 
 
 @pytest.mark.timeout(180)
 def test_a_key_stands_in_no_file_event_environment_or_command_line(home: GatewayHome, tmp_path: Path) -> None:
     printed: list[str] = []
+    search = Search({"the first": FIRST, "the second": SECOND, "the passphrase": PASSPHRASE})
 
     def say(*words: str, given: str = "", status: int = 0) -> str:
         done = ozzie(home, *words, given=given)
@@ -86,12 +54,12 @@ def test_a_key_stands_in_no_file_event_environment_or_command_line(home: Gateway
         with start_gateway(home) as gateway:
             say("ask", "hello")
             first = provider.requests[-1].headers.get("authorization")
-            in_processes = traces_in_processes(gateway.process.pid, FIRST)
+            shown = in_processes(search, gateway.process.pid)
             listed = say("models", "list")
             say("secrets", "rotate", "PROVIDER_KEY", "--stdin", given=SECOND)
             say("ask", "hello again")
             second = provider.requests[-1].headers.get("authorization")
-            in_processes += traces_in_processes(gateway.process.pid, FIRST, SECOND)
+            shown += in_processes(search, gateway.process.pid)
             say("secrets", "export", str(tmp_path / "export"), "--stdin", given=f"{PASSPHRASE}\n")
             say("secrets", "rotate")
             say("ask", "and again")
@@ -124,6 +92,6 @@ def test_a_key_stands_in_no_file_event_environment_or_command_line(home: Gateway
         (5, "protected", 0),
         (6, "removed", 2),
     ]
-    assert in_processes == []
-    assert not [text for text in printed if FIRST in text or SECOND in text or PASSPHRASE in text]
-    assert traces_in_files(tmp_path, FIRST, SECOND, PASSPHRASE) == []
+    assert shown == []
+    assert search.texts(printed, "what was printed") == []
+    assert search.files(tmp_path) == []
