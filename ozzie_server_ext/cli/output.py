@@ -21,6 +21,12 @@ STATES: Mapping[str, str] = {
 }
 """The words of UX §2.1."""
 
+WAYS: Mapping[str, str] = {
+    "keyfile": "a key file that only you can read",
+    "passphrase": "a passphrase",
+    "keyring": "this machine's keyring",
+}
+"""What opens the vault."""
 
 _IN_A_TERMINAL = (
     ("Run the cell again", "Ask again"),

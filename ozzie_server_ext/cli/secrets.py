@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
-from ozzie_server_ext.cli.output import cell, counted, local_time, print_json
+from ozzie_server_ext.cli.output import WAYS, cell, counted, local_time, print_json
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.config.home import find_home, key_folder
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
@@ -26,11 +26,6 @@ from ozzie_server_ext.vault.transfer import export_to, import_from
 from ozzie_server_ext.vault.vault import Entry, Listed, Vault
 
 UNLOCK_S = 30.0
-_WAYS: dict[SlotKind, str] = {
-    "keyfile": "a key file that only you can read",
-    "passphrase": "a passphrase",
-    "keyring": "this machine's keyring",
-}
 
 
 def set_secret(options: argparse.Namespace) -> int:
@@ -93,9 +88,9 @@ def rotate(options: argparse.Namespace) -> int:
 
 def protect(options: argparse.Namespace) -> int:
     """Choose what opens the vault. Raises OzzieError."""
-    unknown = [way for way in options.ways if way not in _WAYS]
+    unknown = [way for way in options.ways if way not in WAYS]
     if unknown:  # not repeated: it may be a passphrase in the wrong place
-        raise Misused(f"--with takes one of {', '.join(_WAYS)}.", hint=_help(options))
+        raise Misused(f"--with takes one of {', '.join(WAYS)}.", hint=_help(options))
     ways: list[SlotKind] = list(dict.fromkeys(options.ways))
     find_home(os.environ).create()
     vault = _vault()
@@ -107,7 +102,7 @@ def protect(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"opens_with": ways})
         return 0
-    print(f"The vault opens with {' or '.join(_WAYS[way] for way in ways)} from now on, and with nothing else.")
+    print(f"The vault opens with {' or '.join(WAYS[way] for way in ways)} from now on, and with nothing else.")
     print("If that is lost, the values are lost. Keep a copy: ozzie secrets export FILE")
     return 0
 

@@ -3,7 +3,7 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.cli.output import WAYS, counted, print_json
 from ozzie_server_ext.render.text import visible_prose
 
 
@@ -22,13 +22,26 @@ def status(options: argparse.Namespace) -> int:
     print(f"  model    {health['model']}")
     print(f"  tasks    {health['tasks_running']} running")
     print(f"  events   {health['position']}")
+    print(f"  vault    {_vault(health)}")
     if health["log_warning"]:
         print(f"{health['log_warning']} Run: ozzie events verify")
+    if health["vault_warning"]:
+        print(visible_prose(health["vault_warning"]))
     if health["config_error"]:
         print(f"The configuration was not taken:\n{visible_prose(health['config_error'])}")
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     return 0
+
+
+def _vault(health: Object) -> str:
+    """How it is protected and whether it is open, and of the secrets only how many there are."""
+    vault = health["vault"]
+    if vault is None:
+        return "can't be used" if health["vault_warning"] else "none"
+    ways = " or ".join(WAYS[way] for way in vault["opens_with"])
+    state = "locked (ozzie secrets unlock)" if vault["locked"] else "open"
+    return f"{counted(vault['secrets'], 'secret')}, {state}, protected by {ways}"
 
 
 def _server(told: Object) -> str:

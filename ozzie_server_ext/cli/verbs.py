@@ -225,7 +225,7 @@ SECRETS = Group(
     (
         Verb(
             "set",
-            "keep a value under a name, or the next version of it",
+            "keep a value under a name, or a new version of it",
             "secrets:set_secret",
             (_SECRET, *_SCOPE, _VALUE),
             more="The value is typed, and not shown, or comes on standard input.",

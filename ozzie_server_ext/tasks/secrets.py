@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.events import Draft, SecretChanged
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.vault.document import Change
-from ozzie_server_ext.vault.vault import Vault
+from ozzie_server_ext.vault.vault import Vault, VaultState
 
 log = logger(__name__)
 
@@ -49,6 +49,15 @@ class SecretChanges:
                 if self.warning != str(error):
                     log.warning("the vault can't be used: %s", error)
                 self.warning = str(error)
+
+    async def state(self) -> tuple[VaultState | None, str]:
+        """How the vault is, None where there is none or none that can be used; and what is wrong with it, if so."""
+        if self.warning:  # it may have been mended since
+            await self.refresh()
+        try:
+            return await asyncio.to_thread(self._vault.state), self.warning
+        except OzzieError as error:
+            return None, str(error)
 
     async def unlock(self, passphrase: str) -> None:
         """Open the vault until the end of this process, or until `lock`. Raises WrongPassphrase, OzzieError."""

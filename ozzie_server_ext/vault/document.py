@@ -45,7 +45,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One secret. `sealed` is its value, bound to vault, name, scope and version; `changed_at` is ISO 8601 in UTC."""
+    """One secret. `sealed` is its value, bound to vault, name, scope and version; the version is the number of the
+    change that it came with, and `changed_at` ISO 8601 in UTC."""
 
     name: str
     scope: Scope

@@ -21,13 +21,14 @@ class Draft:
     by: str
 
     def put(self, name: str, scope: Scope, value: Secret, action: Action | None = None) -> Record:
-        """Keep a value as the next version. Raises BadSecret where there are too many."""
+        """Keep a value under the number of this change as its version: no two values ever had the same one, whatever
+        was removed or imported in between. Raises BadSecret where there are too many."""
         before = self.document.find(name, scope)
         if before is None and len(self.document.records) >= MAX_SECRETS:
             raise BadSecret(
                 f"There are {MAX_SECRETS:,} secrets already.", hint="Remove one with ozzie secrets rm NAME."
             )
-        version = before.version + 1 if before else 1
+        version = self.document.last_change + 1
         bare = Record(name=name, scope=scope, version=version, changed_at=self.now, by=self.by)
         record = sealed(bare, value, self.key, self.document.id)
         records = [known for known in self.document.records if known is not before]

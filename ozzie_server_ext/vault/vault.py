@@ -33,6 +33,15 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VaultState:
+    """How a vault is, without any name in it. `ways` open it; `locked`: none of them has, here."""
+
+    ways: tuple[SlotKind, ...]
+    locked: bool
+    secrets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A secret with its value, on its way from one vault to another."""
 
@@ -120,6 +129,14 @@ class Vault:
         """How it can be opened."""
         look = self._door.look()
         return tuple(slot.kind for slot in look.document.slots) if look else ()
+
+    def state(self) -> VaultState | None:
+        """How it is, a locked one too; None where there is no vault."""
+        look = self._door.at_once()
+        if look is None:
+            return None
+        ways: tuple[SlotKind, ...] = tuple(slot.kind for slot in look.document.slots)
+        return VaultState(ways=ways, locked=look.key is None, secrets=len(look.document.records))
 
     def changes(self) -> tuple[str, tuple[Change, ...]]:
         """The vault's id and its newest changes, of a locked one too; nothing where there is none."""

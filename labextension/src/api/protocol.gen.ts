@@ -375,7 +375,7 @@ export interface FeedSubscribe {
   types?: string[] | null;
 }
 /**
- * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error` and `log_warning` are empty where all is well; `ignored_config` names files that nobody has trusted.
+ * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` names files that nobody has trusted. `vault` is null where there is none, or none that can be used.
  */
 export interface Health {
   attached: Attached[];
@@ -395,7 +395,17 @@ export interface Health {
   tasks_running: number;
   temporary: boolean;
   uptime_s: number;
+  vault: VaultHealth | null;
+  vault_warning: string;
   version: string;
+}
+/**
+ * How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway.
+ */
+export interface VaultHealth {
+  locked: boolean;
+  opens_with: ('keyfile' | 'keyring' | 'passphrase')[];
+  secrets: number;
 }
 export interface Request {
   id: string;

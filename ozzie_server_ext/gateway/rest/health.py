@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Attached, Health
+from ozzie_server_ext.gateway.rest.shapes import Attached, Health, VaultHealth
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.protocol.attached import attached_servers
 
@@ -20,6 +20,7 @@ class HealthQuery:
 async def get_health(call: Call, asked: HealthQuery) -> Health:
     """How the gateway is."""
     ozzie = call.ozzie
+    vault, vault_warning = await ozzie.secrets.state()
     return Health(
         status="ok",
         version=version("jupyter-ozzie"),
@@ -41,6 +42,8 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         config_error=ozzie.config_error,
         log_warning=ozzie.log_warning,
         ignored_config=list(ozzie.config.ignored),
+        vault=VaultHealth(opens_with=list(vault.ways), locked=vault.locked, secrets=vault.secrets) if vault else None,
+        vault_warning=vault_warning,
         uptime_s=round(time.monotonic() - ozzie.started_at, 1),
     )
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.vault.document import SlotKind
 
 T = TypeVar("T")
 
@@ -104,11 +105,21 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VaultHealth:
+    """How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway."""
+
+    opens_with: list[SlotKind]
+    locked: bool
+    secrets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
     another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
-    person starts. `position` is where the log ends; `config_error` and `log_warning` are empty where all is well;
-    `ignored_config` names files that nobody has trusted."""
+    person starts. `position` is where the log ends; `config_error`, `log_warning` and `vault_warning` are empty where
+    all is well; `ignored_config` names files that nobody has trusted. `vault` is null where there is none, or none that
+    can be used."""
 
     status: Literal["ok"]
     version: str
@@ -127,6 +138,8 @@ class Health:
     config_error: str
     log_warning: str
     ignored_config: list[str]
+    vault: VaultHealth | None
+    vault_warning: str
     uptime_s: float
 
 

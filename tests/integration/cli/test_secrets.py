@@ -96,8 +96,8 @@ def test_each_scope_has_its_own_value(home: GatewayHome) -> None:
 
     assert said == [
         "KEY is kept, version 1.\n",
-        f"KEY (project:{home.project}) is kept, version 1.\n",
-        "KEY (plugin:telegram) is kept, version 1.\n",
+        f"KEY (project:{home.project}) is kept, version 2.\n",
+        "KEY (plugin:telegram) is kept, version 3.\n",
     ]
     assert removed.stdout == "KEY (plugin:telegram) is removed.\n"
     assert [key["scope"] for key in listed(home)] == ["everybody", f"project:{home.project}"]
@@ -252,6 +252,36 @@ def test_what_was_exported_can_be_imported_elsewhere(home: GatewayHome, tmp_path
     assert "Give --replace to take the values of the file." in refused.stderr
     assert json.loads(replaced.stdout) == {"imported": 1, "unchanged": 1}
     assert "or the file was changed." in wrong.stderr
+
+
+def test_status_tells_how_the_vault_is_and_no_name(gateway: Gateway) -> None:
+    home = gateway.home
+
+    def status(*words: str) -> str:
+        command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "status", *words]
+        return subprocess.run(command, env=dict(home.env), capture_output=True, text=True, timeout=60).stdout
+
+    assert "  vault    none\n" in status()
+    ozzie(home, "set", "MY_KEY", "--stdin", given=VALUE)
+    ozzie(home, "set", "MY_KEY", "--plugin", "telegram", "--stdin", given="bot")
+    assert "  vault    2 secrets, open, protected by a key file that only you can read\n" in status()
+    passphrase = f"{PASSPHRASE}\n"
+    ozzie(home, "protect", "--with", "passphrase", "--with", "keyfile", "--stdin", given=passphrase)
+    assert "2 secrets, open, protected by a passphrase or a key file that only you can read\n" in status()
+    ozzie(home, "protect", "--with", "passphrase", "--stdin", given=passphrase)
+    ozzie(home, "lock")
+    locked, as_json = status(), json.loads(status("--json"))
+    ozzie(home, "unlock", "--stdin", given=passphrase)
+    unlocked = json.loads(status("--json"))["vault"]
+    (home.home / "secrets" / "vault.json").write_text("{}")
+    damaged = status()
+
+    assert "  vault    2 secrets, locked (ozzie secrets unlock), protected by a passphrase\n" in locked
+    assert as_json["vault"] == {"opens_with": ["passphrase"], "locked": True, "secrets": 2}
+    assert unlocked == {"opens_with": ["passphrase"], "locked": False, "secrets": 2}
+    assert "  vault    can't be used\n" in damaged
+    assert "vault.json is not what Ozzie wrote there: it does not begin like a vault." in damaged
+    assert not [text for text in (locked, json.dumps(as_json), damaged) if "MY_KEY" in text or VALUE in text]
 
 
 def test_a_gateway_that_runs_is_told_of_each_change_at_once(gateway: Gateway) -> None:

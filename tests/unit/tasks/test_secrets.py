@@ -12,7 +12,7 @@ from ozzie_server_ext.tasks.secrets import STREAM, SecretChanges
 from ozzie_server_ext.vault.errors import BadSecret, WrongPassphrase
 from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope
 from ozzie_server_ext.vault.secret import Secret
-from ozzie_server_ext.vault.vault import Vault
+from ozzie_server_ext.vault.vault import Vault, VaultState
 
 PASSPHRASE = "correct horse battery"
 OZZIE = ProjectReader(project="/w/shop")
@@ -82,7 +82,7 @@ async def test_each_change_is_told_once_also_by_a_later_gateway(
     assert await gateway.told() == [
         (1, "set", "KEY", 1, "ann"),
         (2, "replaced", "KEY", 2, "bob"),
-        (3, "set", "KEY", 1, "ann"),
+        (3, "set", "KEY", 3, "ann"),
         (4, "removed", "KEY", 2, "ann"),
     ]
     assert "sk-" not in repr(await log.read_stream(STREAM))
@@ -126,7 +126,7 @@ async def test_a_vault_that_was_put_back_is_noticed_and_what_follows_is_told(gat
         "What was set, replaced or removed since is as it was before."
     )
     assert gateway.forgotten >= 2
-    assert (await gateway.told())[-1] == (2, "set", "OTHER", 1, "bob")
+    assert (await gateway.told())[-1] == (2, "set", "OTHER", 2, "bob")
 
 
 async def test_a_vault_that_can_not_be_used_is_said_and_stops_nothing(gateway: Gateway, command: Vault) -> None:
@@ -141,6 +141,26 @@ async def test_a_vault_that_can_not_be_used_is_said_and_stops_nothing(gateway: G
     assert "vault.json is not what Ozzie wrote there" in warning
     assert gateway.secrets.warning == ""
     assert await gateway.told() == [(1, "set", "KEY", 1, "ann")]
+
+
+async def test_its_state_is_told_as_it_is_and_what_is_wrong_until_it_is_mended(
+    gateway: Gateway, command: Vault
+) -> None:
+    nothing = await gateway.secrets.state()
+    command.set("KEY", EVERYBODY, Secret("sk-1"), by="ann")
+    one, _ = await gateway.secrets.state()
+    good = command.path.read_bytes()
+    command.path.write_bytes(b"{}")
+    damaged, warning = await gateway.secrets.state()
+    await gateway.secrets.refresh()
+    command.path.write_bytes(good)
+    mended = await gateway.secrets.state()
+
+    assert nothing == (None, "")
+    assert one == VaultState(ways=("keyfile",), locked=False, secrets=1)
+    assert damaged is None
+    assert "vault.json is not what Ozzie wrote there" in warning
+    assert mended == (one, "")
 
 
 async def test_a_locked_vault_tells_its_changes_and_opens_with_its_passphrase(gateway: Gateway, command: Vault) -> None:

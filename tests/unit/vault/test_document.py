@@ -120,7 +120,7 @@ def test_a_record_that_was_put_back_to_an_older_version_is_noticed(vault: Vault,
 
 @pytest.mark.parametrize(
     "changed",
-    [{"name": "B"}, {"scope": PROJECT}, {"version": 2}],
+    [{"name": "B"}, {"scope": PROJECT}, {"version": 1}],
     ids=["another name", "another scope", "another version"],
 )
 def test_a_record_opens_only_as_what_it_was_sealed(vault: Vault, changed: dict[str, Any]) -> None:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.vault import draft
 from ozzie_server_ext.vault.errors import BadSecret, NoSecret, SecretDenied
 from ozzie_server_ext.vault.scope import EVERYBODY, PluginReader, ProjectReader, Scope
 from ozzie_server_ext.vault.secret import Secret
-from ozzie_server_ext.vault.vault import Entry, Vault
+from ozzie_server_ext.vault.vault import Entry, Vault, VaultState
 
 NewVault = Callable[[], Vault]
 
@@ -81,7 +82,7 @@ def test_a_list_says_who_changed_what_and_nothing_of_a_value(vault: Vault) -> No
     listed = vault.listing()
 
     assert [(one.name, str(one.scope), one.version, one.by) for one in listed] == [
-        ("BOT", "plugin:telegram", 1, "ann"),
+        ("BOT", "plugin:telegram", 3, "ann"),
         ("KEY", "everybody", 2, "bob"),
     ]
     assert "sk-" not in repr(listed)
@@ -144,7 +145,7 @@ def test_every_change_has_a_number_and_no_value(vault: Vault) -> None:
         (1, "set", "KEY", "everybody", 1),
         (2, "replaced", "KEY", "everybody", 2),
         (3, "rekeyed", "", "", 0),
-        (4, "imported", "BOT", "plugin:telegram", 1),
+        (4, "imported", "BOT", "plugin:telegram", 4),
         (5, "removed", "KEY", "everybody", 2),
     ]
     assert "sk-" not in vault.path.read_text()
@@ -171,6 +172,47 @@ def test_many_are_taken_all_or_none(vault: Vault) -> None:
     assert {entry.name: entry.value.reveal() for entry in vault.entries()} == {"A": "theirs", "B": "same", "C": "c"}
 
 
+def test_a_version_comes_never_again_whatever_was_removed_or_imported_and_by_whom(
+    vault: Vault, new_vault: NewVault
+) -> None:
+    first = vault.set("KEY", EVERYBODY, Secret("sk-1"), by="ann").version
+    vault.remove("KEY", EVERYBODY, by="ann")
+    second = new_vault().set("KEY", EVERYBODY, Secret("sk-2"), by="bob").version
+    vault.remove("KEY", EVERYBODY, by="ann")
+    new_vault().take([Entry(name="KEY", scope=EVERYBODY, value=Secret("sk-3"))], by="ann")
+    (imported,) = vault.listing()
+    vault.remove("KEY", EVERYBODY, by="ann")
+    vault.rekey(by="ann")
+    last = vault.set("KEY", EVERYBODY, Secret("sk-4"), by="ann").version
+
+    assert first < second < imported.version < last
+
+
+def test_a_version_comes_not_again_when_the_change_that_had_it_is_no_longer_kept(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft, "MAX_CHANGES", 1)
+    versions: list[int] = []
+    for _ in range(4):
+        versions.append(vault.set("KEY", EVERYBODY, Secret("sk-1"), by="ann").version)
+        vault.remove("KEY", EVERYBODY, by="ann")
+
+    assert versions == sorted({*versions})
+    assert len(vault.changes()[1]) == 1
+
+
+def test_how_it_is_says_what_opens_it_and_how_many_there_are(vault: Vault, new_vault: NewVault) -> None:
+    assert vault.state() is None
+    vault.set("KEY", EVERYBODY, Secret("sk-1"), by="ann")
+    vault.set("KEY", PROJECT, Secret("sk-2"), by="ann")
+    assert new_vault().state() == VaultState(ways=("keyfile",), locked=False, secrets=2)
+
+    vault.protect(["passphrase"], by="ann", passphrase="correct horse battery")
+
+    assert new_vault().state() == VaultState(ways=("passphrase",), locked=True, secrets=2)
+    assert vault.state() == VaultState(ways=("passphrase",), locked=False, secrets=2)
+
+
 NAMES = st.sampled_from(["A", "B", "LONG_NAME_9"])
 SCOPES = st.sampled_from([EVERYBODY, PROJECT, PLUGIN])
 VALUES = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=600)
@@ -193,9 +235,12 @@ def test_whatever_is_done_the_vault_holds_what_a_dictionary_would(steps: list[tu
             return Vault(Path(folder) / "secrets", lambda: Path(folder) / "keys", SystemClock())
 
         plain: dict[tuple[str, Scope], str] = {}
+        versions: set[int] = set()
         for what, name, scope, value in steps:
             if what == "set":
-                look().set(name, scope, Secret(value), by="ann")
+                version = look().set(name, scope, Secret(value), by="ann").version
+                assert version not in versions
+                versions.add(version)
                 plain[name, scope] = value
             elif what == "remove" and plain.pop((name, scope), None) is not None:
                 look().remove(name, scope, by="ann")
