@@ -23,18 +23,28 @@ class DeltaBatch:
         self._tick_s = tick_s
         self._loop = asyncio.get_running_loop()
         self._open: set[str] = set()
+        self._halves: dict[str, str] = {}
         self._pending: dict[str, list[str]] = {}
         self._size = 0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call_id: str, text: str) -> None:
-        """The next piece of a call's answer; text without a character is passed over."""
+        """The next piece of a call's answer; text without a character is passed over.
+
+        The first half of a surrogate pair waits for the second: a provider may cut between them, and neither can be
+        sent alone.
+        """
+        text = self._halves.pop(call_id, "") + text
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._halves[call_id], text = text[-1], text[:-1]
         for at in range(0, len(text), MAX_LINE_CHARS):
             self._add(call_id, text[at : at + MAX_LINE_CHARS])
 
     def end(self, call_id: str) -> None:
         """Sends what is left of the call, which has no more to come."""
+        if half := self._halves.pop(call_id, ""):
+            self._add(call_id, half)
         if call_id in self._pending:
             self.flush()
         self._open.discard(call_id)

@@ -81,9 +81,38 @@ async def test_no_message_is_larger_than_a_line_whatever_it_holds(sent: Sent) ->
     assert sum(str(message).count("\\x01") for message in sent.messages) == 2 * len(worst)
 
 
-async def test_a_pair_of_surrogates_that_was_cut_in_two_is_one_character_again(sent: Sent) -> None:
+async def test_a_pair_of_surrogates_that_was_cut_in_two_is_one_character_again_on_whatever_side_of_a_tick(
+    sent: Sent,
+) -> None:
     batch = DeltaBatch(sent, tick_s=60)
-    for piece in ("a", "\ud83d", "\ude00"):
-        batch.add("1", piece)
+    batch.add("1", "\ud83d")
+    assert sent.messages == [], "Half a character can't be sent."
+    batch.add("1", "\ude00 and ")
+    assert sent.messages == [{"type": "token", "id": "1", "text": "😀 and "}]
+    batch.add("1", "a\ud83d")
     batch.flush()
-    assert sent.messages[-1] == {"type": "tokens", "texts": {"1": "😀"}}
+    batch.add("1", "\ude01")
+    batch.end("1")
+    assert sent.messages[1:] == [
+        {"type": "tokens", "texts": {"1": "a"}},
+        {"type": "tokens", "texts": {"1": "😁"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "last"),
+    [
+        ("", {"type": "token", "id": "1", "text": "\ufffd"}),
+        ("a", {"type": "tokens", "texts": {"1": "\ufffd"}}),
+    ],
+)
+async def test_half_a_character_whose_other_half_never_comes_is_replaced(
+    sent: Sent, before: str, last: JsonObject
+) -> None:
+    batch = DeltaBatch(sent, tick_s=60)
+    for piece in (before, "\ud83d"):
+        batch.add("1", piece)
+    batch.end("1")
+    assert sent.messages[-1] == last
+    batch.add("1", "b")
+    assert sent.messages[-1] == {"type": "token", "id": "1", "text": "b"}, "Nothing of it is left for another call."
