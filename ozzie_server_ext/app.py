@@ -23,6 +23,7 @@ from ozzie_server_ext.models.router import Models, answers_in_worker
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
+from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
@@ -99,18 +100,12 @@ class Ozzie:
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
-        self._worker = Supervisor(
-            "model worker",
-            WORKER_ARGV,
-            log_file=self.home.app_logs / "model-worker.log",
-            on_started=self._worker_record.started,
-            on_lost=self._worker_record.lost,
-        )
+        self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         registry = ToolRegistry(builtin_tools())
-        self._closing.push_async_callback(self._stop_worker)
+        self._closing.push_async_callback(self._stop_workers)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
-        worker = WorkerDriver(self._worker, self._access)
+        worker = WorkerDriver(self.workers, self._access)
         vault = Vault(self.home.secrets, key_folder, self.clock)
         health = Health(self.clock)
 
@@ -161,8 +156,18 @@ class Ozzie:
         """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
         await self._closing.aclose()
 
-    async def _stop_worker(self) -> None:
-        await self._worker.stop()
+    def _worker(self, number: int) -> Supervisor:
+        name = "model worker" if number == 1 else f"model worker {number}"
+        return Supervisor(
+            name,
+            WORKER_ARGV,
+            log_file=self.home.app_logs / f"{name.replace(' ', '-')}.log",
+            on_started=self._worker_record.started,
+            on_lost=self._worker_record.lost,
+        )
+
+    async def _stop_workers(self) -> None:
+        await self.workers.stop()
         await self._worker_record.settle()
 
     async def _close_log(self) -> None:
@@ -197,7 +202,7 @@ class Ozzie:
         config = self.config
         session = await self.sessions.get(recorder.session_id)
         chain = await self.models.for_turn(session, str(row["model"]))
-        if answers_in_worker(chain.first) and not self._worker.ready:
+        if answers_in_worker(chain.first) and not self.workers.ready:
             self._show_step(recorder, "starting the model worker")
         registry = self.models.registry
         plan = TurnPlan(

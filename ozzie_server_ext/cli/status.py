@@ -20,6 +20,8 @@ def status(options: argparse.Namespace) -> int:
     for attached in health["attached"]:
         print(f"  attached {_server(attached)}, process {attached['pid']}, {attached['url']}")
     print(f"  model    {health['model']}")
+    for worker in health["workers"]:
+        print(f"  worker   process {worker['pid']}, {_work(worker)}")
     print(f"  tasks    {health['tasks_running']} running")
     print(f"  events   {health['position']}")
     print(f"  vault    {_vault(health)}")
@@ -42,6 +44,12 @@ def _vault(health: Object) -> str:
     ways = " or ".join(WAYS[way] for way in vault["opens_with"])
     state = "locked (ozzie secrets unlock)" if vault["locked"] else "open"
     return f"{counted(vault['secrets'], 'secret')}, {state}, protected by {ways}"
+
+
+def _work(worker: Object) -> str:
+    if not worker["ready"]:
+        return "starting"
+    return f"{counted(worker['calls'], 'call')}, {worker['share']:.0%} of a core"
 
 
 def _server(told: Object) -> str:

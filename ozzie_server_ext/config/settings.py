@@ -176,9 +176,11 @@ class ModelsSettings(_Settings):
 
     The alias `fallback` is the end of every other alias's chain, and of the default's (S4 §8.9). `upgrade` names, for
     an alias or a provider, the stronger one that is asked where it is not up to a request (S4 §8.3.4).
+    `workers`: how many processes may call models at the most.
     """
 
     default: str | None = None
+    workers: int | None = Field(default=None, ge=1, le=16)
     providers: dict[Name, ProviderSettings] = {}
     aliases: dict[Name, str | Annotated[tuple[str, ...], Field(min_length=1)]] = {}
     upgrade: dict[Name, str] = {}

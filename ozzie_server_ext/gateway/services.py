@@ -8,6 +8,7 @@ from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
+from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.completion import Completion
@@ -51,6 +52,8 @@ class Services(Protocol):
     def turns(self) -> FoldedTurns: ...
     @property
     def models(self) -> ModelService: ...
+    @property
+    def workers(self) -> Pool: ...
     @property
     def completion(self) -> Completion: ...
     @property

@@ -1,9 +1,12 @@
 """Models behind the NDJSON worker, as a driver: every provider that litellm knows (MD-1)."""
 
+import asyncio
+import contextlib
 import itertools
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import cast, get_args
+from weakref import WeakKeyDictionary
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.json import JsonObject
@@ -23,7 +26,8 @@ from ozzie_server_ext.models.failures import Place, model_error
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost
-from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
+from ozzie_server_ext.planes.pool import Pool
+from ozzie_server_ext.planes.supervisor import PlaneUnavailable
 from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.worker import (
@@ -46,34 +50,32 @@ WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_work
 """`-P`: a `json.py` in the user's folder must not take the place of the library's."""
 
 MAX_PROVIDERS = 256
-"""How many the worker is told of at a time; a call names its own just before, so any number can be used."""
+"""How many a worker is told of at a time; a call names its own just before, so any number can be used."""
 
 _CODES = frozenset(get_args(ModelErrorCode))
 
 
 class WorkerDriver:
-    """Sends calls to the worker that `plane` keeps.
+    """Sends calls to the workers that `pool` keeps.
 
-    A call that has streamed text is never sent again by itself; one that has not is sent once more when the worker
-    was lost. What the worker knows of providers is told just before the call that needs it.
+    A call that has streamed text is never sent again by itself; one that has not is sent once more when its worker
+    was lost. What a worker knows of providers is told just before the call that needs it: a new one knows nothing.
     """
 
-    def __init__(self, plane: Supervisor, access: AccessOf, *, clock: Clock | None = None) -> None:
-        self._plane = plane
+    def __init__(self, pool: Pool, access: AccessOf, *, clock: Clock | None = None) -> None:
+        self._pool = pool
         self._access = access
-        self._told: dict[str, ProviderAccess] = {}
+        self._told: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
         self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
-        plane.greeting = lambda: (self._configuration(),)
 
     def warm(self) -> None:
-        """Begins to start the worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
-        self._plane.start()
+        """Begins to start a worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
+        self._pool.start()
 
     async def forget(self) -> None:
-        """Have the worker forget all keys; each call from now on brings its own. One that was begun goes on."""
-        self._told.clear()
-        await self._plane.tell(self._configuration())
+        """Have every worker forget all keys; each call from now on brings its own. One that was begun goes on."""
+        await asyncio.gather(*(self._forget_on(channel) for channel in list(self._told)))
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
@@ -137,24 +139,32 @@ class WorkerDriver:
 
     async def _channel(self, request: ModelRequest) -> Channel:
         try:
-            return await self._plane.channel()
+            return await self._pool.channel()
         except PlaneUnavailable as error:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
     def _introduce(self, channel: Channel, name: str, access: ProviderAccess) -> None:
-        """Tell the worker how a provider is reached, where it does not know. On one connection what is sent first
+        """Tell a worker how a provider is reached, where it does not know. On one connection what is sent first
         comes first, so nothing may be awaited between this and the call. Raises ChannelLost."""
-        known = self._told.pop(name, None)
-        self._told[name] = access
+        told = self._told.setdefault(channel, {})
+        known = told.pop(name, None)
+        told[name] = access
         if known == access:
             return
-        while len(self._told) > MAX_PROVIDERS:
+        while len(told) > MAX_PROVIDERS:
             # The one that was asked longest ago: addresses typed into cells would add up for ever.
-            del self._told[next(iter(self._told))]
-        channel.post(self._configuration())
+            del told[next(iter(told))]
+        channel.post(_configuration(told))
 
-    def _configuration(self) -> JsonObject:
-        return command_json(Configure(providers={name: provider_of(access) for name, access in self._told.items()}))
+    async def _forget_on(self, channel: Channel) -> None:
+        # Both at once: a call that came between them would count on what its worker is about to forget.
+        self._told.pop(channel, None)
+        with contextlib.suppress(ChannelLost):
+            await channel.send(_configuration({}))
+
+
+def _configuration(told: Mapping[str, ProviderAccess]) -> JsonObject:
+    return command_json(Configure(providers={name: provider_of(access) for name, access in told.items()}))
 
 
 def provider_of(access: ProviderAccess) -> Provider:

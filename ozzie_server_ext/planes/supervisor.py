@@ -1,16 +1,15 @@
 """Keeps one child process: starts it on demand, watches it, starts it again with growing pauses, stops it cleanly."""
 
 import asyncio
-import contextlib
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.planes.channel import Channel, ChannelLost
+from ozzie_server_ext.planes.channel import Channel
 from ozzie_server_ext.planes.environment import child_environment
 from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 from ozzie_server_ext.planes.process import ChildProcess
@@ -33,8 +32,8 @@ class Supervisor:
     """One child of ours. `channel()` gives the connection to it, and starts it where needed.
 
     `on_started(mark)` and `on_lost(pid, reason)` tell the application, which records both; the first is waited for
-    before a call can go out, so that no call goes to a child that nobody would find again. `greeting` gives the
-    messages that every new child gets first.
+    before a call can go out, so that no call goes to a child that nobody would find again. `on_heartbeat` gets each
+    heartbeat of a child that is ready.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Supervisor:
         luck: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
-        self.greeting: Callable[[], Iterable[JsonObject]] = tuple
+        self.on_heartbeat: Callable[[JsonObject], None] = lambda message: None
         self._argv = argv
         self._log_file = log_file
         self._env = child_environment(os.environ if env is None else env)
@@ -61,8 +60,8 @@ class Supervisor:
         self._luck = luck
         self._keeper: asyncio.Task[None] | None = None
         self._channel: asyncio.Future[Channel] | None = None
-        self._live: Channel | None = None
         self._stopping = False
+        self._farewell = "It was given up."
         self.pid: int | None = None
 
     def start(self) -> None:
@@ -77,10 +76,17 @@ class Supervisor:
             self._keeper = asyncio.create_task(self._keep_or_give_up(), name=f"keeper of the {self.name}")
 
     @property
-    def ready(self) -> bool:
-        """Whether a call would go out at once, and not wait for the child to start."""
+    def kept(self) -> bool:
+        """Whether the child runs, or is being started, or will be started again."""
+        return self._keeper is not None and not self._keeper.done()
+
+    @property
+    def connected(self) -> Channel | None:
+        """The connection to a child that is ready; None where a call would have to wait."""
         future = self._channel
-        return future is not None and future.done() and not future.cancelled() and future.exception() is None
+        if future is None or not future.done() or future.cancelled() or future.exception() is not None:
+            return None
+        return future.result()
 
     async def channel(self) -> Channel:
         """The connection to a child that is ready, waiting for its start or restart.
@@ -91,15 +97,10 @@ class Supervisor:
         assert self._channel is not None
         return await asyncio.shield(self._channel)
 
-    async def tell(self, message: JsonObject) -> None:
-        """Sends `message` to the child, if there is one; a child that comes later has it from `greeting`."""
-        if self._live is not None:
-            with contextlib.suppress(ChannelLost):
-                await self._live.send(message)
-
-    async def stop(self) -> None:
-        """Ends the child for good, in bounded time."""
+    async def stop(self, reason: str = "It was stopped with its gateway.") -> None:
+        """Ends the child for good, in bounded time; `reason` is told to `on_lost`."""
         self._stopping = True
+        self._farewell = reason
         if self._keeper is not None:
             self._keeper.cancel()
             # Not `await`: how the keeper ended is no reason for a gateway not to stop.
@@ -135,8 +136,13 @@ class Supervisor:
         lost: asyncio.Future[str] = loop.create_future()
 
         def on_event(message: JsonObject | str) -> None:
-            if isinstance(message, dict) and message.get("type") == "ready" and not ready.done():
-                ready.set_result(None)
+            match message:
+                case {"type": "ready"} if not ready.done():
+                    ready.set_result(None)
+                case {"type": "heartbeat"} if ready.done():
+                    self.on_heartbeat(message)
+                case _:
+                    return
 
         def on_lost(reason: str) -> None:
             if not lost.done():
@@ -151,16 +157,12 @@ class Supervisor:
             return f"It can't be started: {error}."
         self.pid = child.pid
         mark = mark_of(child.pid)
-        reason = "It was stopped with its gateway."
+        reason = ""
         noted = False
         try:
             channel = await Channel.open(end, on_event=on_event, on_lost=on_lost, kill=child.kill)
-            self._live = channel
             silence = asyncio.create_task(_silence(channel, self._pace.starting_silent_s))
             try:
-                with contextlib.suppress(ChannelLost):
-                    for message in self.greeting():
-                        channel.post(message)
                 await asyncio.wait({ready, lost, silence}, return_when=asyncio.FIRST_COMPLETED)
                 if ready.done() and not lost.done():
                     noted = True
@@ -178,11 +180,10 @@ class Supervisor:
                     child.kill()
             finally:
                 silence.cancel()
-                self._live = None
                 channel.close()
         finally:
             end.close()
-            reason = f"{reason} {await child.end()}"
+            reason = f"{reason or self._farewell} {await child.end()}"
             self.pid = None
             if noted:
                 self._on_lost(child.pid, reason)

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 NICE = 10
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 1.0
+"""They tell how busy this process is, and a gateway that has to start a further one should not hear of it late."""
 GOODBYE_S = 1.0
 
 
@@ -194,9 +195,12 @@ class ModelWorker(asyncio.Protocol):
         self._send({"type": "ready", "pid": os.getpid(), "took_ms": round((time.perf_counter() - started) * 1000)})
 
     async def _heartbeat(self) -> None:
+        self._send({"type": "heartbeat"})
         while True:
-            self._send({"type": "heartbeat"})
+            since, used = time.monotonic(), time.process_time()
             await asyncio.sleep(HEARTBEAT_S)
+            share = (time.process_time() - used) / (time.monotonic() - since)
+            self._send({"type": "heartbeat", "cpu": round(share, 3)})
 
     def _answer(self, message: JsonObject, call_id: Any) -> None:
         self._send(message if call_id is None else {**message, "id": call_id})

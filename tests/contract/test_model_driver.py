@@ -23,6 +23,7 @@ from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Wait
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
+from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.planes.supervisor import Supervisor
 from tests.fakes.foreign_worker import FakeForeignWorker
 from tests.fakes.openai_server import FakeOpenAI
@@ -81,10 +82,10 @@ def foreign_worker() -> Iterator[FakeForeignWorker]:
 async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerDriver]:
     """A worker that starts with its first call, in front of a provider on loopback."""
     log_file: Path = tmp_path_factory.mktemp("logs") / "model-worker.log"
-    plane = Supervisor("model worker", WORKER_ARGV, log_file=log_file)
+    pool = Pool(lambda _: Supervisor("model worker", WORKER_ARGV, log_file=log_file), limit=lambda: 1)
     with FakeOpenAI() as server:
-        yield WorkerDriver(plane, lambda _: ProviderAccess(driver="openai", base_url=server.base_url))
-        await plane.stop()
+        yield WorkerDriver(pool, lambda _: ProviderAccess(driver="openai", base_url=server.base_url))
+        await pool.stop()
 
 
 @pytest_asyncio.fixture(params=[offline, scripted, through_the_worker, foreign], loop_scope="module")

@@ -15,7 +15,8 @@ BEHAVIOURS = ("serve", "mute", "dead", "silent", "stubborn", "busy", "stuck", "s
 
 
 class Child:
-    """Answers `generate` by the session's name; `first` messages are kept for whoever asks with `seen`."""
+    """Answers `generate` by the session's name; all messages are kept for whoever asks with `seen`. `load` has it claim
+    a share of CPU in a heartbeat, and say so to a call that is open."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -53,6 +54,10 @@ class Child:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "generate", "long line":
                 self._end.sendall(b"x" * (2 << 20))
+            case "load", _:
+                self.send(
+                    {"type": "heartbeat", "cpu": message["cpu"]}, {"type": "token", "id": call_id, "text": "told"}
+                )
             case "abort", "obedient":
                 self.send({"type": "stop", "id": call_id, "finish": "cancelled"})
             case _:

@@ -398,6 +398,7 @@ export interface Health {
   vault: VaultHealth | null;
   vault_warning: string;
   version: string;
+  workers: ModelWorker[];
 }
 /**
  * How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway.
@@ -406,6 +407,15 @@ export interface VaultHealth {
   locked: boolean;
   opens_with: ('keyfile' | 'keyring' | 'passphrase')[];
   secrets: number;
+}
+/**
+ * A process that calls models. `ready`, or still starting; how many `calls` it answers, and what `share` of a core it used in the last second.
+ */
+export interface ModelWorker {
+  calls: number;
+  pid: number;
+  ready: boolean;
+  share: number;
 }
 export interface Request {
   id: string;

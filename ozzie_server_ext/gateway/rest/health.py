@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Attached, Health, VaultHealth
+from ozzie_server_ext.gateway.rest.shapes import Attached, Health, ModelWorker, VaultHealth
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.protocol.attached import attached_servers
 
@@ -39,6 +39,10 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         clients=call.state.clients,
         tasks_running=len(await ozzie.log.rows("tasks", where={"status": "RUNNING"})),
         model=ozzie.models.default,
+        workers=[
+            ModelWorker(pid=child.pid, ready=child.ready, calls=child.calls, share=child.share)
+            for child in ozzie.workers.children
+        ],
         config_error=ozzie.config_error,
         log_warning=ozzie.log_warning,
         ignored_config=list(ozzie.config.ignored),

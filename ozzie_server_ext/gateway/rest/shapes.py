@@ -114,6 +114,17 @@ class VaultHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWorker:
+    """A process that calls models. `ready`, or still starting; how many `calls` it answers, and what `share` of a core
+    it used in the last second."""
+
+    pid: int
+    ready: bool
+    calls: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
     another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
@@ -135,6 +146,7 @@ class Health:
     clients: int
     tasks_running: int
     model: str
+    workers: list[ModelWorker]
     config_error: str
     log_warning: str
     ignored_config: list[str]

@@ -1,16 +1,18 @@
 """`ozzie models`: what a selector chooses and why, and what models used."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+from tests.rig import Gateway, new_home, start_gateway
 
 S0 = Path(__file__).parents[2] / "unit" / "config" / "examples" / "s0_models.jsonc"
 COMPLIANCE = {
@@ -95,20 +97,27 @@ def test_what_is_no_selector_is_refused_with_its_place(gateway: Gateway, text: s
 # --- usage --------------------------------------------------------------------------------------------
 
 
-def test_what_models_used_is_summed_by_model_and_by_session(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
-    home.use_provider(fake_openai.url, "echo")
-    with start_gateway(home) as gateway:
-        nothing = ozzie(home, "models", "usage")
-        ozzie(home, "ask", "hello", "--session", "one")
-        ozzie(home, "ask", "hello", "--session", "two")
-        ozzie(home, "ask", "hello", "--session", "two", "--model", "offline")
-        by_model = ozzie(home, "models", "usage").stdout.splitlines()
-        by_session = json.loads(ozzie(home, "models", "usage", "--by", "session", "--json").stdout)
-        of_one = ozzie(home, "models", "usage", "--session", "one").stdout.splitlines()
-        before = ozzie(home, "models", "usage", "--until", "2020-01-01").stdout
-        assert gateway.process.poll() is None
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One whose model was asked twice and the offline script once, in two sessions."""
+    home = new_home(tmp_path_factory.mktemp("used"))
+    with FakeOpenAI() as provider:
+        home.use_provider(provider.url, "echo")
+        with start_gateway(home) as gateway:
+            nothing = ozzie(home, "models", "usage")
+            assert (nothing.returncode, nothing.stdout) == (0, "No model was asked in this time.\n")
+            assert ozzie(home, "ask", "hello", "--session", "one").returncode == 0
+            assert ozzie(home, "ask", "hello", "--session", "two").returncode == 0
+            assert ozzie(home, "ask", "hello", "--session", "two", "--model", "offline").returncode == 0
+            yield gateway
 
-    assert (nothing.returncode, nothing.stdout) == (0, "No model was asked in this time.\n")
+
+def test_what_models_used_is_summed_by_model_and_by_session(used: Gateway) -> None:
+    by_model = ozzie(used.home, "models", "usage").stdout.splitlines()
+    by_session = json.loads(ozzie(used.home, "models", "usage", "--by", "session", "--json").stdout)
+    of_one = ozzie(used.home, "models", "usage", "--session", "one").stdout.splitlines()
+    before = ozzie(used.home, "models", "usage", "--until", "2020-01-01").stdout
+
     assert sorted(line.split("  ")[0] for line in by_model) == ["all", "echo", "offline"]
     (everything,) = (line for line in by_model if line.startswith("all"))
     assert " 3 calls " in everything
@@ -118,6 +127,15 @@ def test_what_models_used_is_summed_by_model_and_by_session(home: GatewayHome, f
     assert sorted(usage["calls"] for usage in by_session["items"]) == [1, 2]
     assert [line.split()[0] for line in of_one] == ["echo", "all"]
     assert before == "No model was asked in this time.\n"
+
+
+def test_status_shows_the_worker_that_asked(used: Gateway) -> None:
+    said = ozzie(used.home, "status").stdout
+    (worker,) = json.loads(ozzie(used.home, "status", "--json").stdout)["workers"]
+
+    assert (worker["ready"], worker["calls"]) == (True, 0)
+    assert worker["pid"] in [child.pid for child in psutil.Process(used.process.pid).children()]
+    assert re.search(rf"^  worker   process {worker['pid']}, 0 calls, \d+% of a core$", said, re.MULTILINE), said
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,10 @@ class Stage:
             if item.name in ("worker.started", "worker.lost"):
                 pid = int(str(item.payload["pid"]))
                 self.spawned.add(pid)
-                running = pid if item.name == "worker.started" else None
+                if item.name == "worker.started":
+                    running = pid
+                elif running == pid:
+                    running = None
         return running if running is not None and is_alive(running) else None
 
     def new_kernel(self) -> None:

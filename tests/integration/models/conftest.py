@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
+from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
 from tests.fakes.openai_server import FakeOpenAI
@@ -28,7 +29,8 @@ async def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     )
     with FakeOpenAI() as server, all_providers() as fakes:
         known = providers(server, fakes)
-        yield Rig(WorkerDriver(plane, access_of(known)), plane, server, fakes, log_file, lost, known)
+        driver = WorkerDriver(Pool(lambda _: plane, limit=lambda: 1), access_of(known))
+        yield Rig(driver, plane, server, fakes, log_file, lost, known)
         await plane.stop()
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import secrets
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
 )
 from ozzie_server_ext.models.worker_client import WorkerDriver
+from ozzie_server_ext.planes.channel import Channel, Inbox
 from ozzie_server_ext.planes.identity import ProcessMark
+from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
 
@@ -34,7 +38,7 @@ Make = Callable[[str], tuple[WorkerDriver, list[int]]]
 
 @pytest.fixture
 async def make(tmp_path: Path) -> AsyncIterator[Make]:
-    planes: list[Supervisor] = []
+    pools: list[Pool] = []
 
     def build(behaviour: str) -> tuple[WorkerDriver, list[int]]:
         started: list[int] = []
@@ -42,20 +46,22 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         async def note(mark: ProcessMark) -> None:
             started.append(mark.pid)
 
-        plane = Supervisor(
-            "model worker",
-            (*CHILD, behaviour),
-            log_file=tmp_path / "log",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            on_started=note,
-            pace=Pace(pauses_s=(0.01,), circuit_deaths=3),
-        )
-        planes.append(plane)
-        return WorkerDriver(plane, lambda choice: ProviderAccess(driver=choice.driver)), started
+        def worker(_: int) -> Supervisor:
+            return Supervisor(
+                "model worker",
+                (*CHILD, behaviour),
+                log_file=tmp_path / "log",
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                on_started=note,
+                pace=Pace(pauses_s=(0.01,), circuit_deaths=3),
+            )
+
+        pools.append(Pool(worker, limit=lambda: 2))
+        return WorkerDriver(pools[-1], lambda choice: ProviderAccess(driver=choice.driver)), started
 
     yield build
-    for plane in planes:
-        await plane.stop()
+    for pool in pools:
+        await pool.stop()
 
 
 def request(behaviour: str, prompt: str = "") -> ModelRequest:
@@ -132,12 +138,53 @@ async def test_the_worker_is_told_of_the_providers_that_were_asked_last_and_of_n
         asked = request("echo", "hello")
         await read(driver, replace(asked, choice=replace(asked.choice, provider=provider)), [])
 
-    channel = await driver._plane.channel()
-    inbox = channel.open_call(
-        "q", start={"type": "generate", "session_id": "seen", "id": "q", "prompt": ""}, abort={"type": "status"}
-    )
-    seen = await asyncio.wait_for(inbox.get(), WAIT_S)
+    told = await told_of(await driver._pool.channel())
+    assert told == [["a"], ["a", "b"], ["a", "c"]], "Told when something changed, and the oldest forgotten."
+
+
+async def test_each_worker_is_told_of_what_its_own_calls_need_and_all_of_them_forget(make: Make) -> None:
+    driver, started = make("serve")
+
+    async def ask(provider: str) -> None:
+        asked = request("echo", "hello")
+        await read(driver, replace(asked, choice=replace(asked.choice, provider=provider)), [])
+
+    await ask("a")
+    first = await driver._pool.channel()
+    with holding(first) as one, holding(first):
+        for _ in range(2):
+            first.post({"type": "load", "id": one.call_id, "cpu": 1.0})
+            await asyncio.wait_for(one.get(), WAIT_S)
+        second = await asyncio.wait_for(driver._pool._members[1].plane.channel(), WAIT_S)
+        await ask("b")
+    await driver.forget()
+
+    assert len(started) == 2
+    assert await told_of(first) == [["a"], []]
+    assert await told_of(second) == [["b"], []]
+    await ask("a")
+    assert (await told_of(first))[-1] == ["a"]
+
+
+async def told_of(channel: Channel) -> list[list[str]]:
+    """Of which providers a worker was told, each time that it was."""
+    start: dict[str, Any] = {"type": "generate", "session_id": "seen", "id": "q", "prompt": ""}
+    inbox = channel.open_call("q", start=start, abort={"type": "status"})
+    seen: Any = await asyncio.wait_for(inbox.get(), WAIT_S)
     channel.close_call(inbox)
-    messages: Any = seen["messages"]
-    told = [sorted(message["providers"]) for message in messages if message["type"] == "configure"]
-    assert told == [[], ["a"], ["a", "b"], ["a", "c"]], "Told when something changed, and the oldest forgotten."
+    return [sorted(message["providers"]) for message in seen["messages"] if message["type"] == "configure"]
+
+
+@contextmanager
+def holding(channel: Channel) -> Iterator[Inbox]:
+    """A call that goes on until it is aborted."""
+    call_id = secrets.token_hex(4)
+    inbox = channel.open_call(
+        call_id,
+        start={"type": "generate", "session_id": "held", "id": call_id, "prompt": ""},
+        abort={"type": "abort", "session_id": "obedient", "id": call_id},
+    )
+    try:
+        yield inbox
+    finally:
+        channel.close_call(inbox)

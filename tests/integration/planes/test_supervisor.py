@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -115,21 +114,6 @@ async def test_those_who_ask_at_once_share_one_child(tell: Callable[..., Story])
     assert len(story.started) == 1
 
 
-async def test_every_new_child_is_greeted_first(tell: Callable[..., Story]) -> None:
-    story = tell(pace=Pace(pauses_s=(0.01,)))
-    story.plane.greeting = lambda: ({"type": "configure", "providers": {}},)
-    for _ in range(2):
-        channel = await story.plane.channel()
-        async with call(channel, "seen") as get:
-            messages = (await get())["messages"]
-        assert isinstance(messages, list)
-        assert messages[0] == {"type": "configure", "providers": {}}
-        lost = len(story.lost)
-        assert story.plane.pid is not None
-        os.kill(story.plane.pid, signal.SIGKILL)
-        await story.until(lambda story, lost=lost: len(story.lost) > lost)
-
-
 async def test_a_killed_child_fails_its_calls_and_the_next_one_comes_by_itself(tell: Callable[..., Story]) -> None:
     story = tell(pace=Pace(pauses_s=(0.01,)))
     channel = await story.plane.channel()
@@ -214,42 +198,37 @@ async def test_stopping_leaves_no_process_behind_whatever_the_child_does(
         await story.plane.channel()
 
 
-def broken_greeting() -> tuple[JsonObject]:
-    raise RuntimeError("no greeting today")
-
-
-@pytest.mark.parametrize(
-    "greeting", [lambda: ({"type": "configure", "key": "sk-\udcff"},), broken_greeting], ids=["unsayable", "raising"]
-)
-async def test_a_greeting_that_fails_is_told_to_who_waits_and_keeps_nobody_from_trying_again(
-    tell: Callable[..., Story], greeting: Callable[[], tuple[JsonObject]], caplog: pytest.LogCaptureFixture
+async def test_a_child_whose_start_can_not_be_noted_is_ended_and_keeps_nobody_from_trying_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    story = tell()
-    story.plane.greeting = greeting
-    for _ in range(2):
-        with pytest.raises(PlaneUnavailable, match="test plane"):
-            await asyncio.wait_for(story.plane.channel(), WAIT_S)
+    refused: list[int] = []
+
+    async def refuse_twice(mark: ProcessMark) -> None:
+        if len(refused) < 2:
+            refused.append(mark.pid)
+            raise RuntimeError("sk-secret can't be noted")
+
+    plane = Supervisor(
+        "test plane",
+        CHILD,
+        log_file=tmp_path / "log",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        on_started=refuse_twice,
+    )
+    for number in (1, 2):
+        with pytest.raises(PlaneUnavailable, match="RuntimeError") as caught:
+            await asyncio.wait_for(plane.channel(), WAIT_S)
+        assert "sk-" not in str(caught.value), "It may be a key, and this sentence is shown."
+        assert len(refused) == number
+        assert plane.pid is None
+        assert plane.connected is None
     assert "test plane" in caplog.text
-    assert "sk-" not in caplog.text
     assert children_of_ours() == []
-    story.plane.greeting = tuple
-    await asyncio.wait_for(story.plane.channel(), WAIT_S)
+    await asyncio.wait_for(plane.channel(), WAIT_S)
+    await asyncio.wait_for(plane.stop(), WAIT_S)
 
 
-@pytest.mark.parametrize("greeting", [lambda: ({"key": "\udcff"},), broken_greeting], ids=["unsayable", "raising"])
-async def test_stopping_succeeds_after_the_keeper_has_failed(
-    tell: Callable[..., Story], greeting: Callable[[], tuple[JsonObject]]
-) -> None:
-    story = tell()
-    story.plane.greeting = greeting
-    waiting = asyncio.create_task(story.plane.channel())
-    await asyncio.wait({waiting}, timeout=1)
-    await asyncio.wait_for(story.plane.stop(), WAIT_S)
-    with pytest.raises(PlaneUnavailable):
-        await waiting
-
-
-async def test_a_child_whose_start_can_not_be_noted_is_ended_and_stopping_still_succeeds(tmp_path: Path) -> None:
+async def test_stopping_succeeds_after_the_keeper_has_failed(tmp_path: Path) -> None:
     async def refuse(mark: ProcessMark) -> None:
         raise RuntimeError("nothing can be noted")
 
@@ -260,11 +239,23 @@ async def test_a_child_whose_start_can_not_be_noted_is_ended_and_stopping_still_
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         on_started=refuse,
     )
-    with pytest.raises(PlaneUnavailable, match="RuntimeError"):
+    with pytest.raises(PlaneUnavailable):
         await asyncio.wait_for(plane.channel(), WAIT_S)
-    assert plane.pid is None
+    assert not plane.kept
     await asyncio.wait_for(plane.stop(), WAIT_S)
-    assert not plane.ready
+    with pytest.raises(PlaneUnavailable, match="was stopped"):
+        await plane.channel()
+
+
+async def test_heartbeats_of_a_child_that_is_ready_are_told(tell: Callable[..., Story]) -> None:
+    story = tell()
+    heard: list[JsonObject] = []
+    story.plane.on_heartbeat = heard.append
+    channel = await story.plane.channel()
+    async with call(channel, "held") as get:
+        channel.post({"type": "load", "id": "1", "cpu": 0.5})
+        assert (await get())["text"] == "told"
+    assert heard == [{"type": "heartbeat", "cpu": 0.5}]
 
 
 async def test_stopping_fails_those_who_wait(tell: Callable[..., Story]) -> None:
