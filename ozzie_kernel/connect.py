@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 
@@ -117,6 +117,22 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
             launched.end()
             raise
     raise AssertionError("the last round ends in one way or another")
+
+
+async def ask_running(method: str, params: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> JsonObject:
+    """What the gateway that runs for this home answers to its user; none is started.
+
+    Raises Unavailable, and Refused with the gateway's own words.
+    """
+
+    async def ask(handshake: Handshake) -> JsonObject:
+        client = await GatewayClient.connect(handshake.url, handshake.token)
+        try:
+            return await client.request(method, params)
+        finally:
+            await client.close()
+
+    return await _try_until(ask, home_folder(env, Path.home), seconds=0.0)
 
 
 async def _try_until(

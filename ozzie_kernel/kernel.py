@@ -162,7 +162,7 @@ class OzzieKernel(ReadingKernel):
             display.show(new_turn(), datetime.now(UTC))
         link = await self.link()
         await self._announce(link, cell_id, display)
-        self._running = CellTurn(link, self.link, display)
+        self._running = CellTurn(link, self._gateway, display)
         try:
             return await self._running.run(text, cell_id)
         finally:

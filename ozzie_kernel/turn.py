@@ -1,11 +1,10 @@
 """Drives one turn from the cell's side: sends the text, folds the frames, draws, stops when told to."""
 
 import asyncio
-import contextlib
 import contextvars
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,7 +12,8 @@ from typing import Any, TypeVar
 from ozzie_kernel.client import REQUEST_TIMEOUT_S, GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link
 from ozzie_kernel.display import TurnDisplay
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_kernel.gateway import Gateway
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
@@ -27,19 +27,29 @@ MAX_LOST_IN_VAIN = 5
 """How often the connection may end without an event of the turn in between: a feed that breaks at the same place each
 time would be asked for without end."""
 
+_STOPPED_LATER = "The turn is stopped as soon as a gateway runs, unless this kernel ends before."
+_STOPPED_IF_TAKEN = (
+    "If your message was taken, its turn is stopped as soon as a gateway runs, unless this kernel ends before."
+)
+_TAKEN_OR_NOT = (
+    "Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; else run the cell "
+    "again."
+)
+
 _background: set[asyncio.Task[None]] = set()
 
 T = TypeVar("T")
-Reconnect = Callable[[], Awaitable[Link]]
 
 
 class CellTurn:
-    """One turn in one cell."""
+    """One turn in one cell. `link` is the one that `gateway` has; where it ends, another is asked for."""
 
-    def __init__(self, link: Link, reconnect: Reconnect, display: TurnDisplay) -> None:
+    def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay) -> None:
         self._link = link
-        self._reconnect = reconnect
+        self._gateway = gateway
         self._display = display
+        self._message_id = new_message_id()
+        self._may_be_taken = False
         self._position = 0
         self._left = False
         self._loop = asyncio.get_running_loop()
@@ -54,10 +64,16 @@ class CellTurn:
         """
         sending = asyncio.ensure_future(self._send(text, cell_id))
         turn = asyncio.ensure_future(self._to_its_end(sending))
+        stopped = False
         try:
-            if await _interrupted(turn):
+            stopped = await _interrupted(turn)
+            if stopped:
                 await self._stop(sending, turn)
             return await turn
+        except GatewaySilent:
+            raise
+        except Unavailable as error:
+            raise self._with_its_fate(error, stopped=stopped) from None
         finally:
             # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
             turn.cancel()
@@ -81,19 +97,17 @@ class CellTurn:
         self._left = True
 
     async def _send(self, text: str, cell_id: str) -> JsonObject:
-        """The gateway's answer to the message. It has an id: sent again where a connection ended before the answer, it
-        is still one message."""
-        params = {"content": text, "cell_id": cell_id, "message_id": new_message_id()}
+        """The gateway's answer to the message. It has an id, which is its task's as well: sent again where a connection
+        ended before the answer, it is still one message."""
+        params = {"content": text, "cell_id": cell_id, "message_id": self._message_id}
         for _ in range(MAX_LOST_IN_VAIN):
             try:
                 # Without a time limit: what is taken in late has to be known, to be stopped.
                 return await self._link.client.request("message.send", params, timeout_s=None)
             except GatewayLost:
-                self._link = await self._reconnect()
-        raise GatewayLost(
-            hint="Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; "
-            "else run the cell again."
-        )
+                self._may_be_taken = True
+                self._link = await self._gateway.link()
+        raise GatewayLost
 
     async def _to_its_end(self, sending: "asyncio.Future[JsonObject]") -> TurnView:
         try:
@@ -113,7 +127,7 @@ class CellTurn:
                 in_vain = 0 if self._position > before else in_vain + 1
                 if in_vain > MAX_LOST_IN_VAIN:
                     raise GatewayLost(task_id) from None
-                self._link = await self._reconnect()
+                self._link = await self._gateway.link()
         return self.view
 
     async def _fold_until_end(self, task_id: str) -> None:
@@ -141,15 +155,28 @@ class CellTurn:
             raise GatewaySilent(hint="The turn is stopped as soon as it does. If it never does, restart Jupyter.")
 
     async def _cancel(self, sending: "asyncio.Future[JsonObject]") -> None:
-        # A refusal means that there is nothing to stop any more; a lost connection, that nobody is there to be told.
-        with contextlib.suppress(OzzieError):
-            task_id = (await asyncio.shield(sending))["task_id"]
-            for _ in range(MAX_LOST_IN_VAIN):
-                try:
-                    await self._link.client.request("task.cancel", {"task_id": task_id}, timeout_s=None)
-                    return
-                except GatewayLost:  # the next gateway goes on with the turn, and has to be told as well
-                    self._link = await self._reconnect()
+        try:
+            await asyncio.shield(sending)
+        except Unavailable:
+            if not self._may_be_taken:
+                return
+        except OzzieError:
+            return  # what was not taken need not be stopped
+        # A gateway that goes before it has taken this leaves the turn to the next one, which has to be told too.
+        self._gateway.owe("task.cancel", {"task_id": self._message_id})
+
+    def _with_its_fate(self, error: Unavailable, *, stopped: bool) -> Unavailable:
+        """`error` kept the turn's end from being seen: with what becomes of the turn, where that has to be said."""
+        fate = ""
+        if self.view.task_id:
+            fate = _STOPPED_LATER if stopped else ""
+        elif self._may_be_taken:
+            fate = _STOPPED_IF_TAKEN if stopped else _TAKEN_OR_NOT
+        if not fate:
+            return error
+        if isinstance(error, GatewayLost):
+            return GatewayLost(hint=fate)
+        return Unavailable(str(error), hint=f"{error.hint} {fate}".lstrip(), code=error.code)
 
 
 def new_message_id() -> str:

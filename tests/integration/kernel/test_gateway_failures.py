@@ -204,6 +204,43 @@ def test_a_turn_that_is_stopped_while_its_gateway_is_gone_is_stopped_by_the_next
         status, tasks = ask(after, "GET", "/ozzie/api/tasks", token=after.token)
 
 
+def test_a_stop_that_no_gateway_could_take_is_kept_for_the_next_that_runs(
+    home: GatewayHome, kernels: list[Kernel], fake_openai: FakeOpenAI
+) -> None:
+    home.use_provider(fake_openai.url, "endless")
+    aside = home.home.with_name("aside")
+    with start_gateway(home) as gateway:
+        kernels.append(kernel := start_kernel(home))
+        request = kernel.send("go on for ever")
+        kernel.output(request, until_live="jp-RenderedHTMLCommon")
+
+        process = psutil.Process(gateway.process.pid)
+        process.suspend()
+        kernel.interrupt()
+        wait_for_unread_bytes(process)
+        # From here on no gateway can start.
+        home.home.rename(aside)
+        home.home.write_text("a file in its place")
+        gateway.kill()
+        output = kernel.output(request)
+
+    assert_told(output, "can't be used: ", "The turn is stopped as soon as a gateway runs")
+    home.home.unlink()
+    aside.rename(home.home)
+    with start_gateway(home) as after:
+        end = time.monotonic() + 60
+        while (found := tasks(after)) != ["CANCELLED"]:
+            assert time.monotonic() < end, found
+            time.sleep(0.1)
+    assert kernel.run("%session").status == "ok"
+
+
+def tasks(gateway: Gateway) -> list[str]:
+    """The states of all tasks; none while the gateway does not answer."""
+    status, found = ask(gateway, "GET", "/ozzie/api/tasks", token=gateway.token)
+    return [task["status"] for task in found["items"]] if status == 200 else []
+
+
 def wait_for_handshake(home: GatewayHome) -> Gateway:
     """The gateway that the kernel has started, as a client of it."""
     end = time.monotonic() + 60

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from ozzie_kernel.client import GatewayLost, GatewaySilent
-from ozzie_kernel.connect import Link, connect
+from ozzie_kernel.connect import Link, SessionChoice, connect
+from ozzie_kernel.gateway import Gateway as KernelsGateway
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, STOP_WAIT_S, CellTurn
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.turn import TurnView
 from tests.fakes.openai_server import FakeOpenAI
+from tests.integration.gateway.walk import ask
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import connected
 
@@ -38,17 +41,20 @@ async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(gateway.home.runtime))
-    link = await connect(KERNEL_ID, "silent.ipynb", gateway.home.env)
+    made: list[Link] = []
 
-    async def reconnect() -> Link:
-        raise AssertionError("the connection stands")
+    async def connect_once(choice: SessionChoice) -> Link:
+        assert not made, "the connection stands"
+        made.append(await connect(KERNEL_ID, "silent.ipynb", gateway.home.env, choice=choice))
+        return made[0]
 
-    screen = Screen()
+    own, screen = KernelsGateway(connect_once), Screen()
+    link = await own.link()
     async with connected(gateway) as watcher:
         await watcher.request("feed.subscribe", session_id=link.session_id)
         gateway.process.send_signal(signal.SIGSTOP)
         try:
-            turn = asyncio.ensure_future(CellTurn(link, reconnect, screen).run("Tell me what you are.", ""))
+            turn = asyncio.ensure_future(CellTurn(link, own, screen).run("Tell me what you are.", ""))
             await asyncio.sleep(0)  # it begins
             turn.cancel()
             async with asyncio.timeout(STOP_WAIT_S + 10):
@@ -67,7 +73,14 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_and_is_one_turn(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(gateway.home.runtime))
-    link = await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env)
+    made: list[Link] = []
+
+    async def connect_anew(choice: SessionChoice) -> Link:
+        made.append(await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env, choice=choice))
+        return made[-1]
+
+    own = KernelsGateway(connect_anew)
+    link = await own.link()
     requested = link.client.request
 
     async def lose_the_answer(method: str, params: Mapping[str, Any], **how: Any) -> JsonObject:
@@ -75,21 +88,68 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_and_is_one_turn(
         await link.client.close()
         raise GatewayLost
 
-    again: list[Link] = []
-
-    async def reconnect() -> Link:
-        again.append(await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env))
-        return again[-1]
-
     monkeypatch.setattr(link.client, "request", lose_the_answer)
-    view = await CellTurn(link, reconnect, Screen()).run("What is 6 * 7?", "")
+    view = await CellTurn(link, own, Screen()).run("What is 6 * 7?", "")
     async with connected(gateway) as client:
         session = (await client.request("session.open", session_id=link.session_id))["payload"]
-    await again[0].client.close()
+    await made[-1].client.close()
 
     assert view.status == "Done"
-    assert len(again) == 1
+    assert len(made) == 2
     assert session["message_count"] == 2, "a question and its answer, once"
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+async def test_a_message_that_may_have_been_taken_is_told_so_and_stopped_where_it_was_to_be(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    """The answer to the message is lost, and no gateway is to be had for a while."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(gateway.home.runtime))
+    made: list[Link] = []
+    asked: list[Mapping[str, Any]] = []
+    found = asyncio.Event()
+
+    async def connect_once(choice: SessionChoice) -> Link:
+        if made:
+            raise Unavailable("The folder can't be used.", hint="Mend it.", code="home.unusable")
+        made.append(await connect(KERNEL_ID, "unsure.ipynb", gateway.home.env, choice=choice))
+        return made[-1]
+
+    async def ask_another(method: str, params: Mapping[str, Any]) -> JsonObject:
+        asked.append({"method": method, **params})
+        found.set()
+        return {}
+
+    own = KernelsGateway(connect_once, ask_another)
+    link = await own.link()
+    requested = link.client.request
+
+    async def lose_the_answer(method: str, params: Mapping[str, Any], **how: Any) -> JsonObject:
+        await requested(method, params, **how)
+        if interrupted:
+            turn.cancel()
+            await asyncio.sleep(0)
+        await link.client.close()
+        raise GatewayLost
+
+    monkeypatch.setattr(link.client, "request", lose_the_answer)
+    turn = asyncio.ensure_future(CellTurn(link, own, Screen()).run("Say something.", ""))
+    with pytest.raises(Unavailable, match="The folder can't be used") as caught:
+        await turn
+
+    if interrupted:
+        await asyncio.wait_for(found.wait(), 30)
+        (task,) = await tasks_of(gateway)
+        assert asked == [{"method": "task.cancel", "task_id": task["task_id"]}]
+        assert caught.value.hint.startswith("Mend it. If your message was taken, its turn is stopped as soon as")
+    else:
+        assert caught.value.hint.startswith("Mend it. Whether your message was taken is not known.")
+        assert asked == []
+
+
+async def tasks_of(gateway: Gateway) -> list[dict[str, Any]]:
+    _, found = await asyncio.to_thread(ask, gateway, "GET", "/ozzie/api/tasks", token=gateway.token)
+    return found["items"]
 
 
 async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
@@ -99,11 +159,14 @@ async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(home.runtime))
     with start_gateway(home):
         link = await connect(KERNEL_ID, "lost.ipynb", home.env)
-        lost: list[Link] = []
+        given: list[Link] = []
 
-        async def reconnect() -> Link:
-            lost.append(link)
+        async def give_again(choice: SessionChoice) -> Link:
+            given.append(link)
             return link
+
+        own = KernelsGateway(give_again)
+        await own.link()
 
         class Cutting(Screen):
             def show(self, view: TurnView, now: datetime) -> None:
@@ -113,7 +176,7 @@ async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
         closing: list[asyncio.Future[None]] = []
         async with asyncio.timeout(30):
             with pytest.raises(GatewayLost, match="ended"):
-                await CellTurn(link, reconnect, Cutting()).run("go on for ever", "")
+                await CellTurn(link, own, Cutting()).run("go on for ever", "")
             await asyncio.gather(*closing)
 
-    assert 1 <= len(lost) <= MAX_LOST_IN_VAIN + 1
+    assert 2 <= len(given) <= MAX_LOST_IN_VAIN + 2

@@ -1,9 +1,11 @@
 """The kernel's one link, which ends when it likes: who asks over it gets an answer all the same."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from tornado.httpserver import HTTPServer
@@ -11,10 +13,12 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 from tornado.websocket import WebSocketHandler
 
+from ozzie_kernel import gateway as module
 from ozzie_kernel.client import GatewayClient, GatewayLost, Refused
 from ozzie_kernel.connect import Link, SessionChoice
-from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.gateway import MAX_OWED, Gateway
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake
 
 
@@ -26,7 +30,16 @@ class Answering:
     cut: int = 0
     refuse: bool = False
     asked: list[str] = field(default_factory=list)
+    about: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_for(self, count: int) -> None:
+        """Until so many requests have come."""
+        async with asyncio.timeout(20):
+            while len(self.asked) < count:
+                self.changed.clear()
+                await self.changed.wait()
 
 
 class _Socket(WebSocketHandler):
@@ -39,6 +52,8 @@ class _Socket(WebSocketHandler):
     async def on_message(self, message: str | bytes) -> None:
         asked = json.loads(message)
         self.answering.asked.append(asked["method"])
+        self.answering.about.append(asked["params"])
+        self.answering.changed.set()
         if self.answering.cut:
             self.answering.cut -= 1
             self.ws_connection.stream.close()  # type: ignore[union-attr]
@@ -154,3 +169,135 @@ async def test_nothing_is_connected_to_ask_in_passing(answering: Answering) -> N
         await link.client.close()
         assert await gateway.ask_in_passing("complete", {"text": "%mo"}) == {}
         assert len(made) == 1
+
+
+# --- what a gateway is owed ---------------------------------------------------------------------------
+
+
+async def nobody_runs(method: str, params: Mapping[str, Any]) -> JsonObject:
+    raise Unavailable("There is none.", code="gateway.unreachable")
+
+
+@dataclass
+class Absent:
+    """A gateway that can't be had while it is `away`; `asked` is set when somebody has tried."""
+
+    answering: Answering
+    away: bool = True
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    links: list[Link] = field(default_factory=list)
+    session_id: str = "sess_1"
+
+    async def connect(self, choice: SessionChoice) -> Link:
+        self.asked.set()
+        if self.away:
+            raise Unavailable("There is none.", code="gateway.unreachable")
+        client = await GatewayClient.connect(self.answering.url, "the kernel's")
+        handshake = Handshake(v=VERSION, url=self.answering.url, token="the user's", pid=1, home="/", started=0)
+        self.links.append(Link(client, self.session_id, handshake))
+        return self.links[-1]
+
+    async def ask_running(self, method: str, params: Mapping[str, Any]) -> JsonObject:
+        return await _asked_of(await self.connect(SessionChoice()), method, params)
+
+
+async def _asked_of(link: Link, method: str, params: Mapping[str, Any]) -> JsonObject:
+    return await link.client.request(method, params)
+
+
+@pytest.fixture
+async def absent(answering: Answering) -> AsyncIterator[Absent]:
+    absent = Absent(answering)
+    yield absent
+    for link in absent.links:
+        await link.client.close()
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+async def test_what_is_owed_is_asked_at_once_and_again_where_the_connection_ends_under_it(
+    answering: Answering, cut: int
+) -> None:
+    answering.cut = cut
+    async with gateway_at(answering.url) as (gateway, _):
+        await gateway.link()
+        gateway.owe("task.cancel", {"task_id": "t"})
+        await answering.wait_for(1 + cut)
+
+    assert answering.about == [{"task_id": "t"}] * (1 + cut)
+
+
+async def test_what_is_owed_is_asked_over_the_next_link_before_anything_else(
+    absent: Absent, answering: Answering
+) -> None:
+    gateway = Gateway(absent.connect, nobody_runs)
+    gateway.owe("task.cancel", {"task_id": "first"})
+    gateway.owe("task.cancel", {"task_id": "second"})
+    await asyncio.wait_for(absent.asked.wait(), 20)
+    absent.away = False
+
+    await gateway.ask("session.open")
+
+    assert answering.asked == ["task.cancel", "task.cancel", "session.open"]
+    assert [about.get("task_id") for about in answering.about] == ["first", "second", None]
+    await gateway.ask("session.open")
+    assert answering.asked[3:] == ["session.open"], "it is owed no more"
+
+
+async def test_what_is_owed_is_asked_of_a_gateway_that_somebody_else_has_started(
+    absent: Absent, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_FIRST_S", 0.01)
+    monkeypatch.setattr(module, "LOOK_LAST_S", 0.01)
+
+    async def can_not_be_started(choice: SessionChoice) -> Link:
+        raise Unavailable("The folder can't be used.", code="home.unusable")
+
+    gateway = Gateway(can_not_be_started, absent.ask_running)
+    gateway.owe("task.cancel", {"task_id": "t"})
+    await asyncio.wait_for(absent.asked.wait(), 20)
+    absent.away = False
+
+    await answering.wait_for(1)
+
+    assert answering.about == [{"task_id": "t"}]
+
+
+async def test_what_is_owed_and_refused_is_owed_no_more(absent: Absent, answering: Answering) -> None:
+    answering.refuse, absent.away = True, False
+    gateway = Gateway(absent.connect, nobody_runs)
+    gateway.owe("task.cancel", {"task_id": "t"})
+    await answering.wait_for(1)
+    answering.refuse = False
+
+    await gateway.ask("session.open")
+
+    assert answering.asked == ["task.cancel", "session.open"]
+
+
+async def test_what_is_owed_about_another_session_is_asked_as_the_user(absent: Absent, answering: Answering) -> None:
+    absent.away = False
+    gateway = Gateway(absent.connect, nobody_runs)
+    link = await gateway.link()
+    absent.away, absent.session_id = True, "sess_2"
+    await link.client.close()
+    gateway.owe("task.cancel", {"task_id": "t"})
+    absent.asked.clear()
+    await asyncio.wait_for(absent.asked.wait(), 20)
+    absent.away = False
+
+    await gateway.link()
+
+    assert answering.asked == ["task.cancel"]
+    assert answering.tokens[-1] == "token the user's"
+
+
+async def test_the_oldest_of_too_many_is_forgotten(absent: Absent, answering: Answering) -> None:
+    gateway = Gateway(absent.connect, nobody_runs)
+    for number in range(MAX_OWED + 1):
+        gateway.owe("task.cancel", {"task_id": str(number)})
+    await asyncio.wait_for(absent.asked.wait(), 20)
+    absent.away = False
+
+    await gateway.link()
+
+    assert [about["task_id"] for about in answering.about] == [str(number) for number in range(1, MAX_OWED + 1)]
