@@ -47,10 +47,11 @@ where a person stopped the turn, the model is told so in the place of a result.
 
 @dataclass(slots=True)
 class Round:
-    """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids)."""
+    """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
+
+    `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells."""
 
     task_id: TaskId | None
-    reply_id: ReplyId
     number: int
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
@@ -58,6 +59,7 @@ class Round:
     finish: Finish = "stop"
     whole: bool = False
     placed: bool = False
+    guessed: bool = False
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""
@@ -65,7 +67,8 @@ class Round:
 
 
 class Conversation:
-    """The fold. Feed it a session's events in order with `apply`."""
+    """The fold. Feed it a session's events in order with `apply`; those whose content was erased are not among them,
+    and what is left is told as if nothing else had been said."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.position = 0
@@ -75,6 +78,7 @@ class Conversation:
         self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
         self._replies: dict[CallId, ReplyId] = {}
+        self._beginless: dict[TaskId | None, Round] = {}
         self._calls: dict[CallId, tuple[Round, str]] = {}
         for event in events:
             self.apply(event)
@@ -88,25 +92,23 @@ class Conversation:
             case MessageReceived(text=text):
                 self._received[event.task_id] = text
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
-                if event.task_id in self._received:
-                    # A message stands where its turn begins: one that waits is no part of the turn before it, and one
-                    # that was stopped while it waited is no part of any.
-                    self._entries.append(self._received.pop(event.task_id))
-                    self._turns += 1
+                self._begin_turn(event.task_id)
                 self._replies[call_id] = reply_id
-                self._rounds[reply_id] = Round(event.task_id, reply_id, number)
+                self._rounds[reply_id] = Round(event.task_id, number)
+                self._beginless.pop(event.task_id, None)
             case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish):
-                finished = self._entry(self._replies[call_id])
+                finished = self._entry(self._replies.get(call_id), event.task_id)
                 # The last call of an answer that was cut may be half a call.
                 finished.uses = () if finish == "length" else uses
                 finished.finish = finish
                 finished.whole = True
                 self._last[event.task_id] = finished
             case MessageCompleted(reply_id=reply_id, text=text):
-                self._entry(reply_id).text = text
+                self._entry(reply_id, event.task_id).text = text
             case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
                 asking = self.last_round(event.task_id)
-                if asking is not None and asking.number == number:
+                if asking is not None and (asking.guessed or asking.number == number):
+                    asking.number, asking.guessed = number, False
                     self._calls[call_id] = (asking, use_id)
             case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
@@ -157,11 +159,33 @@ class Conversation:
             start = max((i for i, message in enumerate(found) if message.role == "user"), default=0)
         return tuple(found[start:])
 
-    def _entry(self, reply_id: ReplyId) -> Round:
-        found = self._rounds[reply_id]
+    def _begin_turn(self, task_id: TaskId | None) -> None:
+        """A message stands where its turn begins: one that waits is no part of the turn before it, and one that was
+        stopped while it waited is no part of any."""
+        if task_id in self._received:
+            self._entries.append(self._received.pop(task_id))
+            self._turns += 1
+
+    def _entry(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
+        """The answer of that reply, in its place."""
+        found = self._rounds.get(reply_id) if reply_id else None
+        found = found or self._without_begin(reply_id, task_id)
         if not found.placed:
+            self._begin_turn(task_id)
             found.placed = True
             self._entries.append(found)
+        return found
+
+    def _without_begin(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
+        """An answer whose begin was erased is put together from its end, which names no reply, and the text behind."""
+        found = self._beginless.pop(task_id, None) if reply_id else None
+        if found is None:
+            last = self._last.get(task_id)
+            found = Round(task_id, last.number + 1 if last else 1, guessed=True)
+        if reply_id:
+            self._rounds[reply_id] = found
+        else:
+            self._beginless[task_id] = found
         return found
 
     def _outcome(self, call_id: CallId, content: str) -> None:

@@ -1,5 +1,6 @@
 """What was said in a session, folded from its events: what a model reads next, and what a turn still owes."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +29,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.domain.usage import Usage
+from ozzie_server_ext.models.driver import ChatMessage
 
 
 class Story:
@@ -270,6 +272,62 @@ def test_what_the_fold_does_not_look_at_changes_nothing() -> None:
     assert seen.messages(100) == Conversation(story.events).messages(100)
 
 
+# --- what was erased ------------------------------------------------------------------------------------
+
+
+def without(story: Story, *kinds: type) -> Conversation:
+    """What is left of a session when the facts of these kinds were erased: the log leaves them out."""
+    return Conversation([event for event in story.events if not isinstance(event.body, kinds)])
+
+
+def read(conversation: Conversation, task_id: str = "t1") -> list[tuple[str, str]]:
+    return [(m.role, m.content or m.tool_call_id) for m in conversation.messages(100, TaskId(task_id))]
+
+
+def test_an_answer_whose_begin_was_erased_is_read_with_its_text_and_its_results() -> None:
+    story = Story().user("go").begins(1).answers("so", "a", "b").gives("a", 1).gives("b", 2).begins(2).answers("done")
+
+    left = without(story, ModelCallStarted)
+
+    assert read(left) == [("user", "go"), ("assistant", "so"), ("tool", "1"), ("tool", "2"), ("assistant", "done")]
+    assert not left.goes_on(TaskId("t1"))
+
+
+def test_a_turn_goes_on_in_the_round_that_its_calls_name_when_the_begin_was_erased() -> None:
+    story = Story().user("go").begins(1).answers("", "a").gives("a", 1).begins(2).answers("", "b", "c").gives("b", 2, 2)
+    left = [event for event in story.events if event.position not in (2, 3, 4, 5, 6)]
+
+    last = Conversation(left).last_round(TaskId("t1"))
+
+    assert last is not None
+    assert (last.number, [use.call_id for _, use in last.open_uses()]) == (2, ["c"])
+
+
+def test_a_text_whose_begin_and_end_were_erased_is_read_as_far_as_it_came() -> None:
+    story = Story().user("go").begins(1).answers("so", "a").gives("a", 1).user("and?").begins(1).answers("well")
+
+    left = without(story, ModelCallStarted, ModelCallCompleted)
+
+    assert read(left, "t2") == [("user", "go"), ("assistant", "so"), ("user", "and?"), ("assistant", "well")]
+
+
+def test_a_text_is_not_given_to_an_earlier_answer_whose_own_was_erased() -> None:
+    story = Story().user("go").begins(1).answers("one", "a").gives("a", 1).begins(2).answers("two")
+    left = [event for event in story.events if event.position not in (2, 4)]
+
+    found = Conversation(left).messages(100)
+
+    assert [(m.content, len(m.tool_uses)) for m in found] == [("go", 0), ("", 1), ("1", 0), ("two", 0)]
+
+
+def test_answers_to_a_message_that_was_erased_are_left_out_before_the_first_that_is_there() -> None:
+    story = Story().user("one").begins(1).answers("first").user("two").begins(1).answers("second")
+
+    left = Conversation(story.events[1:])
+
+    assert read(left, "t2") == [("user", "two"), ("assistant", "second")]
+
+
 # --- the window -----------------------------------------------------------------------------------------
 
 
@@ -298,11 +356,31 @@ def test_a_turn_longer_than_the_window_is_kept_whole() -> None:
     assert len(found) == 1 + 6 * 2
 
 
-@given(
-    st.lists(st.sampled_from(["user", "answer", "tool", "cut", "stopped", "silent"]), max_size=30),
-    st.integers(1, 12),
-)
+KINDS = st.lists(st.sampled_from(["user", "answer", "tool", "cut", "stopped", "silent"]), max_size=30)
+
+
+@given(KINDS, st.integers(1, 12))
 def test_whatever_happened_a_provider_can_read_it(kinds: list[str], window: int) -> None:
+    story = a_story_of(kinds)
+
+    messages = Conversation(story.events).messages(window, story.task)
+
+    assert messages[0].role == "user"
+    expect_results_behind_calls(messages)
+
+
+@given(KINDS, st.integers(1, 12), st.sets(st.integers(1, 150)))
+def test_whatever_was_erased_a_provider_can_read_the_rest(kinds: list[str], window: int, erased: set[int]) -> None:
+    story = a_story_of(kinds)
+    left = [event for event in story.events if event.position not in erased]
+
+    messages = Conversation(left).messages(window, story.task)
+
+    assert not any(message.role == "user" for message in messages) or messages[0].role == "user"
+    expect_results_behind_calls(messages)
+
+
+def a_story_of(kinds: Sequence[str]) -> Story:
     story = Story().user("first")
     for number, kind in enumerate(kinds, 1):
         match kind:
@@ -318,10 +396,10 @@ def test_whatever_happened_a_provider_can_read_it(kinds: list[str], window: int)
                 story.begins(number).answers("half", whole=False)
             case _:
                 story.begins(number).answers("")
+    return story
 
-    messages = Conversation(story.events).messages(window, story.task)
 
-    assert messages[0].role == "user"
+def expect_results_behind_calls(messages: Sequence[ChatMessage]) -> None:
     waiting: list[str] = []
     for message in messages:
         if message.role == "tool":
