@@ -1,12 +1,14 @@
 """The settings tree: what a configuration file may say, with defaults (S0 §6.4, S1 "JSONC Config", S3 F1)."""
 
 import re
+from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
 
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
 """An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
@@ -117,6 +119,37 @@ class RetrySettings(_Settings):
     backoff_ms: int = Field(default=500, ge=0, le=60_000)
 
 
+Price = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=9)]
+"""USD for a million tokens, to the 1e-9 USD in which money is kept."""
+
+
+class CapabilitySettings(_Settings):
+    """What the user says of a model, in the place of what litellm's table does. `context` and `max_output` in tokens,
+    of the conversation and of one answer."""
+
+    context: int | None = Field(default=None, ge=1)
+    max_output: int | None = Field(default=None, ge=1)
+    tools: bool | None = None
+    parallel_tools: bool | None = None
+    images: bool | None = None
+    structured: bool | None = None
+    reasoning: bool | None = None
+    price_in: Price | None = None
+    price_out: Price | None = None
+
+    @property
+    def prices(self) -> TokenPrices | None:
+        if self.price_in is None or self.price_out is None:
+            return None
+        return TokenPrices(read=int(self.price_in * NANO_USD_PER_USD), written=int(self.price_out * NANO_USD_PER_USD))
+
+    @model_validator(mode="after")
+    def _has_both_prices(self) -> "CapabilitySettings":
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError('give "price_in" and "price_out" together; one alone tells no cost')
+        return self
+
+
 class ProviderSettings(_Settings):
     """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning.
 
@@ -135,6 +168,7 @@ class ProviderSettings(_Settings):
     timeout_s: float = Field(default=120, gt=0, le=3600)
     limits: LimitSettings = LimitSettings()
     tags: dict[str, str | int | float | bool] = {}
+    capabilities: CapabilitySettings = CapabilitySettings()
 
     @model_validator(mode="before")
     @classmethod
@@ -167,6 +201,8 @@ class ProviderSettings(_Settings):
             raise ValueError('a worker is reached by its "socket", not by a "base_url"')
         if is_worker and not isinstance(self.auth, NoAuth):
             raise ValueError("a worker takes no key; whoever owns its socket may use it")
+        if is_worker and self.capabilities.tools:
+            raise ValueError("a worker gets one text and no tools, whatever its model could do")
         return self
 
 

@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
-from ozzie_server_ext.domain.usage import Usage
+from ozzie_server_ext.domain.usage import TokenPrices, Usage
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -186,7 +186,8 @@ class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, `key_place`
     where it was found; the key itself never shows in a repr. `socket` is the path of a worker's socket,
     for the driver `worker` only. `first_s`, `next_s`: how long the provider may stay silent before the first piece of
-    its answer and between two. With `oauth2` the worker gets the key by itself."""
+    its answer and between two. With `oauth2` the worker gets the key by itself. `prices` are those of the
+    configuration; without them the worker's count."""
 
     driver: str
     base_url: str = ""
@@ -198,6 +199,7 @@ class ProviderAccess:
     oauth2: ClientCredentials | None = None
     first_s: float = 120.0
     next_s: float = 120.0
+    prices: TokenPrices | None = None
 
 
 AccessOf: TypeAlias = Callable[[ModelChoice], ProviderAccess]

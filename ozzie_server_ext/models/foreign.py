@@ -94,7 +94,7 @@ class ForeignWorkerDriver:
                         yield TextDelta(said)
                     case Stop():
                         ended = True
-                        yield _finished(said, "".join(text), ttft_ms)
+                        yield _finished(said, access, "".join(text), ttft_ms)
                     case Error():
                         ended = True
                         raise _Failed("worker.refused", said.message)
@@ -211,7 +211,10 @@ def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, st
     return model_error(code, request.choice, detail=str(error), streamed=streamed, place=Place(address=access.socket))
 
 
-def _finished(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
-    # What was paid for it only the worker knows; it can't have been told of tools, so none count.
-    response = response_json(text=text, finish=stop.finish, tool_uses=(), usage=stop.usage, cost=None)
-    return Finished(finish=stop.finish, tool_uses=(), usage=stop.usage, cost=None, response=response, ttft_ms=ttft_ms)
+def _finished(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:
+    # What was paid for it only the configuration can say; the worker can't have been told of tools, so none count.
+    usage, prices = stop.usage, access.prices
+    # One that counts no tokens leaves their cost unknown, except where they cost nothing.
+    cost = prices.cost(usage) if prices and (usage.total_tokens or prices.are_nothing) else None
+    response = response_json(text=text, finish=stop.finish, tool_uses=(), usage=usage, cost=cost)
+    return Finished(finish=stop.finish, tool_uses=(), usage=usage, cost=cost, response=response, ttft_ms=ttft_ms)

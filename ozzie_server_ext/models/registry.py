@@ -1,7 +1,7 @@
 """From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os.path import expanduser
 from urllib.parse import urlsplit
 
@@ -49,8 +49,8 @@ class BadAddress(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A model that can be chosen: its name, what it stands for, and why it can't be used right now, if so. `key` is
-    where its key was found, empty where it needs none or there is none."""
+    """A model that can be chosen: its name, what it stands for, its tags, and why it can't be used right now, if so.
+    `key` is where its key was found, empty where it needs none or there is none."""
 
     name: str
     driver: str
@@ -58,6 +58,7 @@ class Listed:
     key: KeyPlace = ""
     missing: str = ""
     is_default: bool = False
+    tags: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ class ModelRegistry:
             model=found.model,
             max_tokens=found.max_tokens,
             # S2's generate has one text and nothing else.
-            takes_tools=found.driver != WORKER,
+            takes_tools=found.driver != WORKER and found.capabilities.tools is not False,
             in_chain=in_chain,
         )
 
@@ -188,7 +189,26 @@ class ModelRegistry:
             oauth2=found.oauth2,
             first_s=configured.timeout_s,
             next_s=configured.timeout_s,
+            prices=configured.capabilities.prices,
         )
+
+    def configured(self, choice: ModelChoice) -> ProviderSettings | None:
+        """What the configuration says of this very model; None for one that was named directly, and for `offline`."""
+        found = self._settings.providers.get(choice.provider)
+        # A provider may be called "openai" and be another model than "openai/gpt-4o-mini" is.
+        return found if found and (found.driver, found.model) == (choice.driver, choice.model) else None
+
+    def address(self, choice: ModelChoice) -> str:
+        """Where the choice's provider is reached; empty for the driver's usual address, the path of a worker's socket.
+
+        Raises Unavailable where there is none.
+        """
+        found = self._settings.providers.get(choice.provider)
+        if choice.driver == WORKER:
+            return expanduser((found.socket if found else None) or DEFAULT_SOCKET)
+        _, _, typed = choice.provider.partition("@")
+        given = found.base_url if found else typed
+        return given or base_url_of(choice.driver, self._env)
 
     def listed(self) -> tuple[Listed, ...]:
         """Every model that has a name here, the offline script last."""
@@ -205,6 +225,7 @@ class ModelRegistry:
                     key=place,
                     missing=missing,
                     is_default=name == self.default,
+                    tags=provider.tags,
                 )
             )
         for alias in self._settings.aliases:

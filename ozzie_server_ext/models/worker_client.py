@@ -121,7 +121,7 @@ class WorkerDriver:
                     case WorkerReasoning():
                         yield Reasoning()
                     case Stop() as stop:
-                        yield finished_of(stop, "".join(text), ttft_ms)
+                        yield finished_of(stop, access, "".join(text), ttft_ms)
                         return
                     case Error() as error:
                         raise failure_of(error, request, access, streamed=bool(text))
@@ -206,19 +206,20 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
     )
 
 
-def finished_of(stop: Stop, text: str, ttft_ms: float | None) -> Finished:
-    """A worker's end of an answer, whose whole text was `text`."""
+def finished_of(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:
+    """A worker's end of an answer, whose whole text was `text`. Prices of the configuration go before the worker's."""
+    cost = access.prices.cost(stop.usage) if access.prices else stop.cost
     return Finished(
         finish=stop.finish,
         tool_uses=stop.tool_uses,
         usage=stop.usage,
-        cost=stop.cost,
+        cost=cost,
         response=response_json(
             text=text,
             finish=stop.finish,
             tool_uses=stop.tool_uses,
             usage=stop.usage,
-            cost=stop.cost,
+            cost=cost,
             provider=stop.provider,
             reasoning=stop.reasoning,
         ),

@@ -128,6 +128,10 @@ class Channel(asyncio.Protocol):
         return self._stall is not None
 
     @property
+    def is_open(self) -> bool:
+        return not self._ended
+
+    @property
     def open_calls(self) -> int:
         return len(self._inboxes)
 
@@ -268,4 +272,5 @@ class Channel(asyncio.Protocol):
 
 
 def _is_last(message: JsonObject) -> bool:
-    return message.get("type") in ("stop", "error") or message.get("ok") is False
+    """Whether nothing follows of what it belongs to: an answer's end, or the one answer to a command."""
+    return message.get("type") in ("stop", "error") or "ok" in message

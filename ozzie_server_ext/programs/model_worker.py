@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.child import become_child
 from ozzie_server_ext.programs.worker_backend import load_backend, note, prepare_process
 from ozzie_server_ext.programs.worker_deltas import DeltaBatch
-from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.ndjson import (
     MAX_LINE_TO_GATEWAY,
     MAX_LINE_TO_WORKER,
@@ -30,6 +30,8 @@ from ozzie_server_ext.protocol.worker import (
     CloseSession,
     Configure,
     CreateSession,
+    Describe,
+    Described,
     Error,
     Generate,
     Provider,
@@ -130,6 +132,10 @@ class ModelWorker(asyncio.Protocol):
             case Status():
                 state: JsonObject = {"ready": self._backend.done(), "calls": len(self._calls), "pid": os.getpid()}
                 self._answer({"ok": True, **state}, call_id)
+            case Describe() if command.id in self._calls:
+                self._answer({"ok": False, "error": "There is a call with this id already."}, None)
+            case Describe():
+                self._calls[command.id] = (command.id, self._loop.create_task(self._describe(command)))
 
     def _abort(self, command: Abort) -> None:
         self._answer({"ok": True}, None)
@@ -140,6 +146,16 @@ class ModelWorker(asyncio.Protocol):
             if session_id == command.session_id and command.id in ("", known):
                 # Not before its first step, or it could not even say that it has ended.
                 self._loop.call_soon(task.cancel)
+
+    async def _describe(self, command: Describe) -> None:
+        try:
+            backend = await self._backend
+            described = Described(models=tuple(backend.facts_of(name) for name in command.models))
+            self._answer({"ok": True, **encode(described)}, command.id)
+        except asyncio.CancelledError:
+            self._send(event_json(Stop(finish="cancelled"), command.id))
+        finally:
+            self._calls.pop(command.id, None)
 
     async def _generate(self, command: Generate, provider: Provider | None) -> None:
         final: Stop | Error

@@ -67,7 +67,7 @@ class LitellmDriver:
             except Exception as error:  # litellm raises whatever it likes; `error_event` knows what it means
                 failed = backend.error_event(error, provider, begun=answer.begun)
                 raise failure_of(failed, request, access, streamed=bool(text)) from error
-            yield finished_of(stop, "".join(text), ttft_ms)
+            yield finished_of(stop, access, "".join(text), ttft_ms)
         finally:
             if not running.done():
                 running.cancel()

@@ -17,13 +17,15 @@ from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, Usage
+from ozzie_server_ext.models.own_address import is_own_address
+from ozzie_server_ext.programs.worker_facts import entry_of, facts_of
 from ozzie_server_ext.programs.worker_failures import Broken, Garbage, error_event
 from ozzie_server_ext.programs.worker_request import completion_arguments
 from ozzie_server_ext.programs.worker_tokens import Tokens
 from ozzie_server_ext.protocol.jsontext import repair_text
-from ozzie_server_ext.protocol.worker import Generate, Provider, Stop
+from ozzie_server_ext.protocol.worker import Generate, ModelName, Provider, Stop
 
-__all__ = ["Answer", "Tokens", "error_event", "prepare", "price", "warm_up"]
+__all__ = ["Answer", "Tokens", "error_event", "facts_of", "prepare", "price", "warm_up"]
 
 _YIELD_EVERY = 8
 MAX_REASONING_CHARS = 200_000
@@ -237,9 +239,9 @@ def price(provider: Provider, model: str, usage: Usage) -> int | None:
 
     A model behind somebody's own base_url may have any price, whatever its name is.
     """
-    if provider.base_url and provider.driver != "ollama":
+    if not is_own_address(provider.driver, provider.base_url):
         return None
-    entry: Any = litellm.model_cost.get(f"{provider.driver}/{model}") or litellm.model_cost.get(model)
+    entry = entry_of(ModelName(driver=provider.driver, model=model))
     if not entry or entry.get("input_cost_per_token") is None or entry.get("output_cost_per_token") is None:
         return None
     if entry["input_cost_per_token"] == 0 and entry["output_cost_per_token"] == 0:

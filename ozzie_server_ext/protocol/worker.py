@@ -1,8 +1,8 @@
 """The worker protocol: S2 §1 with optional fields and further event types, so that a foreign worker speaks it too.
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
-error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, the
-events tokens, reasoning, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a
+error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, describe,
+the events tokens, reasoning, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a
 worker of ours brings its whole conversation; only workers that speak plain S2 have sessions.
 """
 
@@ -95,7 +95,23 @@ class Status:
     id: str = ""
 
 
-Command: TypeAlias = Configure | CreateSession | Generate | Abort | CloseSession | Status
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelName:
+    """A model as litellm's table names it: `driver` is the provider whose own model it is."""
+
+    driver: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """Asks what litellm's table says of these models; answered with `{ok: true, models}`, see Described."""
+
+    id: str
+    models: tuple[ModelName, ...]
+
+
+Command: TypeAlias = Configure | CreateSession | Generate | Abort | CloseSession | Status | Describe
 
 _COMMANDS: dict[str, type[Command]] = {
     "configure": Configure,
@@ -104,6 +120,7 @@ _COMMANDS: dict[str, type[Command]] = {
     "generate": Generate,
     "abort": Abort,
     "status": Status,
+    "describe": Describe,
 }
 _COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
 
@@ -144,6 +161,29 @@ class Error:
     after_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is said of a model; None where nothing is. `context` and `max_output` in tokens, of the conversation and of
+    one answer; the prices in 1e-9 USD for a million tokens."""
+
+    context: int | None = None
+    max_output: int | None = None
+    tools: bool | None = None
+    parallel_tools: bool | None = None
+    images: bool | None = None
+    structured: bool | None = None
+    reasoning: bool | None = None
+    price_in: int | None = None
+    price_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The answer to Describe, a model's facts in the place of its name."""
+
+    models: tuple[ModelFacts, ...]
+
+
 StreamEvent: TypeAlias = Token | Reasoning | Stop | Error
 
 _EVENTS: dict[str, type[StreamEvent]] = {"token": Token, "reasoning": Reasoning, "stop": Stop, "error": Error}
@@ -181,6 +221,11 @@ def parse_event(message: JsonObject | str) -> StreamEvent:
     if message.get("ok") is False:
         return Error(message=str(message.get("error", "")))
     return decode(_kind(_EVENTS, message), message)
+
+
+def parse_described(message: JsonObject) -> tuple[ModelFacts, ...]:
+    """The facts in the answer to Describe. Raises InvalidShape."""
+    return decode(Described, message).models
 
 
 def _kind(kinds: dict[str, type[T]], message: JsonObject) -> type[T]:

@@ -8,11 +8,14 @@ from tests.fakes.provider_server import Elsewhere, Misread, Recorded
 from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
 
 MODELS = ("echo:latest", "llama3.2:latest")
+TOOLLESS = "gemma2:latest"
 _AT = "2026-01-01T00:00:00.000000Z"
 
 
 class OllamaWire:
-    """`POST /api/chat`, `GET /api/tags`. Ollama itself knows no key; a proxy in front of one takes a bearer token."""
+    """`POST /api/chat`, `GET /api/tags`, `POST /api/show`.
+
+    Ollama itself knows no key; a proxy in front of one takes a bearer token."""
 
     base_path = ""
     stream_type = "application/x-ndjson"
@@ -22,6 +25,9 @@ class OllamaWire:
         return request.headers.get("authorization", "").removeprefix("Bearer ")
 
     def listing(self, request: Recorded) -> Mapping[str, Any] | None:
+        if (request.method, request.path) == ("POST", "/api/show") and request.body.get("model") in (*MODELS, TOOLLESS):
+            abilities = ["completion"] if request.body["model"] == TOOLLESS else ["completion", "tools"]
+            return {"capabilities": abilities, "model_info": {"llama.context_length": 131072}, "modified_at": _AT}
         if (request.method, request.path) != ("GET", "/api/tags"):
             return None
         details = {"format": "gguf", "family": "llama", "parameter_size": "3.2B", "quantization_level": "Q4_K_M"}
@@ -33,6 +39,8 @@ class OllamaWire:
             raise Elsewhere
         body = request.body
         for tool in body.get("tools") or ():
+            if body["model"] == TOOLLESS:
+                raise Misread(f"registry.ollama.ai/library/{TOOLLESS} does not support tools")
             if tool["type"] != "function" or tool["function"]["parameters"]["type"] != "object":
                 raise Misread("invalid tool")
         messages: list[Mapping[str, Any]] = body["messages"]

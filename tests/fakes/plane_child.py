@@ -58,10 +58,29 @@ class Child:
                 self.send(
                     {"type": "heartbeat", "cpu": message["cpu"]}, {"type": "token", "id": call_id, "text": "told"}
                 )
+            case "describe", _:
+                self.describe(call_id, [name["model"] for name in message["models"]])
             case "abort", "obedient":
                 self.send({"type": "stop", "id": call_id, "finish": "cancelled"})
             case _:
                 return  # held open; an abort of it is ignored
+
+    def describe(self, call_id: Any, models: list[str]) -> None:
+        """Of each model as many tokens of context as descriptions were asked for, and its process as the longest
+        answer; unless the first one's name says how to fail."""
+        asked = sum(message["type"] == "describe" for message in self._seen)
+        facts = [{"context": asked, "max_output": os.getpid(), "tools": "toolless" not in name} for name in models]
+        match models[0]:
+            case "silence":
+                return
+            case "too few":
+                self.send({"ok": True, "id": call_id, "models": facts[1:]})
+            case "nonsense":
+                self.send({"ok": True, "id": call_id, "models": 7})
+            case "death":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case _:
+                self.send({"ok": True, "id": call_id, "models": facts})
 
 
 def main() -> None:

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from ozzie_server_ext.models.ollama import MAX_NAMES, installed_models
-from tests.fakes.ollama_wire import MODELS, OllamaWire
+from ozzie_server_ext.models.ollama import MAX_NAMES, abilities, installed_models
+from ozzie_server_ext.protocol.worker import ModelFacts
+from tests.fakes.ollama_wire import MODELS, TOOLLESS, OllamaWire
 from tests.fakes.provider_server import FakeProvider
 
 
@@ -33,8 +34,27 @@ def test_its_models_are_listed_by_their_names() -> None:
         assert [request.path for request in fake.requests] == ["/api/tags"]
 
 
+def test_it_says_what_its_models_can_do() -> None:
+    with FakeProvider(OllamaWire()) as fake:
+        assert abilities(fake.base_url, MODELS[0]) == ModelFacts(tools=True, images=False, reasoning=False)
+        assert abilities(fake.base_url, TOOLLESS) == ModelFacts(tools=False, images=False, reasoning=False)
+        assert abilities(fake.base_url, "nonesuch") == ModelFacts()
+
+
 def test_where_nobody_listens_there_are_none() -> None:
     assert installed_models("http://127.0.0.1:9") == ()
+    assert abilities("http://127.0.0.1:9", "m") == ModelFacts()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>hotel</html>", b"[]", b"{}", b'{"capabilities": 7}', b'{"capabilities": []}', b'{"capabilities": {}}'],
+)
+def test_one_that_says_nothing_of_abilities_leaves_them_unknown(body: bytes) -> None:
+    url, thread = answer_once(body)
+
+    assert abilities(url, "m") == ModelFacts()
+    thread.join(10)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from ozzie_server_ext.config.settings import ModelsSettings, OAuth2Auth
+from ozzie_server_ext.domain.usage import TokenPrices
 from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
@@ -38,6 +39,15 @@ def registry(provider: dict[str, Any]) -> ModelRegistry:
         ({"driver": "openai", "auth": {**CLIENT, "token_url": "http://localhost.example/t"}}, "begins with https://"),
         ({"driver": "openai", "auth": {**CLIENT, "scopes": ["a b"]}}, "pattern"),
         ({"driver": "openai", "auth": {**CLIENT, "client_secret_env": "sk-secret"}}, "pattern"),
+        ({"driver": "openai", "capabilities": {"context": 0}}, "greater than or equal to 1"),
+        ({"driver": "openai", "capabilities": {"price_in": "0.15"}}, "together"),
+        ({"driver": "openai", "capabilities": {"price_in": "-1", "price_out": "1"}}, "greater than or equal to 0"),
+        ({"driver": "openai", "capabilities": {"price_in": "nan", "price_out": "1"}}, "finite"),
+        ({"driver": "openai", "capabilities": {"price_in": "free", "price_out": "1"}}, "valid decimal"),
+        ({"driver": "openai", "capabilities": {"price_in": True, "price_out": "1"}}, "price_in"),
+        ({"driver": "openai", "capabilities": {"price_in": "0.0000000001", "price_out": "1"}}, "9 decimal places"),
+        ({"driver": "openai", "capabilities": {"vision": True}}, "vision"),
+        ({"driver": "worker", "capabilities": {"tools": True}}, "no tools"),
     ],
 )
 def test_an_entry_that_can_not_work_is_refused_with_the_reason(provider: dict[str, Any], reason: str) -> None:
@@ -86,3 +96,31 @@ def test_a_token_server_is_asked_in_the_clear_only_on_this_machine(url: str) -> 
     found = ModelsSettings.model_validate({"providers": {"main": entry}}).providers["main"].auth
     assert isinstance(found, OAuth2Auth)
     assert found.token_url == url
+
+
+@pytest.mark.parametrize(
+    ("read", "written"), [("0.15", "0.60"), (0.15, 0.6), ("0.150000000", "6e-1")], ids=["texts", "numbers", "forms"]
+)
+def test_prices_are_kept_exactly_however_they_are_written(read: Any, written: Any) -> None:
+    models = registry({"driver": "openai", "model": "m", "capabilities": {"price_in": read, "price_out": written}})
+
+    assert models.access(models.resolve("main")).prices == TokenPrices(read=150_000_000, written=600_000_000)
+
+
+def test_the_finest_price_that_can_be_kept_is_kept() -> None:
+    models = registry({"driver": "openai", "model": "m", "capabilities": {"price_in": "0.000000001", "price_out": 0}})
+
+    assert models.access(models.resolve("main")).prices == TokenPrices(read=1, written=0)
+
+
+def test_without_prices_the_providers_count() -> None:
+    models = registry({"driver": "openai", "model": "m", "capabilities": {"context": 32_000}})
+
+    assert models.access(models.resolve("main")).prices is None
+
+
+@pytest.mark.parametrize(("tools", "takes"), [(True, True), (None, True), (False, False)])
+def test_a_model_that_is_said_to_take_no_tools_takes_none(tools: bool | None, takes: bool) -> None:
+    models = registry({"driver": "openai", "model": "m", "capabilities": {"tools": tools}})
+
+    assert models.resolve("main").takes_tools is takes

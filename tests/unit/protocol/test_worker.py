@@ -8,7 +8,7 @@ from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.usage import Usage
-from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.worker import (
     Abort,
     ClientCredentials,
@@ -16,8 +16,12 @@ from ozzie_server_ext.protocol.worker import (
     Command,
     Configure,
     CreateSession,
+    Describe,
+    Described,
     Error,
     Generate,
+    ModelFacts,
+    ModelName,
     Provider,
     Status,
     Stop,
@@ -26,6 +30,7 @@ from ozzie_server_ext.protocol.worker import (
     command_json,
     event_json,
     parse_command,
+    parse_described,
     parse_event,
 )
 
@@ -47,6 +52,7 @@ STOP = Stop(
         CloseSession(session_id="s"),
         Abort(session_id="s", id="1"),
         Status(),
+        Describe(id="1", models=(ModelName(driver="openai", model="m"), ModelName(driver="ollama", model="n"))),
     ],
 )
 def test_a_command_comes_back_as_it_went(command: Command) -> None:
@@ -118,3 +124,16 @@ def test_a_clients_credentials_arrive_as_they_were_sent() -> None:
     client = ClientCredentials(token_url="https://x.example/token", client_id="a", client_secret="s", scopes=("b", "c"))
     sent = Configure(providers={"p": Provider(driver="openai", oauth2=client), "q": Provider(driver="ollama")})
     assert parse_command(json.loads(json.dumps(command_json(sent)))) == sent
+
+
+def test_what_is_known_of_models_arrives_with_what_is_not() -> None:
+    known = (ModelFacts(context=8192, tools=False, price_in=0), ModelFacts())
+    message: JsonObject = {"ok": True, "id": "1", **json.loads(json.dumps(encode(Described(models=known))))}
+
+    assert parse_described(message) == known
+
+
+@pytest.mark.parametrize("message", [{}, {"ok": False}, {"models": {}}, {"models": [{"tools": 1}]}])
+def test_what_describes_no_models_is_refused(message: JsonObject) -> None:
+    with pytest.raises(InvalidShape):
+        parse_described(message)

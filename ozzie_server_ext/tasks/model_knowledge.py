@@ -1,0 +1,88 @@
+"""What is known of the models that can be chosen, under the settings of the moment."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from ozzie_server_ext.config.settings import CapabilitySettings
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.models.driver import ModelChoice
+from ozzie_server_ext.models.fact_book import FactBook
+from ozzie_server_ext.models.facts import Capabilities, capabilities
+from ozzie_server_ext.models.ollama import abilities
+from ozzie_server_ext.models.own_address import is_own_address
+from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.models.router import answers_in_worker
+from ozzie_server_ext.protocol.worker import ModelFacts, ModelName
+
+
+class ModelKnowledge:
+    """`registry` gives that of the moment; `is_ready` tells whether a model worker would answer at once."""
+
+    def __init__(
+        self, registry: Callable[[], ModelRegistry], book: FactBook, *, is_ready: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._registry = registry
+        self._book = book
+        self._is_ready = is_ready
+
+    async def find(self, choice: ModelChoice) -> Capabilities:
+        """Everything that can be known, waiting for the model worker where it has to be asked.
+
+        Raises Unavailable where it has to be, and does not answer.
+        """
+        if name := self._listed(choice):
+            await self._book.learn([name])
+        return await self.look(choice)
+
+    async def look(self, choice: ModelChoice) -> Capabilities:
+        """What can be known at once: a worker that does not run is not started for it."""
+        name = self._listed(choice)
+        if name and self._is_ready():
+            with contextlib.suppress(Unavailable):
+                await self._book.learn([name])
+        return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)
+
+    async def informed(self, *choices: ModelChoice, wait_s: float | None) -> tuple[ModelChoice, ...]:
+        """The choices as a turn takes them: those offered no tools whose models are known to take none.
+
+        Where the first needs the worker, the turn waits for it anyway, so nothing is lost by waiting here. Where none
+        comes in time, what nobody knows stays as it was: the call itself will say why.
+        """
+        open_questions = [name for choice in choices if self._is_open(choice) and (name := self._listed(choice))]
+        if answers_in_worker(choices[0]):
+            with contextlib.suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._book.learn(open_questions)
+        return tuple([await self._informed(choice) if self._is_open(choice) else choice for choice in choices])
+
+    async def _informed(self, choice: ModelChoice) -> ModelChoice:
+        return replace(choice, takes_tools=(await self.look(choice)).takes_tools)
+
+    def _is_open(self, choice: ModelChoice) -> bool:
+        """Whether it remains to be asked if its model takes tools."""
+        return choice.takes_tools and self._said(choice).tools is None
+
+    async def _ollama(self, choice: ModelChoice) -> ModelFacts | None:
+        """What the choice's Ollama says of the model. Asked each time: the model of a name may be another tomorrow."""
+        if choice.driver != "ollama":
+            return None
+        try:
+            address = self._registry().address(choice)
+        except Unavailable:
+            return None
+        return await asyncio.to_thread(abilities, address, choice.model)
+
+    def _said(self, choice: ModelChoice) -> CapabilitySettings:
+        found = self._registry().configured(choice)
+        return found.capabilities if found else CapabilitySettings()
+
+    def _listed(self, choice: ModelChoice) -> ModelName | None:
+        """The name under which litellm's table may speak of the model; None where it can't: anybody may run anything
+        at an address of their own."""
+        try:
+            address = self._registry().address(choice)
+        except Unavailable:
+            return None
+        return ModelName(driver=choice.driver, model=choice.model) if is_own_address(choice.driver, address) else None
