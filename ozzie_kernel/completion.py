@@ -47,9 +47,11 @@ def names_sessions(line: str) -> bool:
 
 
 def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The reply to `complete_request`; each match has a `text` and a `kind`, which Lab shows beside it."""
+    """The reply to `complete_request`; each match has a `text` and a `kind`, which Lab shows beside it. Of a model it
+    shows what it stands for, and its tags: that it is one, the command says."""
     kinds = [
-        {"start": start, "end": end, "text": match["text"], "type": match["kind"], "signature": ""} for match in matches
+        {"start": start, "end": end, "text": match["text"], "type": _beside(match), "signature": ""}
+        for match in matches
     ]
     return {
         "status": "ok",
@@ -58,6 +60,10 @@ def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]])
         "cursor_end": end,
         "metadata": {"_jupyter_types_experimental": kinds},
     }
+
+
+def _beside(match: Mapping[str, Any]) -> str:
+    return (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
 
 
 def shifted(found: JsonObject, by: int) -> dict[str, Any]:

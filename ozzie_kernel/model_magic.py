@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from ozzie_kernel.magic import Host, Magic, Usage
 from ozzie_server_ext.domain.json import JsonObject, objects
+from ozzie_server_ext.render.columns import cut_columns
+from ozzie_server_ext.render.models import tag_words
 from ozzie_server_ext.render.page import Block, Bullets, Command, Inline, Strong, Table, paragraph
+
+_CALL_COLUMNS = 56
+"""More than the words for the end of a call take."""
 
 
 async def _model(argument: str, host: Host) -> Sequence[Block]:
@@ -26,9 +31,7 @@ async def _model(argument: str, host: Host) -> Sequence[Block]:
 def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
     """What `models.list` tells, and how to connect what is not connected yet."""
     now = str(session["model"]) or str(found["default"])
-    rows = [
-        (str(model["name"]), f"{model['driver']}/{model['model']}", _state(model)) for model in objects(found["models"])
-    ]
+    models = objects(found["models"])
     ways: list[Sequence[Inline]] = [
         (f"{offer['found']}. To use it: ", Command(f"%model {offer['choose']}")) for offer in objects(found["offers"])
     ]
@@ -42,7 +45,8 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
     ]
     page: list[Block] = [
         paragraph(Strong(now), " answers in this session."),
-        Table(heads=("Name", "Model", ""), rows=rows, flexible=frozenset({0, 1, 2})),
+        _models_table(models),
+        *_tags_table(models),
         Bullets(ways),
     ]
     if found["config_error"]:
@@ -67,6 +71,34 @@ MAGIC = Magic(
     ),
     examples=("%model openai/gpt-4o-mini", "%model ollama/llama3.2", "%model offline"),
 )
+
+
+def _models_table(models: Sequence[JsonObject]) -> Table:
+    """Every model with its state, and how its last call ended, once there were calls. The others give way to that."""
+    rows = [
+        (
+            str(model["name"]),
+            _stands_for(model),
+            _state(model),
+            cut_columns(str(model.get("health") or ""), _CALL_COLUMNS),
+        )
+        for model in models
+    ]
+    flexible = frozenset({0, 1, 2})
+    if any(health for *_, health in rows):
+        return Table(heads=("Name", "Model", "", "Last call"), rows=rows, flexible=flexible)
+    return Table(heads=("Name", "Model", ""), rows=[row[:3] for row in rows], flexible=flexible)
+
+
+def _stands_for(model: JsonObject) -> str:
+    return f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
+
+
+def _tags_table(models: Sequence[JsonObject]) -> list[Block]:
+    """The tags of those that have any; beside the rest they would not fit."""
+    told = [(str(model["name"]), tag_words(tags)) for model in models if isinstance(tags := model.get("tags"), dict)]
+    rows = [row for row in told if row[1]]
+    return [Table(heads=("Name", "Tags"), rows=rows, flexible=frozenset({0, 1}))] if rows else []
 
 
 def _state(model: JsonObject) -> str:

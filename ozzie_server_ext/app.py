@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Limits, Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import VaultSecrets
@@ -39,6 +40,9 @@ from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
+from ozzie_server_ext.tasks.last_calls import LastCalls
+from ozzie_server_ext.tasks.model_details import ModelDetails
+from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.project_files import ProjectFiles
@@ -131,17 +135,23 @@ class Ozzie:
         self.notebooks = Notebooks(self.sessions)
         self.earlier = EarlierRuns(self.log, registry)
         self.today = TodaysUsage(self.log, self.clock)
+        last_calls = LastCalls(self.log, self.clock, cooling_s=health.cooling_s)
         self.models = ModelService(
             self.configuration,
             self.sessions,
             warm=worker.warm,
+            last_calls=last_calls,
             config_file=self.home.config_file,
             health=health,
             secrets=VaultSecrets(vault, ProjectReader.at(self.project)),
         )
+        self._knowledge = ModelKnowledge(
+            lambda: self.models.registry, FactBook(self.workers.channel), is_ready=lambda: self.workers.ready
+        )
+        self.details = ModelDetails(self.log, self.clock, self.models, self._knowledge, last_calls)
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
-        self.inspection = Inspection(self.sessions, self.models, registry, files)
+        self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
@@ -204,10 +214,12 @@ class Ozzie:
         chain = await self.models.for_turn(session, str(row["model"]))
         if answers_in_worker(chain.first) and not self.workers.ready:
             self._show_step(recorder, "starting the model worker")
+        limits = limits_of(row)
+        chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
         registry = self.models.registry
         plan = TurnPlan(
             chain=chain,
-            limits=limits_of(row),
+            limits=limits,
             max_history=config.settings.sessions.max_history,
             soul=self.configuration.soul,
             custom_prompt=config.settings.agent.system_prompt,

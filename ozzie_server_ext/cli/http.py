@@ -65,13 +65,13 @@ def handshakes() -> list[Handshake]:
     return list(find_handshakes(Path(jupyter_runtime_dir()), home))
 
 
-def get(path: str, **query: Any) -> Object:
+def get(path: str, *, timeout_s: float = TIMEOUT_S, **query: Any) -> Object:
     """`GET /ozzie/api/<path>` at the first gateway of this home that answers; what is None is left out of the query.
 
     Raises NotRunning, Silent, or Answered.
     """
     given = {name: _in_query(value) for name, value in query.items() if value is not None}
-    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, TIMEOUT_S)
+    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s)
 
 
 def post(path: str, body: Object, *, timeout_s: float = TIMEOUT_S) -> Object:

@@ -24,7 +24,7 @@ def list_models(options: argparse.Namespace) -> int:
     for model in listing["items"]:
         mark = "*" if model["is_default"] else " "
         stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
-        said = visible_label(model["missing"] or _key(model))
+        said = visible_label(", ".join(filter(None, [model["missing"] or _key(model), model["health"]])))
         print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {said}".rstrip())
     for offer in listing["offers"]:
         print(f"Found: {visible_label(offer['found'])}. Use it with --model {visible_label(offer['choose'])}")

@@ -177,6 +177,12 @@ MODELS = Group(
     (
         Verb("list", "the models that can be chosen, and what was found on this machine", "models:list_models"),
         Verb(
+            "show",
+            "what a model stands for, what it can do and costs, and how it fares",
+            "model_details:show_model",
+            (_argument("model", metavar="NAME", help="an alias, a provider, or driver/model"),),
+        ),
+        Verb(
             "test",
             "ask a model for one short answer, and say how that went",
             "models:test_model",

@@ -23,6 +23,7 @@ from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
 from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest.shapes import Accepted
 from ozzie_server_ext.gateway.ws import WsHandler
+from ozzie_server_ext.tasks.model_details import WORKER_S
 
 PREFIX = "/ozzie/api"
 WS_PATH = "/ws"
@@ -57,6 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
+    Operation("GET", "/models/show", models.show_model, waits_s=WORKER_S),
     Operation("POST", "/models/resolve", models.resolve_model),
     Operation("POST", "/secrets/refresh", secrets.refresh_secrets),
     Operation("POST", "/secrets/unlock", secrets.unlock_secrets, waits_s=30.0),

@@ -15,6 +15,7 @@ from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
+from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.secrets import SecretChanges
@@ -54,6 +55,8 @@ class Services(Protocol):
     def models(self) -> ModelService: ...
     @property
     def workers(self) -> Pool: ...
+    @property
+    def details(self) -> ModelDetails: ...
     @property
     def completion(self) -> Completion: ...
     @property

@@ -10,7 +10,8 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, typed_mention, write_mention
-from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.render.models import tag_words
+from ozzie_server_ext.render.text import cut_end, visible_label
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.project_files import ProjectFiles
@@ -19,6 +20,8 @@ from ozzie_server_ext.tasks.sessions import MOST_SEARCHED, Sessions
 WAIT_S = 1.5
 """How long a completion may take, whatever hangs below it; a kernel waits 2 s in all."""
 MOST_MATCHES = 200
+DETAIL_CHARS = 60
+"""So much is told of a model beside its name: a list of matches has room for a line."""
 
 _MODEL = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
 _SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
@@ -87,8 +90,7 @@ def fitting_models(listing: JsonObject, typed: str) -> list[Match]:
     """The models of `ModelService.listing` whose names begin with what was typed: those with a name here, then what
     is only offered."""
     named = [
-        Match(text=str(model["name"]), kind="model", detail=f"{model['driver']}/{model['model']}")
-        for model in objects(listing.get("models"))
+        Match(text=str(model["name"]), kind="model", detail=_told_of(model)) for model in objects(listing.get("models"))
     ]
     offered = [
         Match(text=str(offer["choose"]), kind="model", detail=str(offer["found"]))
@@ -103,6 +105,14 @@ def fitting_models(listing: JsonObject, typed: str) -> list[Match]:
         for match in unique.values()
         if match.text.casefold().startswith(wanted) and _is_plain(match.text) and " " not in match.text
     ]
+
+
+def _told_of(model: JsonObject) -> str:
+    """ "openai/gpt-4o-mini, fast, jurisdiction us"; of an alias, the name that it stands for."""
+    tags = model.get("tags")
+    stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
+    told = ", ".join(filter(None, [stands_for, tag_words(tags) if isinstance(tags, dict) else ""]))
+    return cut_end(visible_label(told), DETAIL_CHARS)
 
 
 def fitting_sessions(rows: Iterable[Row], typed: str, own: SessionId | None) -> list[Match]:

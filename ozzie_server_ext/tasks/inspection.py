@@ -11,9 +11,12 @@ from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, mention_at
 from ozzie_server_ext.domain.toolmeta import Idempotency, SideEffect
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.completion import WAIT_S
 from ozzie_server_ext.tasks.costs import Spent
+from ozzie_server_ext.tasks.model_details import ModelDetails, ModelGlance
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.project_files import FileFacts, ProjectFiles
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -28,6 +31,7 @@ _EFFECTS = {
     SideEffect.REVERSIBLE: "can be undone",
     SideEffect.IRREVERSIBLE: "can't be undone",
 }
+_WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
 _REPEATS = {
     Idempotency.SUPPORTED: "safe to repeat",
     Idempotency.REQUIRED: "needs a key against doubles",
@@ -50,9 +54,17 @@ class Card:
 class Inspection:
     """Finds out what stands at a cursor."""
 
-    def __init__(self, sessions: Sessions, models: ModelService, tools: ToolRegistry, files: ProjectFiles) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        models: ModelService,
+        details: ModelDetails,
+        tools: ToolRegistry,
+        files: ProjectFiles,
+    ) -> None:
         self._sessions = sessions
         self._models = models
+        self._details = details
         self._tools = tools
         self._files = files
 
@@ -70,7 +82,7 @@ class Inspection:
         start = text.rfind("\n", 0, cursor) + 1
         line = text[start:].split("\n", 1)[0]
         if found := _MODEL.match(line):
-            return model_card(await self._models.listing(), found[1])
+            return model_card(await self._details.glance(found[1]), await self._models.listing())
         if found := _SESSION.fullmatch(line):
             return await self._session(found[1].rstrip()) if sees_all else None
         if mention := mention_at(text, cursor):
@@ -103,17 +115,31 @@ def tool_card(tool: Tool) -> Card:
     return Card(kind="tool", name=meta.name, about=spec.description, facts=[*parameters, *facts])
 
 
-def model_card(listing: JsonObject, name: str) -> Card | None:
-    """A model that has a name here, or is offered. None for any other."""
-    for model in objects(listing.get("models")):
-        if model["name"] == name:
-            state = str(model["missing"]) or ("the default" if model["is_default"] else "can be chosen")
-            stands_for = f"{model['driver']}/{model['model']}"
-            return Card(kind="model", name=name, facts=[("Stands for", stands_for), ("State", state)])
-    for offer in objects(listing.get("offers")):
-        if offer["choose"] == name:
-            return Card(kind="model", name=name, about=f"Offered here: {offer['found']}. It is not used yet.")
-    return None
+def model_card(found: ModelGlance, listing: JsonObject) -> Card:
+    """What a name stands for, how that model is, and what is known of it; `listing` tells what is only offered."""
+    offers = [str(offer["found"]) for offer in objects(listing.get("offers")) if offer["choose"] == found.name]
+    stands_for = f"{found.driver}/{found.model}"
+    if found.provider not in ("", found.name):
+        stands_for = f"{found.provider}, which is {stands_for}"
+    known = [(name, encode(getattr(found.capabilities, name))) for name in LABELS]
+    facts = [
+        ("Stands for", stands_for),
+        ("State", found.missing or ("the default" if found.is_default else "can be chosen")),
+        ("Last call", found.health),
+        ("Tags", tag_words(found.tags)),
+        *(
+            (LABELS[name], f"{fact_words(name, fact['value'])}, says {_WHO[str(fact['source'])]}")
+            for name, fact in known
+            if fact["value"] is not None
+        ),
+        ("Unknown", ", ".join(LABELS[name].lower() for name, fact in known if fact["value"] is None)),
+    ]
+    return Card(
+        kind="model",
+        name=found.name,
+        about=f"Offered here: {offers[0]}. It is not used yet." if offers else "",
+        facts=[(label, value) for label, value in facts if value],
+    )
 
 
 def session_card(row: Row) -> Card:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ozzie_server_ext.config.settings import CapabilitySettings
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.facts import Capabilities, capabilities
@@ -44,17 +45,23 @@ class ModelKnowledge:
                 await self._book.learn([name])
         return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)
 
-    async def informed(self, *choices: ModelChoice, wait_s: float | None) -> tuple[ModelChoice, ...]:
-        """The choices as a turn takes them: those offered no tools whose models are known to take none.
+    async def informed(self, chain: Chain, *, wait_s: float | None) -> Chain:
+        """The chain as a turn takes it: no tools are offered to models that are known to take none.
 
         Where the first needs the worker, the turn waits for it anyway, so nothing is lost by waiting here. Where none
         comes in time, what nobody knows stays as it was: the call itself will say why.
         """
-        open_questions = [name for choice in choices if self._is_open(choice) and (name := self._listed(choice))]
-        if answers_in_worker(choices[0]):
+        if answers_in_worker(chain.first):
+            everybody = (*chain.choices, *chain.stronger)
+            open_questions = [name for choice in everybody if self._is_open(choice) and (name := self._listed(choice))]
             with contextlib.suppress(Unavailable, TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._book.learn(open_questions)
+        return replace(
+            chain, choices=await self._all_informed(chain.choices), stronger=await self._all_informed(chain.stronger)
+        )
+
+    async def _all_informed(self, choices: tuple[ModelChoice, ...]) -> tuple[ModelChoice, ...]:
         return tuple([await self._informed(choice) if self._is_open(choice) else choice for choice in choices])
 
     async def _informed(self, choice: ModelChoice) -> ModelChoice:

@@ -19,14 +19,16 @@ from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.last_calls import LastCalls
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 
 log = logger(__name__)
 
 
 class ModelService:
-    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `health` knows who
-    has just failed, until the settings change; `secrets` are those that Ozzie itself may see."""
+    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `last_calls` tell how
+    models fare, `health` who has just failed, until the settings change; `secrets` are those that Ozzie itself may
+    see."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class ModelService:
         sessions: Sessions,
         *,
         warm: Callable[[], None],
+        last_calls: LastCalls,
         config_file: Path,
         health: Health,
         secrets: Secrets | None = None,
@@ -41,6 +44,7 @@ class ModelService:
         self._configuration = configuration
         self._sessions = sessions
         self._warm = warm
+        self._last_calls = last_calls
         self._config_file = config_file
         self.health = health
         self._secrets = secrets
@@ -63,14 +67,26 @@ class ModelService:
         address = registry.ollama_address
         # In a thread: it waits for whatever is or is not at that address.
         ollama = await asyncio.to_thread(installed_models, address) if address else ()
+        await self._last_calls.refresh()
         return {
             "default": registry.default,
-            "models": [encode(model) for model in registry.listed()],
+            "models": [
+                {**encode(model), "health": self._last_calls.in_words(model.name, model.model)}
+                for model in registry.listed()
+            ],
             "offers": [encode(offer) for offer in registry.offers(ollama)],
             "config_file": str(self._config_file),
             "config_error": self._configuration.error,
             "ignored_config": list(config.ignored),
         }
+
+    async def named(self, name: str) -> Chain:
+        """What a name stands for now, whether it can be asked or not; an empty one for the default.
+
+        Raises UnknownModel.
+        """
+        await self._configuration.refresh()
+        return self.registry.chain(name)
 
     async def resolve(self, raw: Json) -> JsonObject:
         """What a selector chooses, and how every model fared; `reason` says why none was chosen, if so.

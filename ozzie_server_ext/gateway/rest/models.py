@@ -1,15 +1,17 @@
 """`models`: what can answer (MD-1)."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.rest.model_shapes import ModelResolution, Models
+from ozzie_server_ext.gateway.rest.model_shapes import ModelDetails, ModelResolution, Models
 from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.usage import usage_of
 from ozzie_server_ext.models.selector import ModelSelector
-from ozzie_server_ext.protocol.codec import decode
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.tasks.today import DayUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,28 @@ async def list_models(call: Call, asked: ModelsQuery) -> Models:
     listing = await call.ozzie.models.listing()
     warning = call.ozzie.secrets.warning
     return decode(Models, {**listing, "items": listing["models"], "next": None, "vault_warning": warning})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelQuery:
+    """`name`: a provider, an alias, `offline`, or driver/model; the default where it is left out."""
+
+    name: str = ""
+
+
+async def show_model(call: Call, asked: ModelQuery) -> ModelDetails:
+    """One model in full: what it stands for, its key, what is known of it and who says so, how its last call ended, and
+    what it has used under whatever name. Where only the model worker can tell, it is started and waited for."""
+    await call.ozzie.secrets.refresh()
+    found = await call.ozzie.details.show(asked.name)
+    used = {"today": _used(found.usage.today), "total": _used(found.usage.total)}
+    return decode(ModelDetails, {**encode(found.glance), "unasked": found.unasked, **used})
+
+
+def _used(sums: DayUsage) -> JsonObject:
+    counted = asdict(sums)
+    day = counted.pop("day")
+    return encode(usage_of({"day": day or None}, counted))
 
 
 def _inlined(part: Any, shapes: Any) -> Any:

@@ -51,7 +51,7 @@ async def sum_today(call: Call, asked: TodayQuery) -> Usage:
     """What models have used since the last midnight where the gateway runs, all sessions together; `day` is the day
     there."""
     sums = asdict(await call.ozzie.today.sum())
-    return _usage({"day": sums.pop("day")}, sums)
+    return usage_of({"day": sums.pop("day")}, sums)
 
 
 def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:
@@ -71,13 +71,14 @@ def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:
     shown = ordered[start : start + asked.limit] if columns else []
     end = start + len(shown)
     return UsageSums(
-        items=[_usage(dict(zip(columns, key, strict=True)), groups[key]) for key in shown],
+        items=[usage_of(dict(zip(columns, key, strict=True)), groups[key]) for key in shown],
         next=str(end) if columns and end < len(ordered) else None,
-        total=_usage({}, total),
+        total=usage_of({}, total),
     )
 
 
-def _usage(group: dict[str, Any], sums: dict[str, int]) -> Usage:
+def usage_of(group: dict[str, Any], sums: dict[str, int]) -> Usage:
+    """Sums as they are answered; `group` is what they are of."""
     cost = sums["cost"]
     return Usage(
         session_id=group.get("session_id") or None,

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, GatewayHome, new_home, start_gateway
 
 S0 = Path(__file__).parents[2] / "unit" / "config" / "examples" / "s0_models.jsonc"
 COMPLIANCE = {
@@ -92,6 +92,50 @@ def test_what_is_no_selector_is_refused_with_its_place(gateway: Gateway, text: s
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+# --- one model in full --------------------------------------------------------------------------------
+
+
+def test_a_model_is_shown_in_full(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    entry = {
+        "driver": "openai",
+        "model": "echo",
+        "base_url": fake_openai.base_url,
+        "tags": {"security": 4},
+        "capabilities": {"context": 32000, "tools": False, "price_in": "0.15", "price_out": 0.6},
+    }
+    home.configure({"models": {"providers": {"echo": entry}}})
+    with start_gateway(home):
+        before = ozzie(home, "models", "show", "echo").stdout
+        ozzie(home, "ask", "hello big world", "--session", "one")
+        shown = ozzie(home, "models", "show", "echo").stdout
+        found = json.loads(ozzie(home, "models", "show", "echo", "--json").stdout)
+        listed = ozzie(home, "models", "list").stdout
+        unknown = ozzie(home, "models", "show", "nonesuch")
+
+    facts = {line[:19].strip(): " ".join(line[19:].split()) for line in shown.splitlines() if line.startswith("  ")}
+    assert shown.startswith("echo, the default\n")
+    assert facts["Stands for"] == f"openai/echo at {fake_openai.url}"
+    assert facts["Tags"] == "security 4"
+    assert facts["Last call"] == "answered just now"
+    assert facts["Context"] == "32,000 tokens configuration"
+    assert facts["Tools"] == "no configuration"
+    assert facts["Price in"] == "$0.15 for a million tokens configuration"
+    assert facts["Images"] == "unknown"
+    assert facts["In all"] == facts["Today"]
+    assert facts["Today"].startswith("1 call, ")
+    assert "none lately" in before
+    assert "no calls" in before
+
+    usage = found["total"]
+    reckoned = -(-(usage["input_tokens"] * 150_000_000 + usage["output_tokens"] * 600_000_000) // 1_000_000)
+    assert usage["cost"] == reckoned > 0
+    assert found["capabilities"]["price_out"] == {"value": 600_000_000, "source": "configuration"}
+    assert "answered just now" in listed
+    assert not fake_openai.requests[0].body.get("tools"), "It is said to take none."
+    assert unknown.returncode != 0
+    assert 'There is no model "nonesuch".' in unknown.stderr
 
 
 # --- usage --------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.foreign_worker import FakeForeignWorker
+from tests.fakes.ollama_wire import TOOLLESS
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.providers import all_providers
 from tests.rig import GatewayHome, Kernel, new_home, start_kernel
@@ -103,6 +104,16 @@ def test_one_step_leads_from_what_one_has_to_an_answer(desk: Desk, have: str) ->
         assert KEYS[driver] in sent
     else:
         assert [key for key in KEYS.values() if key in sent] == [], "A typed address got a key."
+
+
+def test_an_ollamas_model_that_takes_no_tools_is_offered_none_and_answers(desk: Desk) -> None:
+    desk.kernel.run(f"%model ollama/{TOOLLESS}")
+
+    output = desk.kernel.run("Tell me what you are without tools.")
+
+    assert output.status == "ok"
+    assert "Tell me what you are without tools." in output.turn["parts"][-1]["text"]
+    assert "calculator" not in json.dumps(desk.fakes["ollama"].requests[-1].body)
 
 
 def test_a_worker_of_somebody_elses_answers_a_cell_and_is_told_of_no_tools(desk: Desk) -> None:

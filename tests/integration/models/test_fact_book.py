@@ -12,6 +12,7 @@ import pytest
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.models import fact_book
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.facts import Ability
 from ozzie_server_ext.models.registry import ModelRegistry
@@ -135,7 +136,9 @@ def registry(**env: str) -> ModelRegistry:
 
 
 def knowledge(plane: Supervisor, **env: str) -> ModelKnowledge:
-    return ModelKnowledge(lambda: registry(**env), FactBook(plane.channel), is_ready=lambda: plane.connected is not None)
+    return ModelKnowledge(
+        lambda: registry(**env), FactBook(plane.channel), is_ready=lambda: plane.connected is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,17 +156,17 @@ def knowledge(plane: Supervisor, **env: str) -> ModelKnowledge:
 async def test_a_turn_offers_no_tools_to_a_model_that_is_known_to_take_none(make: Make, name: str, takes: bool) -> None:
     choice = registry().resolve(name)
 
-    (informed,) = await asyncio.wait_for(knowledge(make("serve")).informed(choice, wait_s=None), WAIT_S)
+    informed = await asyncio.wait_for(knowledge(make("serve")).informed(Chain((choice,)), wait_s=None), WAIT_S)
 
-    assert informed.takes_tools is takes
-    assert informed.model == choice.model
+    assert informed.first.takes_tools is takes
+    assert informed.first.model == choice.model
 
 
 @pytest.mark.parametrize("name", ["said", "elsewhere", "gemma", "offline"])
 async def test_no_worker_is_started_for_what_its_table_can_not_tell(make: Make, name: str) -> None:
     plane = make("serve")
 
-    await knowledge(plane).informed(registry().resolve(name), wait_s=None)
+    await knowledge(plane).informed(registry().chain(name), wait_s=None)
     if name != "said":
         await knowledge(plane).find(registry().resolve(name))
 
@@ -172,27 +175,29 @@ async def test_no_worker_is_started_for_what_its_table_can_not_tell(make: Make, 
 
 @pytest.mark.parametrize(("behaviour", "wait_s"), [("dead", None), ("mute", 0.1)])
 async def test_a_turn_goes_on_where_nobody_can_be_asked(make: Make, behaviour: str, wait_s: float | None) -> None:
-    choice = registry().resolve("toolless")
+    chain = registry().chain("toolless")
 
-    found = await asyncio.wait_for(knowledge(make(behaviour)).informed(choice, wait_s=wait_s), WAIT_S)
+    found = await asyncio.wait_for(knowledge(make(behaviour)).informed(chain, wait_s=wait_s), WAIT_S)
 
-    assert found == (choice,)
+    assert found == chain
 
 
 async def test_all_that_may_answer_a_turn_are_asked_for_at_once(make: Make) -> None:
     plane = make("serve")
-    names = ("plain", "toolless", "elsewhere", "gemma")
+    first, *then = map(registry().resolve, ("plain", "toolless", "elsewhere", "gemma"))
+    chain = Chain((first, *then[:2]), stronger=tuple(then))
 
-    found = await asyncio.wait_for(knowledge(plane).informed(*map(registry().resolve, names), wait_s=None), WAIT_S)
+    found = await asyncio.wait_for(knowledge(plane).informed(chain, wait_s=None), WAIT_S)
 
-    assert [choice.takes_tools for choice in found] == [True, False, True, False]
+    assert [choice.takes_tools for choice in found.choices] == [True, False, True]
+    assert [choice.takes_tools for choice in found.stronger] == [False, True, False]
 
 
 async def test_no_worker_is_started_for_those_that_only_might_answer(make: Make) -> None:
     plane = make("serve")
-    choices = (registry().resolve("gemma"), registry().resolve("toolless"))
+    chain = Chain((registry().resolve("gemma"), registry().resolve("toolless")))
 
-    assert await knowledge(plane).informed(*choices, wait_s=None) == choices
+    assert await knowledge(plane).informed(chain, wait_s=None) == chain
     assert plane.pid is None
 
 
@@ -215,10 +220,11 @@ async def test_an_ollama_is_asked_what_its_model_can_do_without_any_worker(make:
         it, models = knowledge(plane, OLLAMA_HOST=fake.base_url), registry()
         found = await it.look(models.resolve(f"ollama/{TOOLLESS}"))
         names = (f"ollama/{TOOLLESS}", f"ollama/{MODELS[0]}", "ollama/nonesuch")
-        informed = await asyncio.wait_for(it.informed(*map(models.resolve, names), wait_s=None), WAIT_S)
+        chain = Chain(tuple(map(models.resolve, names)))
+        informed = await asyncio.wait_for(it.informed(chain, wait_s=None), WAIT_S)
 
     assert found.tools == Ability(value=False, source="Ollama")
-    assert [choice.takes_tools for choice in informed] == [False, True, True]
+    assert [choice.takes_tools for choice in informed.choices] == [False, True, True]
 
 
 async def test_an_address_in_the_environment_is_somebodys_own_too(make: Make) -> None:

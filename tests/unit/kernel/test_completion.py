@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ozzie_kernel.completion import LINE_CHARS, asks_gateway, line_at, names_sessions, own_matches, shifted
 from ozzie_kernel.magics import MAGICS
+from ozzie_server_ext.domain.json import JsonObject
 from tests.hostile.samples import NAMES, render_sample
 
 
@@ -69,6 +70,15 @@ def test_places_in_a_line_become_places_in_the_cell() -> None:
 
     assert (reply["cursor_start"], reply["cursor_end"], reply["matches"]) == (12, 14, ["@data/"])
     assert reply["metadata"]["_jupyter_types_experimental"][0]["type"] == "folder"
+
+
+def test_beside_a_models_name_stands_what_it_stands_for() -> None:
+    model: JsonObject = {"text": "main", "kind": "model", "detail": "openai/gpt, local"}
+    session: JsonObject = {"text": "Plans", "kind": "session", "detail": "sess_1"}
+    kinds = shifted({"start": 0, "end": 0, "matches": [model, {**model, "detail": ""}, session]}, 0)["metadata"]
+
+    shown = [kind["type"] for kind in kinds["_jupyter_types_experimental"]]
+    assert shown == ["openai/gpt, local", "model", "session"]
 
 
 @pytest.mark.parametrize("name", NAMES)

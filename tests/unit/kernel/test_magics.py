@@ -49,7 +49,17 @@ def session(title: str, **other: Any) -> JsonObject:
 def models(text: str) -> JsonObject:
     return {
         "default": text,
-        "models": [{"name": text, "driver": text, "model": text, "missing": text, "is_default": False}],
+        "models": [
+            {
+                "name": text,
+                "driver": text,
+                "model": text,
+                "missing": text,
+                "is_default": False,
+                "health": text,
+                "tags": {text: text},
+            }
+        ],
         "offers": [{"found": text, "choose": text}],
         "config_file": text,
         "config_error": text,

@@ -8,6 +8,7 @@ import pytest
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks import completion
 from ozzie_server_ext.tasks.completion import Completion, Completions, fitting_models, fitting_sessions
@@ -137,3 +138,26 @@ def test_a_title_that_looks_like_an_id_does_not_stand_for_another_session() -> N
     rows = [{"title": "sess_01JD4T0000000000000000SESS", "session_id": "sess_own"}]
 
     assert [match.text for match in fitting_sessions([dict(row) for row in rows], "", None)] == ["sess_own"]
+
+
+def test_a_model_is_offered_with_what_it_stands_for_and_its_tags_on_one_line() -> None:
+    listing: JsonObject = {
+        "models": [
+            {"name": "a", "driver": "openai", "model": "gpt", "tags": {"security": 4, "local": True}},
+            {"name": "b", "driver": "alias", "model": "a", "tags": {}},
+            {"name": "c", "driver": "openai", "model": "x" * 100, "tags": {"evil": "\x1b[31m\n"}},
+        ]
+    }
+    details = [match.detail for match in fitting_models(listing, "")]
+
+    assert details[:2] == ["openai/gpt, security 4, local", "= a"]
+    assert details[2] == visible_label(details[2])
+    assert len(details[2]) == completion.DETAIL_CHARS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_hostile_in_a_tag_stays_text_on_one_line(name: str) -> None:
+    tags: JsonObject = {"tag": render_sample(name, "http://127.0.0.1:9")}
+    (match,) = fitting_models({"models": [{"name": "a", "driver": "openai", "model": "gpt", "tags": tags}]}, "")
+
+    assert match.detail == visible_label(match.detail)

@@ -1,14 +1,19 @@
 """Inspection: what a word, a command or a path stands for."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.facts import Ability, Amount, Capabilities
+from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.inspection import Card, Inspection, file_card
+from ozzie_server_ext.tasks.model_details import ModelGlance
 from ozzie_server_ext.tasks.project_files import FileFacts, ProjectFiles
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -23,9 +28,45 @@ LISTING: JsonObject = {
 }
 
 
+GLANCE = ModelGlance(
+    name="main",
+    provider="main",
+    driver="openai",
+    model="gpt",
+    then=(),
+    stronger=(),
+    address="",
+    is_default=True,
+    tags={"security": 4, "local": True},
+    key_name="KEY",
+    key="environment",
+    missing="",
+    health="answered 3 min ago",
+    last_call=None,
+    capabilities=Capabilities(
+        context=Amount(value=128_000, source="litellm"), tools=Ability(value=False, source="configuration")
+    ),
+)
+
+
 class Listed:
     async def listing(self) -> JsonObject:
         return LISTING
+
+    async def glance(self, name: str) -> ModelGlance:
+        """Of what has a name here, or could be named directly."""
+        plain = replace(GLANCE, name=name, is_default=False, tags={}, health="", capabilities=Capabilities())
+        match name:
+            case "main":
+                return GLANCE
+            case "fast":
+                return replace(GLANCE, name="fast", is_default=False)
+            case "other":
+                return replace(plain, provider="other", missing="KEY is not set")
+            case "ollama/llama3.2":
+                return replace(plain, provider="", driver="ollama", model="llama3.2")
+            case _:
+                raise UnknownModel(f'There is no model "{name}".')
 
 
 @pytest.fixture
@@ -39,8 +80,8 @@ async def sessions() -> Sessions:
 def it(sessions: Sessions, tmp_path: Path) -> Inspection:
     (tmp_path / "a b.csv").write_text("x,y\n1,2\n")
     (tmp_path / ".env").write_text("KEY=secret")
-    models: object = Listed()
-    return Inspection(sessions, models, ToolRegistry(builtin_tools()), ProjectFiles(tmp_path))  # pyright: ignore[reportArgumentType]
+    models: Any = Listed()
+    return Inspection(sessions, models, models, ToolRegistry(builtin_tools()), ProjectFiles(tmp_path))
 
 
 async def card(it: Inspection, text: str, cursor: int | None = None, *, sees_all: bool = True) -> Card:
@@ -64,12 +105,25 @@ async def test_a_tool_shows_its_contract_under_each_of_its_names(it: Inspection,
 
 
 async def test_a_model_says_what_it_stands_for_and_how_it_is(it: Inspection) -> None:
-    assert dict((await card(it, "%model main")).facts) == {"Stands for": "openai/gpt", "State": "the default"}
+    facts = dict((await card(it, "%model main")).facts)
+
+    assert (facts["Stands for"], facts["State"]) == ("openai/gpt", "the default")
+    assert (facts["Last call"], facts["Tags"]) == ("answered 3 min ago", "security 4, local")
+    assert dict((await card(it, "%model fast")).facts)["Stands for"] == "main, which is openai/gpt"
     assert dict((await card(it, "%model other")).facts)["State"] == "KEY is not set"
     assert (
         await card(it, "%model ollama/llama3.2", 3)
     ).about == "Offered here: Ollama has llama3.2. It is not used yet."
     assert await it.inspect("%model nonesuch", 9, sees_all=True) is None
+
+
+async def test_a_model_shows_what_is_known_of_it_and_who_says_so(it: Inspection) -> None:
+    facts = dict((await card(it, "%model main")).facts)
+
+    assert facts["Context"] == "128,000 tokens, says litellm"
+    assert facts["Tools"] == "no, says the configuration"
+    assert facts["Unknown"].startswith("longest answer, parallel tools, images")
+    assert "price in" in facts["Unknown"]
 
 
 async def test_a_session_is_shown_to_who_may_see_all(it: Inspection) -> None:
