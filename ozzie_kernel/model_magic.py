@@ -20,10 +20,12 @@ async def _model(argument: str, host: Host) -> Sequence[Block]:
     chosen = await host.ask("model.choose", {"model": name, "base_url": "".join(address)})
     if chosen["driver"] == "offline":
         return [paragraph("The offline script answers in this session. It is not a language model.")]
+    others = chosen.get("then")
+    then = f"; where that can't, {', then '.join(map(str, others))}" if isinstance(others, list) and others else ""
     return [
         paragraph(
             Strong(str(chosen["alias"])),
-            f" answers in this session from now on: {chosen['model']} through {chosen['provider']}.",
+            f" answers in this session from now on: {chosen['model']} through {chosen['provider']}{then}.",
         )
     ]
 

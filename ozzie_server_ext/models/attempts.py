@@ -102,12 +102,12 @@ class Attempts:
         return self._ask(following, why=f'asking "{following.said}": {error}')
 
     def outcome(self, error: OzzieError) -> OzzieError:
-        """The error to end with: the first model's, for that is the one a person asked for, and what became of each
-        that was to stand in for it. `error` itself where nobody else was asked."""
+        """The error to end with: that of the model which was wanted, or else of the first that was asked, and what
+        became of each that was to stand in for it. `error` itself where nobody else was asked."""
         others = {choice.provider: (choice, failed) for choice, failed in self._failures}
         if len(others) < 2 or remedy_of(error) == "none":
             return error
-        (_, first), *rest = others.values()
+        (_, first), *rest = sorted(others.values(), key=lambda each: each[0].provider != self._wanted)
         # What is wrong with Ozzie's own worker is said once.
         also = [
             f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)

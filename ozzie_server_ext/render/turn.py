@@ -112,8 +112,9 @@ class TurnView:
 
     @property
     def usage_known(self) -> bool:
-        """Whether any model call has told what it used."""
-        return bool(self.counted_calls)
+        """Whether any model call has told what it used. One that failed used nothing, which says little while another
+        one runs."""
+        return bool(self.counted_calls) and (self.is_final or self.total_tokens > 0)
 
     def elapsed_s(self, now: datetime | None = None) -> float:
         """Seconds of work so far or in all, without the time spent waiting for a person."""

@@ -114,15 +114,15 @@ class ModelService:
         }
 
     async def choose(self, session_id: SessionId, name: str, base_url: str, *, by: str = "") -> JsonObject:
-        """Fix what answers in a session from now on; says what it stands for.
+        """Fix what answers in a session from now on; says what it stands for, and `then` who answers where it can't.
 
         Raises NotFound, UnknownModel, BadAddress, or Unavailable where its key is missing.
         """
         await self._configuration.refresh()
-        choice = self._reachable(self.registry.chain(name, base_url=base_url)).first
-        self._make_ready(choice)
+        chain = self._reachable(self.registry.chain(name, base_url=base_url))
+        self._make_ready(chain.first)
         await self._sessions.choose_model(session_id, name, base_url, by=by)
-        return encode(choice)
+        return {**encode(chain.first), "then": [choice.provider for choice in chain.choices[1:]]}
 
     async def warm_up(self, session: SessionInfo) -> None:
         """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""

@@ -147,7 +147,8 @@ class AskedHost:
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         assert params is not None
         self.asked.append(dict(params))
-        return {"alias": params["model"], "driver": "openai", "model": "x", "provider": "openai"}
+        then = ["backup", "local"] if params["model"] == "main" else []
+        return {"alias": params["model"], "driver": "openai", "model": "x", "provider": "openai", "then": then}
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "  \t ", "\u00a0"])
@@ -158,6 +159,16 @@ async def test_what_stands_behind_a_models_name_is_never_part_of_it(blank: str) 
     await run_magic("model", "openai/x", host)
 
     assert host.asked == [{"model": "openai/x", "base_url": "sk-a-key"}, {"model": "openai/x", "base_url": ""}]
+
+
+async def test_who_answers_where_a_model_can_not_is_said_when_it_is_chosen() -> None:
+    alone = page_text(await run_magic("model", "prod", AskedHost()))
+    chain = page_text(await run_magic("model", "main", AskedHost()))
+
+    assert " ".join(alone.split()) == "prod answers in this session from now on: x through openai."
+    assert " ".join(chain.split()) == (
+        "main answers in this session from now on: x through openai; where that can't, backup, then local."
+    )
 
 
 async def test_parameters_are_set_told_and_listed() -> None:

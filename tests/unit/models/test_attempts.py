@@ -195,6 +195,23 @@ def test_the_error_names_the_model_that_was_wanted_and_what_became_of_those_in_i
     assert told.hint.startswith("Add credit at the provider")
 
 
+def test_the_wanted_models_error_comes_first_also_where_it_was_asked_last() -> None:
+    first = Walk(Chain((A, B)))
+    first.fail("provider.unreachable")
+    walk = Walk(Chain((A, B)), health=first.health)
+    walk.fail("provider.auth")
+    walk.fail("provider.forbidden")
+    assert walk.last is not None
+
+    told = walk.attempts.outcome(walk.last)
+
+    assert told.code == "provider.forbidden"
+    assert str(told) == (
+        'The model provider does not let this key use "a" (a-m). '
+        '"b", asked in its place: The model provider refused the key for "b".'
+    )
+
+
 def test_what_all_of_them_lack_is_said_once() -> None:
     walk = Walk(Chain((A, B)))
     walk.fail("worker.unavailable")

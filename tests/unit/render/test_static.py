@@ -201,3 +201,11 @@ def test_a_stand_in_is_forgotten_when_the_model_that_was_wanted_answers():
 
     wanted = {"call_id": "b", "alias": "main", "provider": "anthropic", "model": "claude", "instead_of": ""}
     assert fold(view, "model.call.started", wanted).answering == "main"
+
+
+def test_nothing_is_told_of_tokens_and_cost_while_only_calls_that_failed_have_ended():
+    failed = (2, "model.call.failed", {"call_id": "m1", "code": "provider.server", "message": "", "latency_ms": 3.0})
+    view = folded([*BEGINNING[:4], failed, (3, "model.call.started", {"call_id": "m2"})])
+
+    assert "$" not in live_html(view)
+    assert "0 tokens" not in live_html(view)
