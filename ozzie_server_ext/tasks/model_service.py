@@ -122,7 +122,8 @@ class ModelService:
         chain = self._reachable(self.registry.chain(name, base_url=base_url))
         self._make_ready(chain.first)
         await self._sessions.choose_model(session_id, name, base_url, by=by)
-        return {**encode(chain.first), "then": [choice.provider for choice in chain.choices[1:]]}
+        then: list[Json] = [choice.provider for choice in chain.choices[1:]]
+        return {**encode(chain.first), "then": then}
 
     async def warm_up(self, session: SessionInfo) -> None:
         """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
