@@ -19,6 +19,7 @@ BENCHMARKS = (
     "server_size",
     "lab_start",
     "streams",
+    "workers",
     "fanout",
     "rebuild",
 )
