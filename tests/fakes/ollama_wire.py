@@ -25,7 +25,7 @@ class OllamaWire:
         return request.headers.get("authorization", "").removeprefix("Bearer ")
 
     def listing(self, request: Recorded) -> Mapping[str, Any] | None:
-        if (request.method, request.path) == ("POST", "/api/show") and request.body.get("model") in (*MODELS, TOOLLESS):
+        if (request.method, request.path) == ("POST", "/api/show"):
             abilities = ["completion"] if request.body["model"] == TOOLLESS else ["completion", "tools"]
             return {"capabilities": abilities, "model_info": {"llama.context_length": 131072}, "modified_at": _AT}
         if (request.method, request.path) != ("GET", "/api/tags"):

@@ -219,12 +219,12 @@ async def test_an_ollama_is_asked_what_its_model_can_do_without_any_worker(make:
     with FakeProvider(OllamaWire()) as fake:
         it, models = knowledge(plane, OLLAMA_HOST=fake.base_url), registry()
         found = await it.look(models.resolve(f"ollama/{TOOLLESS}"))
-        names = (f"ollama/{TOOLLESS}", f"ollama/{MODELS[0]}", "ollama/nonesuch")
+        names = (f"ollama/{TOOLLESS}", f"ollama/{MODELS[0]}")
         chain = Chain(tuple(map(models.resolve, names)))
         informed = await asyncio.wait_for(it.informed(chain, wait_s=None), WAIT_S)
 
     assert found.tools == Ability(value=False, source="Ollama")
-    assert [choice.takes_tools for choice in informed.choices] == [False, True, True]
+    assert [choice.takes_tools for choice in informed.choices] == [False, True]
 
 
 async def test_an_address_in_the_environment_is_somebodys_own_too(make: Make) -> None:

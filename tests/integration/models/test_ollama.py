@@ -38,7 +38,6 @@ def test_it_says_what_its_models_can_do() -> None:
     with FakeProvider(OllamaWire()) as fake:
         assert abilities(fake.base_url, MODELS[0]) == ModelFacts(tools=True, images=False, reasoning=False)
         assert abilities(fake.base_url, TOOLLESS) == ModelFacts(tools=False, images=False, reasoning=False)
-        assert abilities(fake.base_url, "nonesuch") == ModelFacts()
 
 
 def test_where_nobody_listens_there_are_none() -> None:
@@ -81,6 +80,13 @@ def test_another_status_is_none_and_is_not_followed(head: bytes) -> None:
     url, thread = answer_once(b'{"models": [{"name": "m"}]}', head=head)
 
     assert installed_models(url) == ()
+    thread.join(10)
+
+
+def test_of_a_model_that_it_has_not_nothing_is_known() -> None:
+    url, thread = answer_once(b'{"error": "model \'m\' not found"}', head=b"HTTP/1.1 404 Not Found\r\n")
+
+    assert abilities(url, "m") == ModelFacts()
     thread.join(10)
 
 
