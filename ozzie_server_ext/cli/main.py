@@ -38,6 +38,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         hint = "Set HOME, or both OZZIE_PATH and JUPYTER_RUNTIME_DIR."
         status = _failed(Unavailable("This account has no home folder.", hint=hint, code="home.none"), as_json)
+    except ImportError as error:
+        missing = Unavailable(
+            f"Ozzie can't be loaded: {error}.", hint="Install jupyter-ozzie again.", code="install.incomplete"
+        )
+        status = _failed(missing, as_json)
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:

@@ -11,20 +11,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ozzie_server_ext.programs.broken import can_not_be_loaded
+
+if __name__ == "__main__":
+    # To load takes a second, and in it an interrupt has nothing to put in order: it ends the program without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 # jsonschema builds a grammar for IRIs when it is imported, which takes as long as all the rest of a start and
 # serves a format that none of Jupyter's schemas uses. Without this package it leaves that format unchecked.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-from jupyter_server.serverapp import ServerApp
-from tornado.ioloop import PeriodicCallback
+try:
+    from jupyter_server.serverapp import ServerApp
+    from tornado.ioloop import PeriodicCallback
 
-from ozzie_server_ext.config.home import find_home
-from ozzie_server_ext.config.loader import load
-from ozzie_server_ext.config.settings import GatewaySettings
-from ozzie_server_ext.domain.errors import InputError, OzzieError
-from ozzie_server_ext.gateway.state import GatewayState
-from ozzie_server_ext.programs.terminal import Terminal, told
-from ozzie_server_ext.protocol.attached import attached_servers
+    # Jupyter loads it by its name, and goes on without what it can't load.
+    import ozzie_server_ext.extension  # noqa: F401
+    from ozzie_server_ext.config.home import find_home
+    from ozzie_server_ext.config.loader import load
+    from ozzie_server_ext.config.settings import GatewaySettings
+    from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+    from ozzie_server_ext.gateway.state import GatewayState
+    from ozzie_server_ext.programs.terminal import Terminal, told
+    from ozzie_server_ext.protocol.attached import attached_servers
+except Exception as error:  # packages of other versions than ours raise whatever they like
+    sys.exit(can_not_be_loaded("ozzie gateway", error))
 
 CHECK_IDLE_EVERY_S = 5.0
 CHECK_HEIRS_EVERY_S = 0.5
@@ -43,6 +54,9 @@ class GatewayServer(ServerApp):
     def get_default_logging_config(self) -> Any:
         config = super().get_default_logging_config()
         return self.terminal.logging_config(config) if self.terminal is not None else config
+
+    def write_browser_open_files(self) -> None:
+        """None is written: there is no page to open, and its address would hold a token."""
 
     def _signal_stop(self, sig: Any, frame: Any) -> None:
         # Jupyter's own writes to the log first. Where the signal comes while the log is being written, that raises
@@ -69,7 +83,9 @@ def main(argv: list[str] | None = None) -> None:
     except InputError as error:
         sys.exit(told(error))
     server = _build(gateway.host, gateway.port, options.project, terminal)
-    state: GatewayState = server.web_app.settings["ozzie"]
+    state: GatewayState | None = server.web_app.settings.get("ozzie")
+    if state is None:
+        sys.exit(told(_not_loaded()))
     state.headless = True
     state.teller = terminal
     state.temporary = options.temporary
@@ -92,6 +108,14 @@ def main(argv: list[str] | None = None) -> None:
     elif terminal is not None and not failures:
         terminal.say("The gateway is stopped.")
     sys.exit(1 if failures else 0)
+
+
+def _not_loaded() -> OzzieError:
+    return Unavailable(
+        "Jupyter did not load Ozzie's server extension.",
+        hint="See with `jupyter server extension list` whether it is turned off, or install jupyter-ozzie again.",
+        code="install.incomplete",
+    )
 
 
 def _port(text: str) -> int:
@@ -117,6 +141,7 @@ def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> Ga
         "port_retries": 50 if port == 0 else 0,
         "root_dir": str(project),
         "open_browser": False,
+        "jpserver_extensions": "ozzie_server_ext=True",
         "allow_remote_access": False,
         # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
         "allow_unauthenticated_access": False,

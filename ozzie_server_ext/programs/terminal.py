@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any
 
 from ozzie_server_ext.domain.errors import OzzieError
@@ -23,8 +24,11 @@ class Terminal(logging.Handler):
         logging.getLogger().addHandler(self)
 
     def say(self, sentence: str) -> None:
-        sys.stderr.write(f"{sentence}\n")
-        sys.stderr.flush()
+        # Standard error may be closed, or its terminal gone: a gateway goes on without.
+        if sys.stderr is not None:
+            with suppress(OSError):
+                sys.stderr.write(f"{sentence}\n")
+                sys.stderr.flush()
 
     warn = say
 

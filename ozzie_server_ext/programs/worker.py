@@ -8,25 +8,36 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from ozzie_server_ext.config.home import find_home, key_folder
-from ozzie_server_ext.config.loader import Config, load
-from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
-from ozzie_server_ext.models.driver import ModelChoice
-from ozzie_server_ext.models.keys import VaultSecrets
-from ozzie_server_ext.models.offline import OfflineDriver
-from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
-from ozzie_server_ext.models.router import Models, answers_in_worker
-from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-from ozzie_server_ext.planes.environment import child_environment
-from ozzie_server_ext.programs.worker_backend import load_backend, prepare_process
-from ozzie_server_ext.programs.worker_driver import LitellmDriver
-from ozzie_server_ext.programs.worker_server import WorkerServer
-from ozzie_server_ext.programs.worker_socket import listening
-from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
-from ozzie_server_ext.vault.errors import VaultLocked
-from ozzie_server_ext.vault.scope import ProjectReader
-from ozzie_server_ext.vault.terminal import ask_passphrase
-from ozzie_server_ext.vault.vault import Vault
+from ozzie_server_ext.programs.broken import can_not_be_loaded
+
+if __name__ == "__main__":
+    # To load takes a second, and in it an interrupt has nothing to put in order: it ends the program without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+try:
+    from ozzie_server_ext.config.home import find_home, key_folder
+    from ozzie_server_ext.config.loader import Config, load
+    from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+    from ozzie_server_ext.models.driver import ModelChoice
+    from ozzie_server_ext.models.keys import VaultSecrets
+    from ozzie_server_ext.models.offline import OfflineDriver
+    from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
+    from ozzie_server_ext.models.router import Models, answers_in_worker
+    from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+    from ozzie_server_ext.planes.environment import child_environment
+    from ozzie_server_ext.programs.worker_backend import load_backend, prepare_process
+    from ozzie_server_ext.programs.worker_driver import LitellmDriver
+    from ozzie_server_ext.programs.worker_server import WorkerServer
+    from ozzie_server_ext.programs.worker_socket import listening
+    from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
+    from ozzie_server_ext.vault.errors import VaultLocked
+    from ozzie_server_ext.vault.scope import ProjectReader
+    from ozzie_server_ext.vault.terminal import ask_passphrase
+    from ozzie_server_ext.vault.vault import Vault
+except Exception as error:  # packages of other versions than ours raise whatever they like
+    sys.exit(can_not_be_loaded("ozzie worker", error))
+
+INTERRUPTED = 130
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -39,6 +50,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--model", default="", metavar="NAME", help="default: models.default of the configuration")
     options = parser.parse_args(argv)
     status = 0
+    # From here on a person may be asked for a passphrase: an interrupt has to give back the terminal as it was.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         config = _configuration()
         # As the environment is now: most of it is dropped below.
@@ -52,6 +65,8 @@ def main(argv: list[str] | None = None) -> None:
     except OzzieError as error:
         sys.stderr.write("\n".join(part for part in (str(error), error.hint) if part) + "\n")
         status = 1
+    except KeyboardInterrupt:
+        status = INTERRUPTED
     sys.stdout.flush()
     sys.stderr.flush()
     # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.

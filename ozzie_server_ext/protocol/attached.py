@@ -97,7 +97,11 @@ def _remove_left(folder: Path) -> None:
 
 def _found(folder: Path) -> Iterator[tuple[Path, AttachedServer | None]]:
     """Every file with its server; None where nobody holds it any more, or it is no such file."""
-    for path in folder.glob("*.json"):
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # there is none, or it is not ours to look into: whoever needs it says so
+        return
+    for path in (folder / name for name in names if name.endswith(".json")):
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:

@@ -46,7 +46,10 @@ def open_readable(path: Path) -> sqlite3.Connection:
     """
     if not path.is_file():
         raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it makes one.")
-    connection = _connect(path)
+    try:
+        connection = _connect(path)
+    except sqlite3.Error as error:
+        raise unusable(error, path) from error
     try:
         connection.execute("PRAGMA query_only = ON")
         _recognise(connection, path)

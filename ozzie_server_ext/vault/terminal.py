@@ -4,6 +4,7 @@ import getpass
 import io
 import sys
 import warnings
+from typing import BinaryIO
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.vault.errors import BadSecret
@@ -48,15 +49,21 @@ def ask_passphrase() -> str:
 
 def value_from_stdin() -> str:
     """All of standard input without the line break at its end. Raises BadSecret."""
-    return _text(sys.stdin.buffer.read(MAX_VALUE_BYTES + len("\r\n") + 1))
+    return _text(_stdin().read(MAX_VALUE_BYTES + len("\r\n") + 1))
 
 
 def line_from_stdin() -> str:
     """The next line of standard input. Raises BadSecret at its end."""
-    line = sys.stdin.buffer.readline(MAX_VALUE_BYTES)
+    line = _stdin().readline(MAX_VALUE_BYTES)
     if not line:
         raise BadSecret("Standard input ended before the passphrase.", hint="Give one passphrase a line.")
     return _text(line)
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:  # as the shell's <&- leaves it
+        raise BadSecret("Standard input is closed.", hint="Pipe the value into it, or leave out --stdin to type it.")
+    return sys.stdin.buffer
 
 
 def _text(raw: bytes) -> str:

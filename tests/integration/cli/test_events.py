@@ -1,5 +1,6 @@
 """`ozzie events tail` and `ozzie models`: what happens, and what can answer."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -118,3 +119,16 @@ def test_a_model_is_tried_with_one_real_turn_that_is_recorded(home: GatewayHome,
     assert 'There is no model "nonesuch".' in failed.stdout
     assert (failure["ok"], failure["error"]["code"]) == (False, "model.unknown")
     assert [task["status"] for task in tasks] == ["FAILED", "FAILED", "SUCCEEDED", "SUCCEEDED"]
+
+
+def test_a_log_that_can_not_be_opened_is_told_in_a_sentence(home: GatewayHome) -> None:
+    """SQLite takes no path of more than 512 bytes."""
+    deep = home.home / ("x" * 200) / ("y" * 200) / ("z" * 200)
+    (deep / "data").mkdir(parents=True)
+    (deep / "data" / "ozzie.db").touch()
+
+    done = ozzie(dataclasses.replace(home, env={**home.env, "OZZIE_PATH": str(deep)}), "events", "verify")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("ozzie: The event log can't be used: unable to open database file.\n")
+    assert "Traceback" not in done.stderr

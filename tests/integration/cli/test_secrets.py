@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 import time
@@ -156,6 +157,19 @@ def test_what_can_not_be_done_is_said_with_what_to_do(
     assert error["hint"].startswith(hint)
     assert "sk-" not in done.stderr
     assert not (home.home / "secrets" / "vault.json").exists()
+
+
+@pytest.mark.parametrize("words", ["set KEY --stdin", "protect --with passphrase --stdin", "import file --stdin"])
+def test_a_standard_input_that_is_closed_is_said(home: GatewayHome, words: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m ozzie_server_ext.cli.main secrets {words} <&-"
+
+    done = subprocess.run(["bash", "-c", command], env=dict(home.env), capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "ozzie: Standard input is closed.",
+        "Pipe the value into it, or leave out --stdin to type it.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """How a gateway begins and ends."""
 
+import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import psutil
 import pytest
@@ -83,6 +86,49 @@ def test_a_broken_configuration_keeps_a_persons_gateway_from_starting(home: Gate
     assert done.returncode == 1
     assert "config.jsonc, line 1" in done.stderr
     assert "gateway.port" in done.stderr
+
+
+def test_a_gateway_whose_standard_error_is_closed_runs_all_the_same(home: GatewayHome) -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m ozzie_server_ext.programs.gateway --port 0 2>&-"
+    with subprocess.Popen(["bash", "-c", command], env=dict(home.env), cwd=home.project) as process:
+        wait_for_handshake(home, process, home.home / "logs" / "app" / "gateway.jsonl")
+        process.terminate()
+
+        assert process.wait(20) == 0
+    assert "failed" not in (home.home / "logs" / "app" / "gateway.jsonl").read_text()
+
+
+def test_a_disk_that_takes_nothing_keeps_it_from_starting_in_a_sentence(home: GatewayHome) -> None:
+    home_folder = home.home
+    limited = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)); "
+    program = "runpy.run_module('ozzie_server_ext.programs.gateway', run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", limited + program, "--port", "0"]
+
+    done = subprocess.run(command, env=dict(home.env), cwd=home.project, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(home_folder) in done.stderr
+
+
+@pytest.mark.parametrize("program", ["gateway", "worker"])
+def test_an_interrupt_while_a_program_loads_ends_it_without_a_word(
+    home: GatewayHome, tmp_path: Path, program: str
+) -> None:
+    """It is held up where it loads, by a package that waits."""
+    os.mkfifo(loading := tmp_path / "loading")
+    (tmp_path / "dotenv").mkdir()
+    (tmp_path / "dotenv" / "__init__.py").write_text(f"open({str(loading)!r}, 'w').close(); input()\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [home.env.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", f"ozzie_server_ext.programs.{program}"]
+    with subprocess.Popen(
+        command, env={**home.env, "PYTHONPATH": path}, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        loading.read_text()  # returns once the other side has closed it
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+
+    assert (process.returncode, said) == (-signal.SIGINT, "")
 
 
 def run_gateway(home: GatewayHome, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -148,3 +148,8 @@ def test_an_owner_is_expected_where_one_lives_or_will_come(tmp_path: Path) -> No
     assert owner_expected(tmp_path)
     owner_lock_path(tmp_path).write_text("")
     assert not owner_expected(tmp_path)
+
+
+def test_in_a_home_that_can_not_be_looked_into_nobody_is_attached(tmp_path: Path) -> None:
+    assert attached_servers(tmp_path / ("x" * 300)) == []
+    assert not owner_expected(tmp_path / ("x" * 300))
