@@ -324,16 +324,19 @@ async def test_a_reply_that_came_whole_does_not_begin_again(log: InMemoryEventLo
 async def test_the_children_of_a_dead_gateway_are_accounted_for_before_anything_is_judged(
     log: InMemoryEventLog,
 ) -> None:
-    gone = WorkerStarted(plane="model", pid=4711, started="1", boot="an earlier boot")
-    await log.append("worker:model", [Draft(body=gone, actor="system", source="planes")])
+    for pid in (4711, 4712):
+        gone = WorkerStarted(plane="model", pid=pid, started="1", boot="an earlier boot")
+        await log.append("worker:model", [Draft(body=gone, actor="system", source="planes")])
     await left(log, "t", CREATED, QUEUED, STARTED)
 
     await recover(log, Taken())
 
-    lost, requeued = [event.body for event in await log.read()][-2:]
-    assert lost == WorkerLost(plane="model", pid=4711, reason="Its gateway is gone. It was gone.")
+    *lost, requeued = [event.body for event in await log.read()][-3:]
+    assert lost == [
+        WorkerLost(plane="model", pid=pid, reason="Its gateway is gone. It was gone.") for pid in (4711, 4712)
+    ]
     assert requeued == RECOVERED
-    assert [row["status"] for row in await log.rows("workers")] == ["lost"]
+    assert [row["status"] for row in await log.rows("workers")] == ["lost", "lost"]
 
 
 # --- attempts that overlap ------------------------------------------------------------------------------
