@@ -12,7 +12,7 @@ from ozzie_kernel.magics import MAGICS, magic_page, run_magic
 from ozzie_kernel.model_magic import model_page
 from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.session_magic import session_table
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.page import page_bundle, page_text
 from tests.hostile.samples import NAMES, render_sample
@@ -147,7 +147,7 @@ class AskedHost:
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         assert params is not None
         self.asked.append(dict(params))
-        then = ["backup", "local"] if params["model"] == "main" else []
+        then: list[Json] = ["backup", "local"] if params["model"] == "main" else []
         return {"alias": params["model"], "driver": "openai", "model": "x", "provider": "openai", "then": then}
 
 
