@@ -58,7 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
-    Operation("GET", "/models/show", models.show_model, waits_s=WORKER_S),
+    Operation("GET", "/models/show", models.show_model, errors=(404,), waits_s=WORKER_S),
     Operation("POST", "/models/resolve", models.resolve_model),
     Operation("POST", "/secrets/refresh", secrets.refresh_secrets),
     Operation("POST", "/secrets/unlock", secrets.unlock_secrets, waits_s=30.0),

@@ -5,10 +5,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.model_shapes import ModelDetails, ModelResolution, Models
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.usage import usage_of
+from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.models.selector import ModelSelector
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.tasks.today import DayUsage
@@ -38,7 +40,10 @@ async def show_model(call: Call, asked: ModelQuery) -> ModelDetails:
     """One model in full: what it stands for, its key, what is known of it and who says so, how its last call ended, and
     what it has used under whatever name. Where only the model worker can tell, it is started and waited for."""
     await call.ozzie.secrets.refresh()
-    found = await call.ozzie.details.show(asked.name)
+    try:
+        found = await call.ozzie.details.show(asked.name)
+    except UnknownModel as error:
+        raise NotFound(str(error), hint=error.hint, code=error.code) from None
     used = {"today": _used(found.usage.today), "total": _used(found.usage.total)}
     return decode(ModelDetails, {**encode(found.glance), "unasked": found.unasked, **used})
 

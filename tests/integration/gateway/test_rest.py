@@ -257,9 +257,13 @@ def test_the_models_are_told_with_the_default(home: GatewayHome, fake_openai: Fa
     home.use_provider(fake_openai.url, "echo")
     with start_gateway(home) as gateway:
         models = get(gateway, "models")
+        shown = get(gateway, "models/show")
+        status, refusal = ask(gateway, "GET", f"{PREFIX}/models/show?name=nonesuch", token=gateway.token)
 
     assert models["default"] == "echo"
     assert [model["name"] for model in models["items"]] == ["echo", "offline"]
+    assert (shown["name"], shown["capabilities"]["tools"]) == ("echo", {"value": None, "source": "unknown"})
+    assert (status, refusal["code"]) == (404, "model.unknown")
 
 
 def test_a_server_in_which_ozzie_can_not_start_says_why_everywhere(home: GatewayHome) -> None:
