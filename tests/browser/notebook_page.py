@@ -2,6 +2,7 @@
 
 from playwright.async_api import Locator, Page
 
+from tests.browser.chromium import SHOWN_MS
 from tests.browser.lab_server import Lab
 from tests.rig import JUPYTER_TOKEN
 
@@ -20,6 +21,10 @@ _RUN = """index => {
     panel.content.activeCellIndex = index;
     panel.content.deselectAll();
     (window.testRuns ??= {})[index] = window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+_OUTLINED = """index => {
+    const cell = window.jupyterapp.shell.currentWidget?.content?.widgets?.[index];
+    return (cell?.headings ?? []).length > 0;
 }"""
 _COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => undefined)"
 
@@ -51,6 +56,14 @@ class NotebookPage:
     async def ended(self, index: int) -> None:
         """Returns when the cell that was begun has come to its end."""
         await self.page.evaluate("index => window.testRuns[index].then(() => undefined)", index)
+
+    async def outlined(self, index: int) -> None:
+        """Returns when Lab has read the cell's output for its table of contents; there must be a heading in it.
+
+        Lab does so 200 ms after the notebook's last change, whether the table is shown or not, and for HTML in an
+        element of its own: what loads there is asked for once more.
+        """
+        await self.page.wait_for_function(_OUTLINED, arg=index, timeout=SHOWN_MS)
 
     async def run(self, index: int) -> None:
         await self.begin(index)

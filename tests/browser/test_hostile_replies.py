@@ -46,6 +46,7 @@ async def test_no_hostile_reply_runs_or_calls_anybody(
         provider.queue(*_replies(names, canary.url))
         await it.run(index)
         await expect(it.final(index)).to_contain_text(LAST_WORD)
+        await it.outlined(index)
         await _expect_nothing_happened(page, canary)
     assert (await page.evaluate("window.watched()"))["parts"] >= A_TURN, "the replies were not seen live"
 
@@ -75,9 +76,10 @@ async def test_no_hostile_reply_that_stands_alone_runs_or_calls_anybody(
     await it.run(0)
 
     for index, name in enumerate(BROWSER_TWELVE, start=1):
-        provider.queue(Answer(pieces=pieces_of(render_sample(name, canary.url)), gap_s=0.02))
+        provider.queue(Answer(pieces=["## Shown\n\n", *pieces_of(render_sample(name, canary.url))], gap_s=0.02))
         await it.run(index)
         await expect(it.final(index)).to_contain_text("Ozzie: Done")
+        await it.outlined(index)
         await _expect_nothing_happened(page, canary)
     assert (await page.evaluate("window.watched()"))["turns"] == len(BROWSER_TWELVE)
 
@@ -90,7 +92,7 @@ async def test_the_watch_and_the_canary_notice_what_the_users_own_code_shows(
 ) -> None:
     """What the tests above stand on: this page runs what is put into it, and nothing hides that."""
     await page.add_init_script(path=WATCH)
-    shown = f'<img src="{canary.url}/picture" onerror="window.__pwned=1">'
+    shown = f'<h2>Shown</h2><img src="{canary.url}/picture" onerror="window.__pwned=1">'
     it = notebook(f"%%python\nfrom IPython.display import HTML, display\ndisplay(HTML({shown!r}))")
     await it.open()
 
@@ -98,9 +100,10 @@ async def test_the_watch_and_the_canary_notice_what_the_users_own_code_shows(
 
     await page.wait_for_function("window.__pwned === 1", timeout=SHOWN_MS)
     assert (await page.evaluate("window.watched()"))["found"] == ["<img>", "onerror of <img>"]
-    assert canary.calls == ["GET /picture"]
-    assert strangers == [f"{canary.url}/picture"]
-    await page.close()  # or the user's own code may ask again once this is forgotten
+    await it.outlined(0)
+    await asyncio.to_thread(canary.wait_for_calls, 2)
+    assert canary.calls == ["GET /picture"] * 2, "once for the output, once for the table of contents"
+    assert strangers == [f"{canary.url}/picture"] * 2
     strangers.clear()
 
 
@@ -113,7 +116,7 @@ def _replies(names: tuple[str, ...], canary_url: str) -> list[Answer]:
         )
         for number, name in enumerate(names)
     ]
-    return [*hostile, Answer(pieces=[LAST_WORD], first_s=0.3)]
+    return [*hostile, Answer(pieces=["## The end\n\n", LAST_WORD], first_s=0.3)]
 
 
 async def _expect_nothing_happened(page: Page, canary: Canary) -> None:
@@ -126,6 +129,7 @@ async def _expect_nothing_happens_when_opened_again(it: NotebookPage, canary: Ca
     for again in ("once", "twice"):
         await it.open(workspace=f"opened-{again}")
         await expect(it.final(at)).to_contain_text("Ozzie: Done")
+        await it.outlined(at)
         await _expect_nothing_happened(it.page, canary)
 
 
