@@ -201,9 +201,10 @@ def test_two_kernels_in_one_session_take_turns_and_leave_each_others_alone(
     finally:
         second.stop()
 
+    assert "endless" not in fake_openai.disconnects, "the running turn was touched"
     kernel.interrupt()
     output = kernel.output(running)
 
     assert "Stopped here by you." in output.markdown
     assert plain(kernel, "%session").startswith("This is the session Shared.")
-    assert fake_openai.disconnects.count("endless") == 1, "the running turn was touched"
+    fake_openai.wait_for(lambda fake: fake.disconnects.count("endless") == 1)

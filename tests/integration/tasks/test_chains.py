@@ -245,4 +245,5 @@ async def test_all_turns_share_a_providers_limit_of_calls_at_once(bench: Bench) 
     await asyncio.to_thread(bench.first.wait_for, lambda fake: len(fake.requests) == 2, seconds=WAIT_S)
     await bench.ozzie.tasks.cancel(two, by="test")
     await bench.ended(two)
-    assert len(bench.first.disconnects) == 2, "an abort closes the connection to the provider"
+    # An abort closes the connection to the provider, which may see it after the turn's end is recorded.
+    await asyncio.to_thread(bench.first.wait_for, lambda fake: len(fake.disconnects) == 2, seconds=WAIT_S)
