@@ -8,7 +8,7 @@ from ozzie_kernel.magic import Host, Magic, Usage
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Table, paragraph
-from ozzie_server_ext.render.text import money
+from ozzie_server_ext.render.text import amount_of_money, money
 
 _STATES = {"SUCCEEDED": "", "FAILED": "failed", "CANCELLED": "stopped", "RUNNING": "running", "QUEUED": "queued"}
 
@@ -37,9 +37,29 @@ def cost_page(costs: JsonObject) -> list[Block]:
         page.insert(0, paragraph("There is no turn in this session yet."))
     if costs["has_earlier"]:
         page.append(paragraph("Earlier turns are left out here; they are in the sum."))
+    page += [paragraph(_budget_line(budget)) for budget in objects(costs["budgets"])]
     if not (session["cost_known"] and today["cost_known"]):
         page.append(paragraph("Where a price is unknown, the model's provider did not tell one; tokens are counted."))
     return page
+
+
+_WHOSE = {"session": "This session", "project": "This project", "day": "All sessions today"}
+_THEN = {"ask": "then Ozzie asks", "degrade": 'then "cheap" goes on', "stop": "then turns stop"}
+
+
+def _budget_line(budget: JsonObject) -> str:
+    """ "Budget: This session has used $0.43 of $5.00 and 1,200 of 50,000 tokens; then Ozzie asks." """
+    parts: list[str] = []
+    if budget["cost_limit"] is not None:
+        parts.append(f"{money(_whole(budget['cost_used']))} of {amount_of_money(_whole(budget['cost_limit']))}")
+    if budget["tokens_limit"] is not None:
+        parts.append(f"{_whole(budget['tokens_used']):,} of {_whole(budget['tokens_limit']):,} tokens")
+    whose, then = _WHOSE[str(budget["scope"])], _THEN[str(budget["on_breach"])]
+    return f"Budget: {whose} used {' and '.join(parts)}; {then}."
+
+
+def _whole(value: Any) -> int:
+    return int(value)
 
 
 def _row(time: str, title: str, how: str, spent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -136,7 +136,14 @@ class OzzieKernel(ReadingKernel):
                 return "InputError", cell.sentence
             if isinstance(cell, Turn):
                 return _failure(
-                    await self._interruptible(self._turn(self.parameters.fill(cell.text), cell_id, display))
+                    await self._interruptible(
+                        self._turn(
+                            self.parameters.fill(cell.text),
+                            cell_id,
+                            display,
+                            attended=not _is_unattended(cell_id, allow_stdin),
+                        )
+                    )
                 )
             for magic in cell:
                 page = await self._interruptible(run_magic(magic.name, magic.argument, self))
@@ -156,13 +163,13 @@ class OzzieKernel(ReadingKernel):
             return "Bug", sentence
         return None
 
-    async def _turn(self, text: str, cell_id: str, display: CellDisplay) -> TurnView:
+    async def _turn(self, text: str, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
         if not self._gateway.begin().done():
             # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
             display.show(new_turn(), datetime.now(UTC))
         link = await self.link()
         await self._announce(link, cell_id, display)
-        self._running = CellTurn(link, self._gateway, display)
+        self._running = CellTurn(link, self._gateway, display, attended=attended)
         try:
             return await self._running.run(text, cell_id)
         finally:

@@ -42,12 +42,14 @@ T = TypeVar("T")
 
 
 class CellTurn:
-    """One turn in one cell. `link` is the one that `gateway` has; where it ends, another is asked for."""
+    """One turn in one cell. `link` is the one that `gateway` has; where it ends, another is asked for. Where it is not
+    `attended`, nobody is there to be asked."""
 
-    def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay) -> None:
+    def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay, *, attended: bool = True) -> None:
         self._link = link
         self._gateway = gateway
         self._display = display
+        self._attended = attended
         self._message_id = new_message_id()
         self._may_be_taken = False
         self._position = 0
@@ -99,7 +101,12 @@ class CellTurn:
     async def _send(self, text: str, cell_id: str) -> JsonObject:
         """The gateway's answer to the message. It has an id, which is its task's as well: sent again where a connection
         ended before the answer, it is still one message."""
-        params = {"content": text, "cell_id": cell_id, "message_id": self._message_id}
+        params = {
+            "content": text,
+            "cell_id": cell_id,
+            "message_id": self._message_id,
+            "attended": self._attended,
+        }
         for _ in range(MAX_LOST_IN_VAIN):
             try:
                 # Without a time limit: what is taken in late has to be known, to be stopped.

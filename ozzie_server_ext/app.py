@@ -10,14 +10,17 @@ from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
+from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Limits, Origin, Transient
+from ozzie_server_ext.domain.events import Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import VaultSecrets
+from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.router import Models, answers_in_worker
@@ -34,6 +37,8 @@ from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.allowances import Allowances, limits_under, standing_of
+from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
@@ -119,10 +124,12 @@ class Ozzie:
 
         self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
+        self._ledger = Ledger(lambda account: standing_of(self.log, account))
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
             health=health,
             rates=Rates(self.clock),
+            ledger=self._ledger,
             registry=registry,
             broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
             blobs=self.blobs,
@@ -156,6 +163,7 @@ class Ozzie:
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         self.tasks = TaskService(self.log, self.ids, self.driver)
+        self.answers = Answers(self.log, self.tasks, self._ledger)
         taken = await recover(self.log, self.driver, may_repeat=registry.may_be_repeated, publish=self.feed.publish)
         log.info("started with %d unfinished tasks", taken)
         watch = OwnerWatch(self.log, self._replaced)
@@ -200,13 +208,22 @@ class Ozzie:
         return self.driver.busy
 
     async def submit(
-        self, session_id: SessionId, text: str, origin: Origin, *, model: str = "", message_id: MessageId | None = None
+        self,
+        session_id: SessionId,
+        text: str,
+        origin: Origin,
+        *,
+        model: str = "",
+        message_id: MessageId | None = None,
+        attended: bool = True,
     ) -> Submitted:
         config = await self.configuration.refresh()
         await self.secrets.refresh()
         await self.sessions.expect_open(session_id)
-        limits = Limits(max_rounds=config.settings.agent.max_rounds, deadline_s=config.settings.agent.deadline_s)
-        return await self.tasks.submit(session_id, text, origin, limits=limits, model=model, message_id=message_id)
+        limits = limits_under(config.settings)
+        return await self.tasks.submit(
+            session_id, text, origin, limits=limits, model=model, message_id=message_id, attended=attended
+        )
 
     async def _run_turn(self, row: Row, recorder: Recorder) -> int:
         config = self.config
@@ -215,6 +232,7 @@ class Ozzie:
         if answers_in_worker(chain.first) and not self.workers.ready:
             self._show_step(recorder, "starting the model worker")
         limits = limits_of(row)
+        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self.project, self.clock)
         chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
         registry = self.models.registry
         plan = TurnPlan(
@@ -227,12 +245,25 @@ class Ozzie:
             config_version=self.configuration.version,
             retry=registry.retry,
             rates_of=registry.limits,
-            recovered=int(str(row["attempt"])) > 1,
+            recovered=row["reason"] == "recovered",
+            allowance=budgets.now,
+            priced=self._knowledge.priced,
+            deadline=await budgets.deadline(self.log),
+            cheaper=self._cheaper,
+            attended=bool(row["attended"]),
         )
         conversation = await self._conversations.get(recorder.session_id)
         context = ToolContext(self.project, self.clock)
         turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
         return await turn.run()
+
+    def _budgets(self) -> BudgetsSettings:
+        return self.config.settings.budgets
+
+    async def _cheaper(self) -> Chain | None:
+        """Who answers where a budget has no room for a turn's own model; None where nobody is named for that."""
+        chain = self.models.cheaper()
+        return await self._knowledge.informed(chain, wait_s=None) if chain else None
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:
         """By the settings of the moment of a call, whatever they were when its turn began."""

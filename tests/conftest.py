@@ -1,5 +1,6 @@
 """Fixtures that tests of several kinds share: a real gateway, a real kernel, a fake provider."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,18 @@ __all__ = ["fake_openai", "fake_openai_server"]
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("ozzie", deadline=None)
 settings.load_profile("ozzie")
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Writes a line where whoever runs the tests sees it."""
+
+    def write(line: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{line}")
+            sys.stdout.flush()
+
+    return write
 
 
 @pytest.fixture

@@ -16,11 +16,13 @@ class IncompleteAnswer(OzzieError):
 
 
 class Reply:
-    """The text of one answer while it comes, in pieces: joining at each of them would cost the square of its length."""
+    """The text of one answer while it comes, in pieces: joining at each of them would cost the square of its length.
+    `has_begun` is set by whoever hears anything of it."""
 
     def __init__(self, reply_id: ReplyId) -> None:
         self.reply_id = reply_id
         self.length = 0
+        self.has_begun = False
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:

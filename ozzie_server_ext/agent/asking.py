@@ -4,13 +4,17 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NoReturn
 
 from ozzie_server_ext.agent.answer import MAX_ANSWER_CHARS, IncompleteAnswer, Reply, empty_answer
+from ozzie_server_ext.agent.breach import TurnHeld, end, exceeded, question
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
 from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.agent.uncut import uncut
+from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
     Finish,
@@ -18,20 +22,25 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    TaskModelChosen,
     ToolsetInjected,
     Transient,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.models.attempts import Attempt, Attempts
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, Reasoning
+from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelChoice, ModelError, ModelRequest, Reasoning
+from ozzie_server_ext.models.failures import model_error
+from ozzie_server_ext.models.ledger import Breach, BudgetBreach, Reserved
 from ozzie_server_ext.models.rates import Place
+from ozzie_server_ext.models.remedies import may_be_billed
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Tool
 
-CHARACTERS_A_TOKEN = 4
-"""A rough count for what has to be known before a provider counts: English prose has about so many, code fewer."""
+WARN_SHARE = 0.8
+"""Of a budget (UX §2.6)."""
 
 
 class Asking:
@@ -51,15 +60,15 @@ class Asking:
         self._recorder = recorder
         self._leaving = leaving
         self._offered = ""
+        self._choice = plan.chain.first
 
     async def ask(self, number: int) -> None:
         """Have round `number` answered. When this returns, the answer is recorded, whole or not.
 
-        Raises ModelError or IncompleteAnswer, after whose failure nobody else could be asked, or what a cancellation
-        raises; what had come is recorded then, too.
+        Raises ModelError or IncompleteAnswer, after whose failure nobody else could be asked, BudgetBreach where a
+        budget has no room for it, or what a cancellation raises; what had come is recorded then, too.
         """
-        plan = self._plan
-        attempts = Attempts(plan.chain, plan.retry, self._parts.health)
+        attempts = self._attempts()
         attempt: Attempt | None = attempts.first()
         while attempt is not None:
             if attempt.why:
@@ -68,6 +77,11 @@ class Asking:
                 await asyncio.sleep(attempt.wait_s)
             try:
                 await self._attempt(number, attempt)
+            except BudgetBreach as error:
+                if not await self._degrade(error.breach, attempt.choice):
+                    raise
+                attempts = self._attempts()
+                attempt = attempts.first()
             except OzzieError as error:
                 attempt = attempts.after(error)
                 if attempt is None:
@@ -75,6 +89,51 @@ class Asking:
             else:
                 attempts.answered()
                 attempt = self._instead_of_nothing(attempts, attempt)
+
+    @property
+    def alias(self) -> str:
+        """Who is to answer now."""
+        return self._plan.chain.first.alias
+
+    async def end(self, breach: Breach) -> NoReturn:
+        """End the run of a turn whose budget has no room for what comes next: with a question where that is wanted and
+        somebody is there, else in words. Raises TurnHeld, LimitExceeded."""
+        wants_to_ask = breach.budget.on_breach != "stop"
+        if not (wants_to_ask and self._plan.attended):
+            await self._recorder.append(exceeded(breach, "stop"))
+            raise end(breach, alone=wants_to_ask)
+        choice = self._choice
+        cheaper = await self._cheaper(breach, choice)
+        alias = cheaper.first.alias if cheaper else ""
+        asked = question(breach, PromptId(self._parts.ids.new()), said=choice.said, cheaper=alias)
+        await self._recorder.append(exceeded(breach, "ask"), *asked)
+        raise TurnHeld
+
+    async def _degrade(self, breach: Breach, choice: ModelChoice) -> bool:
+        """Whether the turn goes on with the cheaper chain from here."""
+        cheaper = await self._cheaper(breach, choice) if breach.budget.on_breach == "degrade" else None
+        if cheaper is None:
+            return False
+        why = exceeded(breach, "degrade")
+        await self._recorder.append(why, TaskModelChosen(model=cheaper.first.alias, reason=why.type))
+        self._plan = replace(self._plan, chain=cheaper)
+        return True
+
+    async def _cheaper(self, breach: Breach, choice: ModelChoice) -> Chain | None:
+        """The chain that is asked instead of `choice`, where there is one and the budgets have room for it."""
+        cheaper = None if breach.measure == "time" else await self._plan.cheaper()
+        if cheaper is None or choice.provider in {each.provider for each in cheaper.choices}:
+            return None
+        allowance = self._plan.allowance()
+        try:
+            first = await self._priced(cheaper.first, allowance)
+        except ModelError:
+            return None
+        need = _need(first, canonical_bytes(self._request(first, self._prompt(first)).to_json()))
+        return cheaper if await self._parts.ledger.fits(allowance.budgets, need) else None
+
+    def _attempts(self) -> Attempts:
+        return Attempts(self._plan.chain, self._plan.retry, self._parts.health)
 
     def _instead_of_nothing(self, attempts: Attempts, attempt: Attempt) -> Attempt | None:
         """Whom to ask where the answer has nothing in it. It is a whole answer all the same, and recorded as one."""
@@ -84,71 +143,138 @@ class Asking:
         return attempts.after(empty_answer(attempt.choice.said))
 
     async def _attempt(self, number: int, attempt: Attempt) -> None:
-        choice = attempt.choice
-        tools = self._parts.registry.all() if choice.takes_tools else ()
-        prompt = self._prompt(tools)
+        allowance = self._plan.allowance()
+        choice = self._choice = await self._priced(attempt.choice, allowance)
+        prompt = self._prompt(choice)
+        request = self._request(choice, prompt)
+        document = canonical_bytes(request.to_json())
+        need = _need(choice, document)
+
+        def for_room() -> None:
+            self._publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
+
+        def for_place() -> None:
+            self._publish("task.progress", {"step": f'"{choice.said}" takes no more at once: waiting for a place'})
+
+        async with self._parts.ledger.reserve(allowance.budgets, need, waiting=for_room) as reserved:
+            if reserved.written is not None:
+                request = replace(request, choice=replace(choice, max_tokens=reserved.written))
+                document = canonical_bytes(request.to_json())
+            rates, tokens = self._plan.rates_of(choice), need.read
+            async with self._parts.rates.place(choice.provider, rates, tokens, waiting=for_place) as place:
+                injected = _injected(self._tools(choice))
+                started = ModelCallStarted(
+                    call_id=request.call_id,
+                    reply_id=ReplyId(self._parts.ids.new()),
+                    round=number,
+                    alias=choice.alias,
+                    provider=choice.provider,
+                    model=choice.model,
+                    request_blob=await self._parts.blobs.put(document),
+                    config=self._plan.config_version,
+                    prompt=prompt.version,
+                    tools=_toolset_version(injected),
+                    attempt=attempt.number,
+                    instead_of=attempt.instead_of,
+                    reserved_cost=reserved.cost,
+                    reserved_tokens=reserved.tokens,
+                    project=allowance.project,
+                    day=allowance.day,
+                )
+                # Told once, and again where somebody is asked who takes other tools, or none.
+                is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
+                self._offered = started.tools
+                await self._begin(started, *([injected] if is_new else []))
+                reserved.begun()
+                answer = await self._call(request, Reply(started.reply_id), place, reserved)
+        self._warn(reserved.share)
+        if answer.finish == "length" and reserved.breach is not None:
+            written = answer.usage.output_tokens
+            if not written or written >= (reserved.written or 0):  # else its model broke off by itself
+                raise BudgetBreach(reserved.breach)
+
+    async def _begin(self, started: ModelCallStarted, *before: ToolsetInjected) -> None:
+        """Record the begin of a call; where the turn is cancelled meanwhile, also that nobody was asked."""
+        try:
+            await uncut(self._recorder.append(*before, started))
+        except asyncio.CancelledError:
+            why = "The turn was stopped before it was sent."
+            not_sent = ModelCallFailed(
+                call_id=started.call_id, code="cancelled", message=why, latency_ms=0.0, settled_cost=0
+            )
+            await uncut(self._recorder.append(not_sent))
+            raise
+
+    def _warn(self, share: float) -> None:
+        """A word in the state line where a budget is nearly used up (UX §2.6)."""
+        if share >= WARN_SHARE:
+            self._publish("task.progress", {"budget": round(share * 100)})
+
+    async def _priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
+        """The choice with its prices, where a budget is of money: that nobody could be asked for them is not the same
+        as that nobody knows them. Raises ModelError."""
+        if choice.prices is not None or all(budget.cost is None for budget in allowance.budgets):
+            return choice
+        try:
+            return await self._plan.priced(choice)
+        except Unavailable as error:
+            raise model_error("worker.unavailable", choice, detail=str(error)) from error
+
+    def _request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
         history = self._conversation.messages(self._plan.max_history, self._recorder.task_id)
-        request = ModelRequest(
+        return ModelRequest(
             call_id=CallId(self._parts.ids.new()),
             choice=choice,
             messages=(ChatMessage(role="system", content=prompt.text), *history),
-            tools=tuple(tool.spec for tool in tools),
+            tools=tuple(tool.spec for tool in self._tools(choice)),
         )
-        document = canonical_bytes(request.to_json())
 
-        def tell() -> None:
-            self._publish("task.progress", {"step": f'"{choice.said}" takes no more at once: waiting for a place'})
+    def _tools(self, choice: ModelChoice) -> tuple[Tool, ...]:
+        return tuple(self._parts.registry.all()) if choice.takes_tools else ()
 
-        tokens = len(document) // CHARACTERS_A_TOKEN
-        async with self._parts.rates.place(choice.provider, self._plan.rates_of(choice), tokens, waiting=tell) as place:
-            injected = _injected(tools)
-            started = ModelCallStarted(
-                call_id=request.call_id,
-                reply_id=ReplyId(self._parts.ids.new()),
-                round=number,
-                alias=choice.alias,
-                provider=choice.provider,
-                model=choice.model,
-                request_blob=await self._parts.blobs.put(document),
-                config=self._plan.config_version,
-                prompt=prompt.version,
-                tools=_toolset_version(injected),
-                attempt=attempt.number,
-                instead_of=attempt.instead_of,
-            )
-            # Told once, and again where somebody is asked who takes other tools, or none.
-            is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
-            self._offered = started.tools
-            await self._recorder.append(*([injected] if is_new else []), started)
-            await self._call(request, Reply(started.reply_id), place)
-
-    async def _call(self, request: ModelRequest, reply: Reply, place: Place) -> None:
+    async def _call(self, request: ModelRequest, reply: Reply, place: Place, reserved: Reserved) -> Finished:
         """The answer streamed to the feed and recorded whole; what had come of one that is not."""
         parts = self._parts
         began = parts.clock.monotonic()
 
-        async def broken(finish: Finish | None, code: str, message: str) -> None:
+        async def broken(finish: Finish | None, code: str, message: str, *, is_billed: bool) -> None:
             """Without a `finish`, nothing was answered: the whole answer comes anew."""
             partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
             failed = ModelCallFailed(
-                call_id=request.call_id, code=code, message=message, latency_ms=self._since(began), partial_blob=partial
+                call_id=request.call_id,
+                code=code,
+                message=message,
+                latency_ms=self._since(began),
+                partial_blob=partial,
+                settled_cost=reserved.cost if is_billed else 0,
+                settled_tokens=reserved.tokens if is_billed else 0,
             )
             await self._recorder.append(failed, *(reply.ended(finish) if finish else ()))
+            reserved.settle(failed.settled)
 
         try:
             answer = await self._read(request, reply)
         except asyncio.CancelledError:
             if self._leaving():
-                await broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.")
+                await uncut(broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.", is_billed=True))
             else:
-                await broken("cancelled", "cancelled", "The turn was stopped.")
+                await uncut(broken("cancelled", "cancelled", "The turn was stopped.", is_billed=True))
             raise
         except OzzieError as error:
-            await broken("failed", error.code, str(error))
+            is_billed = reply.has_begun or may_be_billed(error)
+            await uncut(broken("failed", error.code, str(error), is_billed=is_billed))
             raise
         place.settle(answer.usage.input_tokens + answer.usage.output_tokens)
-        completed = await self._completed(request.call_id, answer, began)
+        await uncut(self._complete(request.call_id, answer, reply, reserved, began))
+        return answer
+
+    async def _complete(
+        self, call_id: CallId, answer: Finished, reply: Reply, reserved: Reserved, began: float
+    ) -> None:
+        """Record the whole answer: it was given, and is paid for, whatever becomes of the turn meanwhile."""
+        completed = await self._completed(call_id, answer, began)
         await self._recorder.append(completed, *reply.ended(answer.finish))
+        reserved.settle(completed.settled(reserved.cost))
 
     async def _read(self, request: ModelRequest, reply: Reply) -> Finished:
         """The answer to its end, its text shown as it comes and gathered in `reply`."""
@@ -156,6 +282,7 @@ class Asking:
         answer: Finished | None = None
         async with aclosing(self._parts.models.generate(request)) as stream:
             async for event in stream:
+                reply.has_begun = True
                 if isinstance(event, Finished):
                     answer = event
                     continue
@@ -186,11 +313,11 @@ class Asking:
             ttft_ms=answer.ttft_ms,
         )
 
-    def _prompt(self, tools: tuple[Tool, ...]) -> Prompt:
+    def _prompt(self, choice: ModelChoice) -> Prompt:
         return compose(
             soul=self._plan.soul,
             custom=self._plan.custom_prompt,
-            tools=[tool.spec for tool in tools],
+            tools=[tool.spec for tool in self._tools(choice)],
             session=SessionContext(
                 title=self._plan.session_title,
                 goes_on=self._conversation.goes_on(self._recorder.task_id),
@@ -215,6 +342,13 @@ class Asking:
 
     def _since(self, began: float) -> float:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)
+
+
+def _need(choice: ModelChoice, document: bytes) -> Need:
+    longest = choice.longest_answer
+    return Need(
+        read=tokens_in(document), written=longest or UNKNOWN_OUTPUT, prices=choice.prices, is_guess=longest is None
+    )
 
 
 def _injected(tools: tuple[Tool, ...]) -> ToolsetInjected:

@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.events import (
     MessageReceived,
     ModelCallCompleted,
     ModelCallStarted,
+    TaskModelChosen,
     TaskQueued,
     ToolCallCompleted,
     ToolCallFailed,
@@ -36,6 +37,7 @@ EVENT_TYPES = frozenset(
         ToolCallFailed.type,
         ToolCallUncertain.type,
         TaskQueued.type,
+        TaskModelChosen.type,
     }
 )
 """The events that the fold looks at; all others may be left out.
@@ -116,9 +118,13 @@ class Conversation:
                 self._outcome(call_id, dumps({"error": message}))
             case ToolCallUncertain(call_id=call_id):
                 self._outcome(call_id, dumps({"error": "It may or may not have happened: Ozzie was interrupted."}))
-            case TaskQueued(reason="recovered"):
-                # What was half said when the gateway went is said anew; with its task, what a person stopped stays.
+            case TaskQueued(reason="recovered" | "answered"):
+                # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
+                # stopped stays.
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
+                self._drop_short(event.task_id)
+            case TaskModelChosen():
+                self._drop_short(event.task_id)
             case _:
                 pass
 
@@ -187,6 +193,19 @@ class Conversation:
         else:
             self._beginless[task_id] = found
         return found
+
+    def _drop_short(self, task_id: TaskId | None) -> None:
+        """An answer that a budget bounded, and that broke off for it, comes anew once there is room, or from a cheaper
+        model. One whose gateway ended before that could be said is not told from it: it is asked for once more."""
+        last = self._last.get(task_id)
+        if last is None or last.finish != "length":
+            return
+        self._entries = [entry for entry in self._entries if entry is not last]
+        before = [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
+        if before:
+            self._last[task_id] = before[-1]
+        else:
+            del self._last[task_id]
 
     def _outcome(self, call_id: CallId, content: str) -> None:
         if call_id in self._calls:

@@ -1,4 +1,4 @@
-"""What stops a turn that does not stop by itself: rounds, deadline, going in circles (AG-1)."""
+"""What stops a turn that does not stop by itself: rounds, going in circles (AG-1)."""
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Limits, ToolUse
@@ -13,25 +13,15 @@ class LimitExceeded(OzzieError):
     code = "limit.exceeded"
 
 
-def too_late(deadline_s: float) -> LimitExceeded:
-    """The error for a turn that used up its time."""
-    return LimitExceeded(
-        f"This turn took longer than its {deadline_s:g} s.",
-        hint="Ask for a smaller step, or raise agent.deadline_s in the configuration.",
-        code="limit.deadline",
-    )
-
-
 class LimitGuard:
-    """Watches one run of a turn. `began` and `now` are monotonic seconds."""
+    """Watches one run of a turn."""
 
-    def __init__(self, limits: Limits, began: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._began = began
         self._last: tuple[tuple[str, str], ...] = ()
         self._repeats = 0
 
-    def check_round(self, number: int, now: float) -> None:
+    def check_round(self, number: int) -> None:
         """Before the model is asked again. Raises LimitExceeded."""
         if number > self._limits.max_rounds:
             raise LimitExceeded(
@@ -39,8 +29,6 @@ class LimitGuard:
                 hint="Ask for a smaller step, or raise agent.max_rounds in the configuration.",
                 code="limit.rounds",
             )
-        if self._limits.deadline_s is not None and now - self._began > self._limits.deadline_s:
-            raise too_late(self._limits.deadline_s)
 
     def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
         """When the model asks for tools. Raises LimitExceeded for too many at once, and the third time in a row that

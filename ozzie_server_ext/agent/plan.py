@@ -1,14 +1,16 @@
 """What a turn is given before it begins: its plan, and the parts that it works with."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Limits
 from ozzie_server_ext.models.attempts import RetryPolicy
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver
 from ozzie_server_ext.models.health import Health
+from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.rates import RateLimits, Rates
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
@@ -16,9 +18,39 @@ from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
+async def _nobody() -> None:
+    return None
+
+
+async def _as_it_is(choice: ModelChoice) -> ModelChoice:
+    return choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What a turn may use up, as things are now, and the project's folder and the day that its calls count for."""
+
+    budgets: tuple[Budget, ...] = ()
+    project: str = ""
+    day: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """`left_s`: how much of `limit_s` this run of the turn has; `budget` is the task's, which says what then."""
+
+    left_s: float
+    limit_s: float
+    budget: Budget
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
-    """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it."""
+    """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it.
+
+    `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
+    to be asked. `priced` finds the prices of a model, and raises Unavailable where nobody can be asked for them.
+    """
 
     chain: Chain
     limits: Limits
@@ -30,6 +62,11 @@ class TurnPlan:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     rates_of: Callable[[ModelChoice], RateLimits] = lambda choice: RateLimits()
     recovered: bool = False
+    allowance: Callable[[], Allowance] = Allowance
+    priced: Callable[[ModelChoice], Awaitable[ModelChoice]] = _as_it_is
+    deadline: Deadline | None = None
+    cheaper: Callable[[], Awaitable[Chain | None]] = _nobody
+    attended: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +76,7 @@ class TurnParts:
     models: ModelDriver
     health: Health
     rates: Rates
+    ledger: Ledger
     registry: ToolRegistry
     broker: ToolBroker
     blobs: BlobStore

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.conversation import Conversation, Round
-from ozzie_server_ext.agent.limits import LimitGuard, too_late
-from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.limits import LimitGuard
+from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
+from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place
@@ -40,32 +41,35 @@ class Turn:
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
 
-        Raises ModelError, LimitExceeded, IncompleteAnswer, or what a cancellation raises; what had come is recorded.
+        Raises TurnHeld where the turn waits for an answer, ModelError, LimitExceeded, IncompleteAnswer, or what a
+        cancellation raises; what had come is recorded.
         """
-        deadline_s = self._plan.limits.deadline_s
-        # The guard looks between two rounds only; this ends an answer that never comes to its end.
-        limit = asyncio.timeout(deadline_s)
+        deadline = self._plan.deadline
+        limit = asyncio.timeout(deadline.left_s if deadline else None)
         try:
             async with limit:
                 return await self._run()
+        except BudgetBreach as error:
+            breach = error.breach
         except TimeoutError:
-            if deadline_s is None or not limit.expired():
+            if deadline is None or not limit.expired():
                 raise
-            raise too_late(deadline_s) from None
+            breach = _too_late(deadline)
+        return await self._asking.end(breach)  # behind the deadline, which may not cut off what it says
 
     async def _run(self) -> int:
-        guard = LimitGuard(self._plan.limits, self._parts.clock.monotonic())
+        guard = LimitGuard(self._plan.limits)
         while True:
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None:
-                check_whole(last, self._plan.chain.first.alias)
+                check_whole(last, self._asking.alias)
                 if not last.uses:
                     return last.number
             if last is not None and last.open_uses():
                 guard.check_uses(last.uses)
                 await self._carry_out(last)
             number = last.number + 1 if last else 1
-            guard.check_round(number, self._parts.clock.monotonic())
+            guard.check_round(number)
             await self._asking.ask(number)
 
     async def _carry_out(self, asked: Round) -> None:
@@ -78,3 +82,8 @@ class Turn:
         except ExceptionGroup as failures:
             # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
             raise failures.exceptions[0] from None
+
+
+def _too_late(deadline: Deadline) -> Breach:
+    limit = round(deadline.limit_s * 1000)
+    return Breach(budget=deadline.budget, measure="time", limit=limit, used=limit, wanted=0, least=0)

@@ -18,7 +18,8 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.turn import TextPart, TurnView, new_turn
+from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.turn import TurnView, new_turn
 
 
 def ask(options: argparse.Namespace) -> int:
@@ -69,7 +70,13 @@ async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
         opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
         sent = await gateway.request(
             "message.send",
-            {"content": text, "session_id": opened["session_id"], "model": model, "message_id": new_message_id()},
+            {
+                "content": text,
+                "session_id": opened["session_id"],
+                "model": model,
+                "message_id": new_message_id(),
+                "attended": sys.stdout.isatty() and not as_json,
+            },
         )
         task_id = str(sent["task_id"])
         stopper = asyncio.ensure_future(_cancel_when_interrupted(gateway, task_id))

@@ -1,13 +1,15 @@
-"""`ozzie tasks`: list them, look at one, stop one."""
+"""`ozzie tasks`: list them, look at one, answer one, stop one."""
 
 import argparse
+from decimal import Decimal
 
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.output import STATES, cell, cost, counted, failure_lines, local_time, print_json, tokens
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.tasks import OPEN
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
 
@@ -50,6 +52,9 @@ def show_task(options: argparse.Namespace) -> int:
         print(_step_line(step))
     if task["text"]:
         print(f"\n{visible_prose(task['text'])}")
+    if task["question"]:
+        print()
+        _print_question(task["task_id"], task["question"])
     if task["error"]:
         print("", *failure_lines(task["error"]), sep="\n")
     return 0
@@ -64,6 +69,57 @@ def cancel_task(options: argparse.Namespace) -> int:
     else:
         print(f"The task {options.task_id} is stopped.")
     return 0
+
+
+def answer_task(options: argparse.Namespace) -> int:
+    """Answer what a task waits to be told; without an answer, print the question. Raises NotRunning, NotFound,
+    InputError, or Answered for one that waits for nothing."""
+    _expect_id(options.task_id)
+    question = get(f"tasks/{options.task_id}")["question"]
+    if not options.option:
+        print_json(question) if options.json else _print_question(options.task_id, question)
+        return 0
+    answer: Object = {"option": options.option}
+    if question is not None:
+        answer["prompt_id"] = question["prompt_id"]
+        unit = next((each["unit"] for each in question["options"] if each["name"] == options.option), "")
+        if options.amount is not None:
+            answer["amount"] = _amount(options.amount, unit)
+    post(f"tasks/{options.task_id}/answer", answer)
+    if options.json:
+        print_json({"answered": options.task_id, "option": options.option})
+    else:
+        print("The task is stopped." if options.option == "stop" else "The task goes on.")
+    return 0
+
+
+def _print_question(task_id: str, question: Object | None) -> None:
+    if question is None:
+        print("The task waits for no answer.")
+        return
+    for sentence in (question["question"], *question["notes"]):
+        print(visible_prose(sentence))
+    print()
+    for option in question["options"]:
+        print(f"  {cell(option['label'], 28)}  ozzie tasks answer {task_id} {option['name']}")
+
+
+_UNITS = {"cost": (NANO_USD_PER_USD, "USD"), "tokens": (1, "tokens"), "time": (1000, "seconds")}
+"""What a person counts in, and how much of the gateway's own unit that is."""
+
+
+def _amount(text: str, unit: str) -> int:
+    """What a person gave, in the gateway's unit. Raises InputError."""
+    if unit not in _UNITS:
+        raise InputError("This answer takes no --amount.", hint="Leave it out.", code="answer.amount")
+    factor, name = _UNITS[unit]
+    try:
+        amount = Decimal(text) * factor
+        if amount > 0 and amount == amount.to_integral_value():
+            return int(amount)
+    except (ArithmeticError, ValueError):
+        pass
+    raise InputError(f"--amount is a number of {name} above nothing.", code="answer.amount")
 
 
 def _expect_id(task_id: str) -> None:

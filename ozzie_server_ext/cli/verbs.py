@@ -147,6 +147,16 @@ TASKS = Group(
         ),
         Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
+        Verb(
+            "answer",
+            "answer what a task waits to be told",
+            "tasks:answer_task",
+            (
+                _TASK,
+                _argument("option", metavar="ANSWER", nargs="?", default="", help="none prints the question"),
+                _argument("--amount", metavar="N", help="instead of what is offered: USD, tokens, or seconds"),
+            ),
+        ),
     ),
 )
 

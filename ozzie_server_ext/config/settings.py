@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.domain.budget import OnBreach
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
 
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
@@ -29,6 +30,8 @@ Scope = Annotated[str, Field(pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
 OFFLINE = "offline"
 """The built-in script (MD-7). It is no language model, so it never stands in for one."""
 FALLBACK = "fallback"
+CHEAP = "cheap"
+"""The alias that a budget goes on with where it has no room for the model that was chosen (S4 §8.9.2)."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -121,6 +124,9 @@ class RetrySettings(_Settings):
 
 Price = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=9)]
 """USD for a million tokens, to the 1e-9 USD in which money is kept."""
+Usd = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=9)]
+MOST_AMOUNT = 1_000_000_000_000
+"""Tokens of a budget at the most: their sums still fit into a column, whatever a provider counts."""
 
 
 class CapabilitySettings(_Settings):
@@ -268,12 +274,40 @@ class ModelsSettings(_Settings):
             self._expect_an_end(target, (*above, alias))
 
 
+class BudgetSettings(_Settings):
+    """What may be used up, and what happens before more is (S4 §8.1.2, §8.9.2): `ask` waits for a person, `degrade`
+    goes on with the alias `cheap` while that fits, and then asks, `stop` ends the turn."""
+
+    max_cost_usd: Usd | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=MOST_AMOUNT)
+    on_breach: OnBreach = "ask"
+
+    @property
+    def max_cost(self) -> int | None:
+        """In 1e-9 USD."""
+        return None if self.max_cost_usd is None else int(self.max_cost_usd * NANO_USD_PER_USD)
+
+
+class TaskBudgetSettings(BudgetSettings):
+    """`deadline_s`: seconds of work, without the time that was spent waiting for a person."""
+
+    deadline_s: float | None = Field(default=None, gt=0, le=10_000_000)
+
+
+class BudgetsSettings(_Settings):
+    """For each turn, each session, everything in this project's folder, and each day where Ozzie runs."""
+
+    task: TaskBudgetSettings = TaskBudgetSettings()
+    session: BudgetSettings = BudgetSettings()
+    project: BudgetSettings = BudgetSettings()
+    day: BudgetSettings = BudgetSettings()
+
+
 class AgentSettings(_Settings):
     """`system_prompt` is added below the persona; it never replaces it (S3 F3)."""
 
     system_prompt: str = ""
     max_rounds: int = Field(default=25, ge=1, le=200)
-    deadline_s: float | None = Field(default=None, gt=0)
 
 
 class SessionsSettings(_Settings):
@@ -287,3 +321,14 @@ class Settings(_Settings):
     models: ModelsSettings = ModelsSettings()
     agent: AgentSettings = AgentSettings()
     sessions: SessionsSettings = SessionsSettings()
+    budgets: BudgetsSettings = BudgetsSettings()
+
+    @model_validator(mode="after")
+    def _can_degrade(self) -> "Settings":
+        for name in type(self.budgets).model_fields:
+            if getattr(self.budgets, name).on_breach == "degrade" and not self.models.providers_of(CHEAP):
+                raise ValueError(
+                    f'"budgets.{name}" goes on with the alias "{CHEAP}", and there is none; name one under '
+                    '"models.aliases"'
+                )
+        return self

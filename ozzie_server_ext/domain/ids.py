@@ -9,6 +9,7 @@ EventId = NewType("EventId", str)
 ReplyId = NewType("ReplyId", str)
 CallId = NewType("CallId", str)
 MessageId = NewType("MessageId", str)
+PromptId = NewType("PromptId", str)
 BlobRef = NewType("BlobRef", str)
 """Content address: `sha256:` and 64 hexadecimal digits."""
 

@@ -38,7 +38,7 @@ class TaskStatus(StrEnum):
 
 FINAL = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
 OPEN = frozenset(TaskStatus) - FINAL
-_HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
+HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
 
 # Which states a change may leave from. A queued task that is "recovered" was RUNNING when its gateway died; the
 # waiting ones stay as they are (TK-1). FAILED and CANCELLED lead on by retry alone.
@@ -49,7 +49,7 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
     TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
     TaskPaused: frozenset({TaskStatus.RUNNING}),
-    TaskResumed: _HELD,
+    TaskResumed: HELD,
     TaskRetried: frozenset({TaskStatus.FAILED, TaskStatus.CANCELLED}),
     TaskSucceeded: frozenset({TaskStatus.RUNNING}),
     TaskFailed: OPEN,

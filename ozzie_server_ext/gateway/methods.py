@@ -6,11 +6,12 @@ from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.costs import Spent, costs_of
 
 MAX_PAGE = 500
@@ -37,6 +38,12 @@ class Call:
         """Raises PolicyError for a caller who may know of its own session only (THREATS 6)."""
         if self.principal.session_id is not None:
             raise PolicyError("This kernel may use its own session only.", code="policy.session")
+
+    async def expect_own(self, task_id: TaskId, to: str) -> None:
+        """Raises PolicyError for a kernel and a task of another session; NotFound."""
+        row = await self.ozzie.tasks.get(task_id)
+        if self.principal.session_id not in (None, row["session_id"]):
+            raise PolicyError(f"This kernel may {to} tasks of its own session only.", code="policy.session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +143,22 @@ async def session_earlier(call: Call) -> JsonObject:
 async def session_costs(call: Call) -> JsonObject:
     """What the session's turns have cost, and all sessions together today."""
     session_id = call.session(decode(SessionNamed, call.params).session_id)
-    return encode(await costs_of(call.ozzie.log, call.ozzie.today, await call.ozzie.sessions.row(session_id)))
+    row, budgets = await call.ozzie.sessions.row(session_id), call.ozzie.config.settings.budgets
+    found = await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=call.ozzie.project)
+    return encode(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
-    """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message."""
+    """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message. Where it is not
+    `attended`, nobody is there to be asked."""
 
     content: str
     session_id: str = ""
     cell_id: str = ""
     model: str = ""
     message_id: str = ""
+    attended: bool = True
 
 
 async def message_send(call: Call) -> JsonObject:
@@ -162,7 +173,10 @@ async def message_send(call: Call) -> JsonObject:
     )
     session_id = call.session(asked.session_id)
     message_id = MessageId(asked.message_id) if asked.message_id else None
-    return encode(await call.ozzie.submit(session_id, asked.content, origin, model=asked.model, message_id=message_id))
+    sent = await call.ozzie.submit(
+        session_id, asked.content, origin, model=asked.model, message_id=message_id, attended=asked.attended
+    )
+    return encode(sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +188,33 @@ class TaskCancel:
 async def task_cancel(call: Call) -> JsonObject:
     """Stop a task; a kernel may stop those of its own session."""
     asked = decode(TaskCancel, call.params)
-    row = await call.ozzie.tasks.get(TaskId(asked.task_id))
-    own = call.principal.session_id
-    if own is not None and row["session_id"] != own:
-        raise PolicyError("This kernel may stop tasks of its own session only.", code="policy.session")
+    await call.expect_own(TaskId(asked.task_id), "stop")
     await call.ozzie.tasks.cancel(TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAnswer:
+    """See REST's `tasks/{task_id}/answer`."""
+
+    task_id: str
+    option: str
+    amount: int | None = None
+    prompt_id: str = ""
+
+
+async def task_answer(call: Call) -> JsonObject:
+    """Answer what a task waits to be told; a kernel may answer those of its own session."""
+    asked = decode(TaskAnswer, call.params)
+    await call.expect_own(TaskId(asked.task_id), "answer")
+    await call.ozzie.answers.answer(
+        TaskId(asked.task_id),
+        asked.option,
+        by=call.principal.name,
+        prompt_id=PromptId(asked.prompt_id) if asked.prompt_id else None,
+        amount=asked.amount,
+        scopes=ALL_SCOPES if call.principal.session_id is None else OWN_SCOPES,
+    )
     return {}
 
 
@@ -239,6 +275,7 @@ METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "session.earlier": session_earlier,
     "message.send": message_send,
     "task.cancel": task_cancel,
+    "task.answer": task_answer,
     "models.list": models_list,
     "model.choose": model_choose,
     "complete": complete,

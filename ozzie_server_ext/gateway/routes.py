@@ -56,6 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/tasks/{task_id}", tasks.get_task),
     Operation("GET", "/tasks/{task_id}/output", output.get_task_output),
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/answer", tasks.answer_task, errors=(409,)),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
     Operation("GET", "/models/show", models.show_model, errors=(404,), waits_s=WORKER_S),

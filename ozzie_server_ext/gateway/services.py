@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
@@ -48,6 +49,8 @@ class Services(Protocol):
     @property
     def tasks(self) -> TaskService: ...
     @property
+    def answers(self) -> Answers: ...
+    @property
     def today(self) -> TodaysUsage: ...
     @property
     def turns(self) -> FoldedTurns: ...
@@ -78,9 +81,17 @@ class Services(Protocol):
         ...
 
     async def submit(
-        self, session_id: SessionId, text: str, origin: Origin, *, model: str = "", message_id: MessageId | None = None
+        self,
+        session_id: SessionId,
+        text: str,
+        origin: Origin,
+        *,
+        model: str = "",
+        message_id: MessageId | None = None,
+        attended: bool = True,
     ) -> Submitted:
-        """A message becomes a turn under the settings of this moment; with the same `message_id`, once.
+        """A message becomes a turn under the settings of this moment; with the same `message_id`, once. Where it is not
+        `attended`, nobody is there to be asked.
 
         Raises NotFound, InputError, or Conflict in a closed session.
         """

@@ -44,7 +44,9 @@ class ChatMessage:
 class ModelChoice:
     """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
-    `takes_tools`: whether it can be offered any. `in_chain`: whether others may answer under the same alias."""
+    `takes_tools`: whether it can be offered any. `in_chain`: whether others may answer under the same alias.
+    `max_tokens` is the configuration's limit of one answer, `max_output` the model's own; `prices` are None where
+    nobody knows them."""
 
     alias: str
     provider: str
@@ -53,6 +55,13 @@ class ModelChoice:
     max_tokens: int | None = None
     takes_tools: bool = True
     in_chain: bool = False
+    max_output: int | None = None
+    prices: TokenPrices | None = None
+
+    @property
+    def longest_answer(self) -> int | None:
+        """In tokens; None where nobody knows."""
+        return min((limit for limit in (self.max_tokens, self.max_output) if limit is not None), default=None)
 
     @property
     def said(self) -> str:
@@ -147,8 +156,9 @@ class ModelError(Unavailable):
     """The call gave no whole answer. Made by `failures.model_error`, which knows the words.
 
     `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be sent
-    again by itself. `after_s`: how long the provider asks to wait. `detail`: the provider's own message, bounded and
-    without any key, for the folded Details of an error (UX §2.8).
+    again by itself. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider
+    asks to wait. `detail`: the provider's own message, bounded and without any key, for the folded Details of an error
+    (UX §2.8).
     """
 
     def __init__(
@@ -159,12 +169,14 @@ class ModelError(Unavailable):
         code: ModelErrorCode,
         retryable: bool,
         streamed: bool = False,
+        begun: bool = False,
         after_s: float | None = None,
         detail: str = "",
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.retryable = retryable
         self.streamed = streamed
+        self.begun = begun or streamed
         self.after_s = after_s
         self.detail = detail
 

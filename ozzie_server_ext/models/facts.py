@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from ozzie_server_ext.config.settings import CapabilitySettings
+from ozzie_server_ext.domain.usage import TokenPrices
 from ozzie_server_ext.protocol.worker import ModelFacts
 
 T = TypeVar("T")
@@ -41,6 +42,13 @@ class Capabilities:
     reasoning: Ability = Ability()
     price_in: Amount = Amount()
     price_out: Amount = Amount()
+
+    @property
+    def prices(self) -> TokenPrices | None:
+        """Both, or None."""
+        if self.price_in.value is None or self.price_out.value is None:
+            return None
+        return TokenPrices(read=self.price_in.value, written=self.price_out.value)
 
     @property
     def takes_tools(self) -> bool:

@@ -171,6 +171,7 @@ def model_error(
     detail: str = "",
     after_s: float | None = None,
     streamed: bool = False,
+    begun: bool = False,
     place: Place = _NOWHERE,
 ) -> ModelError:
     """The error of `code` for a call of `choice`, in words."""
@@ -191,6 +192,7 @@ def model_error(
         code=code,
         retryable=code in RETRYABLE,
         streamed=streamed,
+        begun=begun,
         after_s=after_s,
         detail=detail,
     )

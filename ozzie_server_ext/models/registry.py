@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.settings import FALLBACK, ModelsSettings, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.domain.usage import TokenPrices
 from ozzie_server_ext.models.attempts import RetryPolicy
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.credentials import CredentialStore
@@ -19,7 +20,9 @@ from ozzie_server_ext.models.selector import ModelSelector, Resolution
 from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
-OFFLINE = ModelChoice(alias="offline", provider="offline", driver="offline", model="script")
+OFFLINE = ModelChoice(
+    alias="offline", provider="offline", driver="offline", model="script", prices=TokenPrices(read=0, written=0)
+)
 
 SUGGESTIONS: Mapping[str, str] = {
     "anthropic": "anthropic/claude-sonnet-4-6",
@@ -77,6 +80,9 @@ class ModelRegistry:
         self._settings = settings
         self._env = env
         self._credentials = CredentialStore(env, secrets)
+
+    def has_alias(self, name: str) -> bool:
+        return name in self._settings.aliases
 
     @property
     def default(self) -> str:

@@ -17,9 +17,10 @@ _AGAIN = frozenset(
         "provider.unreachable",
         "provider.broken_stream",
         "provider.token_unavailable",
+        "worker.lost",
     }
 )
-"""These pass, often within seconds, and are not billed. A time-out passes as well, but was waited for long enough."""
+"""These pass, often within seconds. A time-out passes as well, but was waited for long enough."""
 
 _AT_ONCE_ELSEWHERE = frozenset({"provider.rate_limited", "provider.unreachable", "provider.token_unavailable"})
 """Of `_AGAIN`: to ask the same provider once more is worth nothing while another one may answer."""
@@ -32,6 +33,37 @@ _OURS = frozenset({"worker.lost", "worker.unavailable"})
 
 _NONE = frozenset({"provider.content_filter", "provider.incomplete", "provider.endless", "provider.length"})
 """A refusal is not asked round until somebody gives in; and what has shown text would be said twice."""
+
+
+_NOT_BILLED = frozenset(
+    {
+        "provider.auth",
+        "provider.token_refused",
+        "provider.token_unavailable",
+        "provider.forbidden",
+        "provider.quota",
+        "provider.not_found",
+        "provider.rate_limited",
+        "provider.server",
+        "provider.bad_request",
+        "provider.context_length",
+        "provider.unreachable",
+        "provider.unknown_host",
+        "provider.no_tls",
+        "provider.certificate",
+        "worker.refused",
+        "worker.stranger",
+        "worker.denied",
+        "worker.unavailable",
+    }
+)
+"""The request was not taken on. With anything else, and with what is stopped, a provider may have been at work."""
+
+
+def may_be_billed(error: OzzieError) -> bool:
+    """Whether a call that failed so may be charged for. What is no ModelError was raised before anything was sent, or
+    behind what came."""
+    return isinstance(error, ModelError) and (error.begun or error.code not in _NOT_BILLED)
 
 
 def remedy_of(error: OzzieError) -> Remedy:

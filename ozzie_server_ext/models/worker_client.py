@@ -58,8 +58,9 @@ _CODES = frozenset(get_args(ModelErrorCode))
 class WorkerDriver:
     """Sends calls to the workers that `pool` keeps.
 
-    A call that has streamed text is never sent again by itself; one that has not is sent once more when its worker
-    was lost. What a worker knows of providers is told just before the call that needs it: a new one knows nothing.
+    A call is sent once, whatever becomes of its worker: one that is sent again is another call, with a cost of its own
+    (`models.attempts`). What a worker knows of providers is told just before the call that needs it: a new one knows
+    nothing.
     """
 
     def __init__(self, pool: Pool, access: AccessOf, *, clock: Clock | None = None) -> None:
@@ -79,23 +80,9 @@ class WorkerDriver:
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
-        for last_try in (False, True):
-            attempt = self._attempt(request, started)
-            try:
-                async for event in attempt:
-                    yield event
-            except ModelError as error:
-                if error.code != "worker.lost" or error.streamed or last_try:
-                    raise
-            else:
-                return
-            finally:
-                await attempt.aclose()
-
-    async def _attempt(self, request: ModelRequest, started: float) -> AsyncGenerator[ModelEvent, None]:
         access = self._access(request.choice)
         channel = await self._channel(request)
-        # Not the call's own id: the same call may be sent twice, and both may still be known to the worker.
+        # Not the call's own id, which the caller chose.
         wire_id = f"{request.call_id}:{next(self._numbers)}"
         text: list[str] = []
         ttft_ms: float | None = None
@@ -202,6 +189,7 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
         detail=error.detail,
         after_s=error.after_s,
         streamed=streamed,
+        begun=error.begun,
         place=Place(key_name=access.key_name, key_place=access.key_place, address=access.base_url),
     )
 

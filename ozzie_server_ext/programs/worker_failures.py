@@ -65,6 +65,7 @@ def error_event(error: BaseException, provider: Provider, *, begun: bool) -> Err
         message=type(causes[0]).__name__,
         detail=redacted(words, provider),
         after_s=refusal.retry_after_s,
+        begun=begun,
     )
 
 

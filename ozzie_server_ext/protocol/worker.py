@@ -153,12 +153,13 @@ class Stop:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
     """The call failed. `code` is one of ours (empty from a foreign worker), `detail` the provider's own words,
-    bounded and without keys."""
+    bounded and without keys. `begun`: a part of the answer had come, be it reasoning or half a call of a tool."""
 
     message: str
     code: str = ""
     detail: str = ""
     after_s: float | None = None
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,11 @@ import re
 from datetime import datetime
 
 from ozzie_server_ext.render.columns import cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.question import way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
+from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.turn import TurnView, WorkPart
 from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
@@ -27,7 +29,7 @@ def console_lines(view: TurnView) -> list[str]:
                 lines += _BLANKS.sub("\n\n", text).split("\n")
         else:
             lines += [row_line(row, result_text(row, part.rows)) for row in part.rows]
-    return [*lines, *_foot(view)]
+    return [*lines, *_question(view), *_foot(view)]
 
 
 class ConsoleWriter:
@@ -40,6 +42,7 @@ class ConsoleWriter:
         self._ended = False
         self._texts: dict[str, str] = {}
         self._rows: set[str] = set()
+        self._asked: set[str] = set()
         self._fresh = True  # the cursor is at the start of a line
 
     @property
@@ -65,6 +68,10 @@ class ConsoleWriter:
                 self._text(out, part)
             else:
                 self._work(out, part)
+        if view.question is not None and view.question.prompt_id not in self._asked:
+            self._asked.add(view.question.prompt_id)
+            for line in _question(view):
+                self._line(out, line)
         if view.is_final and not self._ended:
             self._ended = True
             for line in _foot(view):
@@ -123,6 +130,15 @@ def row_line(row: ToolRow, result: str) -> str:
 def _head(view: TurnView) -> str:
     named = visible_label(view.answering)
     return f"[working] {named}".rstrip()
+
+
+def _question(view: TurnView) -> list[str]:
+    if view.question is None:
+        return []
+    asked = view.question
+    said = [line for text in (asked.sentence, *asked.notes) for line in wrapped(visible_label(text))]
+    ways = [f"  {visible_label(choice.label)}: {way_to_answer(view.task_id, choice)}" for choice in asked.choices]
+    return [f"[waiting] {said[0]}", *said[1:], *ways]
 
 
 def _foot(view: TurnView) -> list[str]:

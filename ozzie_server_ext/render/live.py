@@ -8,6 +8,7 @@ from html import escape
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html
+from ozzie_server_ext.render.question import way_to_answer
 from ozzie_server_ext.render.streaming import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.text import (
     duration,
@@ -16,8 +17,9 @@ from ozzie_server_ext.render.text import (
     step_count,
     visible_label,
 )
+from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import Part, TextPart, TurnView, WorkPart
+from ozzie_server_ext.render.turn import Part, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")
@@ -37,9 +39,10 @@ class LiveTurn:
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
+        body = f"{parts}{_question(view)}{_ending(view)}"
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
-            f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{parts}{_ending(view)}</div></div>'
+            f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{body}</div></div>'
         )
 
     def _part(self, view: TurnView, index: int, now: datetime | None) -> str:
@@ -106,6 +109,8 @@ def _notes(view: TurnView) -> list[str]:
         notes.append(visible_label(view.step))
     if view.status == "Waiting for you" and waiting:
         notes.append("1 approval" if waiting == 1 else f"{waiting} approvals")
+    if view.budget_share and not view.is_final and view.question is None:
+        notes.append(f"{view.budget_share} % of budget")
     if view.status == "Paused" and view.reason:
         notes.append(visible_label(view.reason))
     return notes
@@ -152,6 +157,22 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
         f'{icon(row.state, seconds or 0.0)}<span class="oz-tool">{escape(row.name)}</span>'
         f'<bdi class="oz-arg oz-cut" dir="ltr">{escape(row.argument)}</bdi>{tag}<span class="oz-grow"></span>'
         f'<span class="oz-res oz-cut"{detail}>{escape(result)}</span><span class="oz-dur"{running}>{took}</span></div>'
+    )
+
+
+def _question(view: TurnView) -> str:
+    """What the turn waits for, and how to answer (UX §2.6)."""
+    if view.question is None:
+        return ""
+    notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
+    ways = "".join(
+        f"<li>{escape(visible_label(choice.label))}: <code>{escape(way_to_answer(view.task_id, choice))}</code></li>"
+        for choice in view.question.choices
+    )
+    return (
+        f'<div class="oz-ask-card" role="group" aria-label="A question">'
+        f"<p><b>{escape(visible_label(view.question.sentence))}</b></p>{notes}"
+        f"<p>In a terminal:</p><ul>{ways}</ul></div>"
     )
 
 

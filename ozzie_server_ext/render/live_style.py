@@ -63,6 +63,11 @@ STYLE = (
 .oz .oz-caret { display: inline-block; width: 7px; height: 15px; background: var(--jp-ui-font-color2, currentColor);
   vertical-align: -2px; margin-left: 2px; }
 .oz .oz-closing, .oz .oz-note, .oz .oz-do { color: var(--jp-ui-font-color2, inherit); margin: 4px 0; }
+.oz .oz-ask-card { border-left: 3px solid var(--oz-ask); margin: 4px 0 8px; padding: 2px 0 2px 10px; }
+.oz .oz-ask-card p { margin: 0 0 4px; }
+.oz .oz-ask-card b { font-size: 15px; font-weight: 600; }
+.oz .oz-ask-card ul { margin: 0; padding-left: 20px; }
+.oz .oz-ask-card code { font-family: var(--jp-code-font-family, monospace); font-size: 12px; }
 .oz .oz-err { margin: 4px 0 8px; }
 .oz .oz-err p { margin: 0; }
 .oz .oz-err b { font-weight: 600; }

@@ -9,8 +9,9 @@ from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.markdown import inert_parts
 from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
+from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TextPart, TurnError, TurnView, WorkPart
+from ozzie_server_ext.render.turn import TurnError, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, figures, result_text, unresolved
 
 TURN_MIME = "application/vnd.ozzie.turn+json"

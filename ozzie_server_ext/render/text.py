@@ -86,6 +86,12 @@ def money(nano_usd: int) -> str:
     return f"${usd:.3f}" if usd < 0.9995 else f"${usd:,.2f}"
 
 
+def amount_of_money(nano_usd: int) -> str:
+    """An amount that a person chose, or is to choose: in cents where it is whole cents, else as `money`."""
+    cents, rest = divmod(nano_usd, NANO_USD_PER_USD // 100)
+    return money(nano_usd) if rest else f"${cents / 100:,.2f}"
+
+
 def token_count(tokens: int) -> str:
     """ "1 token", "1,940 tokens"."""
     return _counted(tokens, "token")

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from ozzie_server_ext.render import toolrows
+from ozzie_server_ext.render.question import Question, question_of
+from ozzie_server_ext.render.textparts import TextPart, begun, grown
 from ozzie_server_ext.render.toolrows import ToolRow
 
 Status: TypeAlias = Literal[
@@ -23,19 +25,6 @@ Status: TypeAlias = Literal[
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
 HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextPart:
-    """What one reply says. `end` is the character offset that the stream has reached; `holes` tells that some of
-    what lies before it was missed, until the final text or a whole replay fills it. `cut`: it was stopped."""
-
-    reply_id: str
-    text: str = ""
-    done: bool = False
-    end: int = 0
-    holes: bool = False
-    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +52,8 @@ class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
     the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
-    `instead_of` the provider in whose place another one answers."""
+    `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
+    `budget_share` how many per cent of a budget are used, once that is worth a word."""
 
     task_id: str = ""
     session_id: str = ""
@@ -87,7 +77,9 @@ class TurnView:
     reason: str = ""
     closing: str = ""
     step: str = ""
+    question: Question | None = None
     ahead: int = 0
+    budget_share: int = 0
     open_calls: frozenset[str] = field(default_factory=frozenset[str])
     counted_calls: frozenset[str] = field(default_factory=frozenset[str])
 
@@ -150,30 +142,12 @@ def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetim
 def _delta(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reply_id, content = str(payload.get("reply_id", "")), str(payload.get("content", ""))
     offset = payload.get("offset")
+    start = offset if isinstance(offset, int) else None
     view = replace(view, step="")
     at = _reply(view, reply_id)
     if at is None:
-        if not content:
-            return view
-        start = offset if isinstance(offset, int) else 0
-        part = TextPart(reply_id=reply_id, text=content, end=start + len(content), holes=start > 0)
-        return replace(view, parts=(*view.parts, part))
-    part = _text_part(view, at)
-    if part.done:
-        return view
-    start = offset if isinstance(offset, int) else part.end
-    end = start + len(content)
-    if start == 0 and end >= part.end:  # a late joiner is sent the whole text so far
-        part = replace(part, text=content, end=end, holes=False)
-    elif end > part.end:
-        # A gap is closed by the final text; until then the pieces stand side by side.
-        part = replace(
-            part,
-            text=part.text + content[max(part.end - start, 0) :],
-            end=end,
-            holes=part.holes or start > part.end,
-        )
-    return _with_part(view, at, part)
+        return replace(view, parts=(*view.parts, begun(reply_id, start or 0, content))) if content else view
+    return _with_part(view, at, grown(_text_part(view, at), start, content))
 
 
 def _reset(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -185,8 +159,15 @@ def _reset(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
 
 def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reply_id, text = str(payload.get("reply_id", "")), str(payload.get("text", ""))
-    cut = payload.get("finish") == "cancelled"
-    part = TextPart(reply_id=reply_id, text=text, done=True, end=len(text), cut=cut)
+    finish = payload.get("finish")
+    part = TextPart(
+        reply_id=reply_id,
+        text=text,
+        done=True,
+        end=len(text),
+        cut=finish == "cancelled",
+        short=finish == "length",
+    )
     at = _reply(view, reply_id)
     if at is not None:
         return _with_part(view, at, part)
@@ -215,6 +196,8 @@ def _progress(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
     ahead = payload.get("ahead")
     if isinstance(ahead, int):
         return replace(view, ahead=max(ahead, 0))
+    if isinstance(share := payload.get("budget"), int):
+        return replace(view, budget_share=share)
     return replace(view, step=str(payload.get("step", ""))[:80])
 
 
@@ -226,11 +209,24 @@ def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    if payload.get("reason") != "recovered":
+    reason = payload.get("reason")
+    if reason not in ("recovered", "answered"):
         return replace(view, status="Queued", open_calls=frozenset())
-    # What the gateway was in the middle of when it died or stopped comes anew; what had been finished stays.
-    parts = tuple(kept for part in view.parts if (kept := _finished(part)) is not None)
-    return replace(view, status="Queued", recovered=True, open_calls=frozenset(), parts=parts, step="")
+    # What the gateway was in the middle of when it died or stopped comes anew, and what a budget cut short; what had
+    # been finished stays.
+    parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part)) is not None)
+    recovered = view.recovered or reason == "recovered"
+    return replace(view, status="Queued", recovered=recovered, open_calls=frozenset(), parts=parts, step="")
+
+
+def _model_chosen(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, parts=_without_short(view.parts))
+
+
+def _without_short(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Without an answer at their end that reached the limit of its length: it comes anew."""
+    last = parts[-1] if parts else None
+    return parts[:-1] if isinstance(last, TextPart) and last.short else parts
 
 
 def _finished(part: Part) -> Part | None:
@@ -258,8 +254,16 @@ def _held(status: Status) -> _Change:
     return change
 
 
+def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return view if view.is_final else replace(view, question=question_of(payload))
+
+
+def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, question=None)
+
+
 def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(_released(view, ts), status="Working", reason="")
+    return replace(_released(view, ts), status="Working", reason="", budget_share=0)
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -294,6 +298,7 @@ def _ended(view: TurnView, status: Status, ts: datetime | None) -> TurnView:
     # A call that was cut off told nobody what it used.
     cost_known = view.cost_known and not view.open_calls
     view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
+    view = replace(view, question=None)
     return replace(view, finished_at=view.finished_at or ts)
 
 
@@ -341,10 +346,13 @@ def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | N
 def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     view = replace(view, open_calls=view.open_calls - {call_id})
-    if payload.get("partial_blob") is None and payload.get("latency_ms") is not None:
-        return replace(view, counted_calls=view.counted_calls | {call_id})
-    # What a provider began to answer it also bills, and says how much only at the end.
-    return replace(view, cost_known=False)
+    may_be_billed = (
+        payload.get("partial_blob") is not None or payload.get("latency_ms") is None or payload.get("settled_tokens")
+    )
+    if may_be_billed and payload.get("settled_cost") != 0:
+        # What a provider began to answer it also bills, and says how much only at the end.
+        return replace(view, cost_known=False)
+    return replace(view, counted_calls=view.counted_calls | {call_id})
 
 
 # --- tool call ----------------------------------------------------------------------------------------
@@ -384,10 +392,13 @@ _CHANGES: dict[str, _Change] = {
     "task.created": _created,
     "task.queued": _queued,
     "task.started": _started,
+    "task.model_chosen": _model_chosen,
     "task.stopping": _stopping,
     "task.waiting_approval": _held("Waiting for you"),
     "task.waiting_input": _held("Waiting for your answer"),
     "task.paused": _held("Paused"),
+    "prompt.requested": _asked,
+    "prompt.answered": _answered,
     "task.resumed": _resumed,
     "task.retried": _retried,
     "task.succeeded": _succeeded,

@@ -23,7 +23,9 @@ class Recorder:
     sources: tuple[str, ...] = ()
     claim: Claim | None = None
 
-    async def append(self, *bodies: EventBody, actor: Actor | None = None) -> tuple[Event, ...]:
+    async def append(
+        self, *bodies: EventBody, actor: Actor | None = None, expected_version: int | None = None
+    ) -> tuple[Event, ...]:
         """Append the facts together: all are committed, or none. Raises as `EventLog.append`."""
         return await self.log.append(
             task_stream(self.task_id),
@@ -41,4 +43,5 @@ class Recorder:
                 for body in bodies
             ],
             claim=self.claim,
+            expected_version=expected_version,
         )

@@ -1,11 +1,14 @@
 """What turns, a session and a day have cost, as far as prices are known (MD-7)."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
+from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.allowances import BudgetUse, shared_budgets, uses_of
 from ozzie_server_ext.tasks.today import DayUsage, TodaysUsage
 
 MOST_TURNS = 100
@@ -55,17 +58,21 @@ class TurnCost:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
     """The newest turns of a session, oldest first; `has_earlier` tells that there are more. `today` holds every
-    session of this home; `day` is the one that it is where the gateway runs."""
+    session of this home; `day` is the one that it is where the gateway runs; `budgets` are those that the session
+    shares."""
 
     turns: list[TurnCost]
     has_earlier: bool
     session: Spent
     today: Spent
     day: str
+    budgets: list[BudgetUse]
 
 
-async def costs_of(log: EventLog, usage: TodaysUsage, session: Row) -> Costs:
-    """What the session of this row has cost."""
+async def costs_of(
+    log: EventLog, usage: TodaysUsage, session: Row, *, budgets: BudgetsSettings, project: Path
+) -> Costs:
+    """What the session of this row has cost, and how that stands to the budgets."""
     session_id = SessionId(str(session["session_id"]))
     rows = await log.rows(
         "tasks", where={"session_id": session_id}, order_by="created_at", descending=True, limit=MOST_TURNS + 1
@@ -94,4 +101,5 @@ async def costs_of(log: EventLog, usage: TodaysUsage, session: Row) -> Costs:
         session=Spent.of_row(session),
         today=Spent.of_day(today),
         day=today.day,
+        budgets=await uses_of(log, shared_budgets(budgets, session_id, project, today.day)),
     )

@@ -8,17 +8,29 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ozzie_server_ext.agent.breach import TurnHeld
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
-from ozzie_server_ext.domain.events import TaskCancelled, TaskFailed, TaskStarted, TaskSucceeded
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
+from ozzie_server_ext.domain.events import (
+    Event,
+    TaskCancelled,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim, TaskStatus
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -65,7 +77,9 @@ class TaskDriver:
         self._epoch = ids.new()
         self._waiting: dict[SessionId, deque[TaskId]] = {}
         self._running: dict[SessionId, _Running] = {}
+        self._held: dict[SessionId, TaskId] = {}
         self._stopping = False
+        log_.on_commit(self._follow)
 
     @property
     def stopping(self) -> bool:
@@ -74,16 +88,21 @@ class TaskDriver:
 
     @property
     def busy(self) -> bool:
-        """Whether anything runs or waits here; a gateway with an idle exit stays up while it does."""
+        """Whether anything runs, or waits for what runs; a gateway with an idle exit stays up while it does. What waits
+        for a person waits in the log."""
         return bool(self._running)
 
     def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
         """See `tasks.service.Runner`."""
         queue = self._waiting.setdefault(session_id, deque())
-        ahead = len(queue) + (session_id in self._running)
+        ahead = len(queue) + (session_id in self._running or session_id in self._held)
         queue.append(task_id)
         self._next(session_id)
         return ahead
+
+    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+        """See `tasks.service.Runner`."""
+        self._held[session_id] = task_id
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         """See `tasks.service.Runner`. The end is recorded by the task itself once it has let go."""
@@ -104,9 +123,28 @@ class TaskDriver:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        """What waits for a person, and what waits no more, as the log has it: who recorded it may have gone since."""
+        for event in events:
+            task_id, session_id = event.task_id, event.session_id
+            if task_id is None or session_id is None:
+                continue
+            match event.body:
+                case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused():
+                    self.hold(task_id, session_id)
+                case TaskQueued(reason="answered"):
+                    self._held.pop(session_id, None)
+                    self._waiting.setdefault(session_id, deque()).appendleft(task_id)
+                    self._next(session_id)
+                case TaskCancelled() | TaskFailed() if self._held.get(session_id) == task_id:
+                    del self._held[session_id]
+                    self._next(session_id)
+                case _:
+                    pass
+
     def _next(self, session_id: SessionId) -> None:
         queue = self._waiting.get(session_id)
-        if self._stopping or session_id in self._running or not queue:
+        if self._stopping or session_id in self._running or session_id in self._held or not queue:
             return
         task_id = queue.popleft()
         for ahead, waiting in enumerate(queue, 1):
@@ -124,6 +162,10 @@ class TaskDriver:
             if running.stopped_by:
                 raise asyncio.CancelledError
             await self._claim_and_run(recorder)
+        except TurnHeld:
+            # That its session is held, and whether it is still, the log has told meanwhile.
+            if running.stopped_by:
+                await self._cancelled(recorder)
         except asyncio.CancelledError:
             await self._cancelled(recorder)
         except (OwnerLost, ClaimLost) as error:
@@ -143,14 +185,29 @@ class TaskDriver:
         end: TaskSucceeded | TaskFailed
         try:
             end = TaskSucceeded(rounds=await self._run_turn(row, recorder))
-        except (OwnerLost, ClaimLost):
-            raise  # there is nothing to say of a task that is somebody else's
+        except (OwnerLost, ClaimLost, TurnHeld):
+            raise  # there is nothing to say of a task that is somebody else's, or that waits and has said so
         except OzzieError as error:
             end = _failure(error)
         except Exception as error:
             log.exception("the turn broke", extra={"task_id": recorder.task_id})
             end = _broken(error)
-        await self._patiently(recorder, lambda: recorder.append(end))
+        await self._patiently(recorder, lambda: self._end(recorder, end))
+
+    async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
+        """Record the end of a task, and of the calls of models that it left open: what they took is known to nobody,
+        and yet it counts."""
+        actor = "user" if isinstance(end, TaskCancelled) else None
+        if isinstance(end, TaskSucceeded):
+            await recorder.append(end)
+            return
+        while True:
+            events = await self._log.read_stream(task_stream(recorder.task_id))
+            open_calls = unfinished(events).models
+            ends = [cut_off(call, "cancelled", "The turn ended in the middle of it.") for call in open_calls]
+            with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
+                await recorder.append(*ends, end, actor=actor, expected_version=events[-1].version)
+                return
 
     async def _claim(self, recorder: Recorder) -> Row | None:
         """Make the queued task this driver's own; its row, or None where it is queued no more."""
@@ -171,7 +228,7 @@ class TaskDriver:
         end = TaskCancelled(by=running.stopped_by, reason=running.reason)
         # A Conflict means that it had ended in the same moment, a lost log that its new owner sees to it.
         with contextlib.suppress(Conflict, OwnerLost, asyncio.CancelledError):
-            await self._patiently(recorder, lambda: recorder.append(end, actor="user"))
+            await self._patiently(recorder, lambda: self._end(recorder, end))
 
     async def _patiently(self, recorder: Recorder, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, which needs the log, however long the log can't be used: a task whose end is not

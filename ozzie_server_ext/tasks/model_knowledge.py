@@ -13,7 +13,7 @@ from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.facts import Capabilities, capabilities
 from ozzie_server_ext.models.ollama import abilities
 from ozzie_server_ext.models.own_address import is_own_address
-from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.protocol.worker import ModelFacts, ModelName
 
@@ -46,7 +46,8 @@ class ModelKnowledge:
         return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)
 
     async def informed(self, chain: Chain, *, wait_s: float | None) -> Chain:
-        """The chain as a turn takes it: no tools are offered to models that are known to take none.
+        """The chain as a turn takes it: with prices and lengths as far as they are known, and no tools offered to
+        models that are known to take none.
 
         Where the first needs the worker, the turn waits for it anyway, so nothing is lost by waiting here. Where none
         comes in time, what nobody knows stays as it was: the call itself will say why.
@@ -61,15 +62,29 @@ class ModelKnowledge:
             chain, choices=await self._all_informed(chain.choices), stronger=await self._all_informed(chain.stronger)
         )
 
+    async def priced(self, choice: ModelChoice) -> ModelChoice:
+        """The choice with what is known of its price and length. Raises Unavailable where it can't be asked for."""
+        known = await self.find(choice)
+        return replace(choice, max_output=known.max_output.value, prices=known.prices)
+
     async def _all_informed(self, choices: tuple[ModelChoice, ...]) -> tuple[ModelChoice, ...]:
-        return tuple([await self._informed(choice) if self._is_open(choice) else choice for choice in choices])
+        return tuple([await self._informed(choice) for choice in choices])
 
     async def _informed(self, choice: ModelChoice) -> ModelChoice:
-        return replace(choice, takes_tools=(await self.look(choice)).takes_tools)
+        if choice.driver == OFFLINE.driver:
+            return choice
+        known = await self.look(choice) if self._is_open(choice) else capabilities(self._said(choice), None, None)
+        return replace(
+            choice,
+            takes_tools=choice.takes_tools and known.takes_tools,
+            max_output=known.max_output.value,
+            prices=known.prices,
+        )
 
     def _is_open(self, choice: ModelChoice) -> bool:
-        """Whether it remains to be asked if its model takes tools."""
-        return choice.takes_tools and self._said(choice).tools is None
+        """Whether the configuration leaves anything open that a turn has to know of the model."""
+        said = self._said(choice)
+        return (choice.takes_tools and said.tools is None) or said.prices is None or said.max_output is None
 
     async def _ollama(self, choice: ModelChoice) -> ModelFacts | None:
         """What the choice's Ollama says of the model. Asked each time: the model of a name may be another tomorrow."""

@@ -1,11 +1,13 @@
 """Models as clients see them: which one answers in a session, and the worker made ready for it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.config.settings import CHEAP
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.chain import Chain
@@ -13,7 +15,7 @@ from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import Secrets
 from ozzie_server_ext.models.ollama import installed_models
-from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry, UnknownModel
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
@@ -137,10 +139,32 @@ class ModelService:
         things are, without a key for one, while any other can. Raises as `choose` does.
         """
         name = asked or session.model
+        self._expect_settings(name)
         if self._version != (version := self._configuration.version):
             self._version = version
             self.health.forget()
         return self._reachable(self.registry.chain(name, base_url=session.base_url if name == session.model else ""))
+
+    def _expect_settings(self, name: str) -> None:
+        """Nothing that may cost is asked under settings that nobody could read: who knows which budgets they set.
+        Raises Unavailable."""
+        if not self._configuration.error or self._configuration.version:
+            return
+        with contextlib.suppress(UnknownModel):  # a name of the configuration, as it may be
+            if self.registry.chain(name).first == OFFLINE:
+                return
+        raise Unavailable(
+            "The configuration was refused, so what a model may cost is not known.",
+            hint=f"{self._configuration.error} Mend it and run the cell again. Your message is kept.",
+            code="config.refused",
+        )
+
+    def cheaper(self) -> Chain | None:
+        """Who is named for turns whose budget has no room for their own model, and can be asked; None for nobody."""
+        if not self.registry.has_alias(CHEAP):
+            return None
+        chain = self.registry.chain(CHEAP)
+        return self._reachable(chain) if any(self._can_be_asked(choice) for choice in chain.choices) else None
 
     def _reachable(self, chain: Chain) -> Chain:
         """Of a chain those that can be asked. Raises Unavailable where none can."""

@@ -13,8 +13,6 @@ from ozzie_server_ext.domain.events import (
     INTERRUPTED,
     Draft,
     EventBody,
-    ModelCallFailed,
-    ModelCallStarted,
     TaskCancelled,
     TaskFailed,
     TaskQueued,
@@ -25,7 +23,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import Task, TaskStatus
+from ozzie_server_ext.domain.tasks import HELD, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.orphans import see_off
@@ -33,12 +31,15 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.service import Runner
-from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, unfinished
+from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
 
 log = logger(__name__)
 
 MAX_ATTEMPTS = 3
 """A turn that was running at each of so many deaths of the gateway may be what kills it."""
+
+RECOVERY = "recovery"
+"""The source of what is recorded here."""
 
 _CUT_OFF = "Ozzie's gateway ended in the middle of it."
 
@@ -68,13 +69,18 @@ async def recover(
     """
     await _see_off_workers(event_log)
     taken = 0
+    for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
+        waiting = task_from(row)
+        if waiting.session_id is not None:  # it stays as it is (TK-1), and what was asked after it comes after it
+            runner.hold(waiting.task_id, waiting.session_id)
+            await _end_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
     for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
         task = task_from(row)
         if task.session_id is None:
             log.error("a task without a session can't be taken up", extra={"task_id": task.task_id})
             continue
-        recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source="recovery")
+        recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
         verdict = _judge(task, left, may_repeat)
         try:
@@ -97,9 +103,17 @@ async def recover(
     return taken
 
 
+async def _end_calls(event_log: EventLog, waiting: Task) -> None:
+    """A gateway that ended between a question and the end of the call before it left that open."""
+    left = unfinished(await event_log.read_stream(task_stream(waiting.task_id)))
+    if left.models and waiting.session_id is not None:
+        recorder = Recorder(log=event_log, session_id=waiting.session_id, task_id=waiting.task_id, source=RECOVERY)
+        await recorder.append(*(cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models))
+
+
 def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
     uncertain = [tool for tool in left.tools if tool.started and not _repeatable(tool, may_repeat)]
-    ends: list[EventBody] = [_failed(call) for call in left.models]
+    ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
     ends += [
         ToolCallUncertain(call_id=tool.call_id, reason=_CUT_OFF)
         if tool in uncertain
@@ -110,7 +124,7 @@ def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
     if uncertain or left.uncertain:
         return _Verdict(facts=(*ends, _not_again([*left.uncertain, *uncertain])), runs=False)
-    if task.status is TaskStatus.RUNNING and task.attempt >= MAX_ATTEMPTS:
+    if task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS:
         return _Verdict(facts=(*ends, _given_up()), runs=False)
     if task.status is TaskStatus.QUEUED:
         return _Verdict(facts=tuple(ends), runs=True)
@@ -120,10 +134,6 @@ def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
 def _repeatable(tool: OpenTool, may_repeat: MayRepeat) -> bool:
     """A call whose request was erased may have been anything."""
     return tool.asked is not None and may_repeat(tool.asked.tool_id)
-
-
-def _failed(call: ModelCallStarted) -> ModelCallFailed:
-    return ModelCallFailed(call_id=call.call_id, code=INTERRUPTED, message=_CUT_OFF, latency_ms=None)
 
 
 def _not_again(tools: list[OpenTool]) -> TaskFailed:
@@ -160,4 +170,4 @@ async def _see_off_workers(event_log: EventLog) -> None:
     for mark, fate in fates.items():
         log.info("process %d of the %s plane: %s", mark.pid, planes[mark], fate)
         lost = WorkerLost(plane=planes[mark], pid=mark.pid, reason=f"Its gateway is gone. {fate}")
-        await event_log.append(worker_stream(planes[mark]), [Draft(body=lost, actor="system", source="recovery")])
+        await event_log.append(worker_stream(planes[mark]), [Draft(body=lost, actor="system", source=RECOVERY)])

@@ -51,6 +51,10 @@ class Runner(Protocol):
         """Stop the task if it is running here; the session that it runs in then."""
         ...
 
+    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+        """Run nothing in the session while the task waits for a person."""
+        ...
+
 
 class TaskService:
     """Tasks as clients see them."""
@@ -71,6 +75,7 @@ class TaskService:
         limits: Limits,
         model: str = "",
         message_id: MessageId | None = None,
+        attended: bool = True,
     ) -> Submitted:
         """Take in a message as a new turn of its session. It is durable when this returns.
 
@@ -87,13 +92,21 @@ class TaskService:
                 code="message.too_long",
             )
         if message_id is None:
-            return await self._begin(TaskId(self._ids.new()), session_id, text, origin, limits=limits, model=model)
+            task_id = TaskId(self._ids.new())
+            return await self._begin(task_id, session_id, text, origin, limits=limits, model=model, attended=attended)
         if not is_ulid(message_id):
             raise InputError("The message's id is no ULID.", code="message.id")
         async with self._sending_again:
             task_id = TaskId(message_id)
             return await self._taken(task_id, session_id, message_id) or await self._begin(
-                task_id, session_id, text, origin, limits=limits, model=model, message_id=message_id
+                task_id,
+                session_id,
+                text,
+                origin,
+                limits=limits,
+                model=model,
+                message_id=message_id,
+                attended=attended,
             )
 
     async def _taken(self, task_id: TaskId, session_id: SessionId, message_id: MessageId) -> Submitted | None:
@@ -115,6 +128,7 @@ class TaskService:
         *,
         limits: Limits,
         model: str,
+        attended: bool,
         message_id: MessageId | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
@@ -130,6 +144,7 @@ class TaskService:
                 channel=origin.channel,
                 sender_id=origin.sender_id,
                 model=model,
+                attended=attended,
             ),
             TaskQueued(reason="created"),
         )

@@ -47,7 +47,7 @@ class DayUsage:
                     self,
                     calls=self.calls + 1,
                     failed_calls=self.failed_calls + 1,
-                    unknown_price_calls=self.unknown_price_calls + fact.may_be_billed,
+                    unknown_price_calls=self.unknown_price_calls + fact.cost_is_unknown,
                 )
             case _:
                 return self

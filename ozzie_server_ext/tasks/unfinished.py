@@ -9,6 +9,8 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    TaskQueued,
+    TaskRetried,
     TaskStarted,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -37,12 +39,14 @@ class OpenTool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
     """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
-    uncertain; and its replies that were cut off: somebody may have seen a part of them."""
+    uncertain; and its replies that were cut off: somebody may have seen a part of them. `recoveries` counts how often
+    the task was taken up again after a gateway's end, since somebody retried it."""
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
     tools: tuple[OpenTool, ...]
     uncertain: tuple[OpenTool, ...]
+    recoveries: int = 0
 
 
 def unfinished(events: Iterable[Event]) -> Unfinished:
@@ -51,11 +55,16 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     tools: dict[CallId, OpenTool] = {}
     replies: dict[CallId, ReplyId] = {}
     uncertain: list[OpenTool] = []
+    recoveries = 0
     for event in events:
         match event.body:
             case TaskStarted():
                 replies.clear()
                 uncertain.clear()
+            case TaskQueued(reason="recovered"):
+                recoveries += 1
+            case TaskRetried():
+                recoveries = 0
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact
                 replies[fact.call_id] = fact.reply_id
@@ -85,6 +94,19 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
         replies=tuple(replies.values()),
         tools=tuple(tools.values()),
         uncertain=tuple(uncertain),
+        recoveries=recoveries,
+    )
+
+
+def cut_off(call: ModelCallStarted, code: str, why: str) -> ModelCallFailed:
+    """The end of a call that nobody ended: what it took nobody knows, so it counts with all that it had reserved."""
+    return ModelCallFailed(
+        call_id=call.call_id,
+        code=code,
+        message=why,
+        latency_ms=None,
+        settled_cost=call.reserved_cost,
+        settled_tokens=call.reserved_tokens,
     )
 
 

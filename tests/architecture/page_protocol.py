@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.gateway.rest import shapes
+from ozzie_server_ext.gateway.rest import shapes, task_shapes
 from ozzie_server_ext.gateway.ws import FeedSubscribe
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
 
@@ -53,9 +53,9 @@ ANSWERS: tuple[Any, ...] = (
     shapes.Health,
     shapes.Page[shapes.EventRecord],
     shapes.Page[shapes.Example],
-    shapes.Page[shapes.Task],
-    shapes.TaskOutput,
-    shapes.TaskWithSteps,
+    shapes.Page[task_shapes.Task],
+    task_shapes.TaskOutput,
+    task_shapes.TaskWithSteps,
     shapes.UsageSums,
 )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ozzie_server_ext.domain.events import (
+    BudgetRaised,
     Draft,
     EventBody,
     Limits,
@@ -100,7 +101,9 @@ def task_draft(body: EventBody, *, task_id: TaskId = TASK, key: str | None = Non
     return draft(body, task_id=task_id, key=key)
 
 
-def call_started(call_id: str, *, model: str = "small", number: int = 1) -> ModelCallStarted:
+def call_started(
+    call_id: str, *, model: str = "small", number: int = 1, reserved: tuple[int | None, int] = (None, 0)
+) -> ModelCallStarted:
     return ModelCallStarted(
         call_id=CallId(call_id),
         reply_id=ReplyId("01RRRRRRRRRRRRRRRRRRRRRRRR"),
@@ -112,6 +115,10 @@ def call_started(call_id: str, *, model: str = "small", number: int = 1) -> Mode
         config="c",
         prompt="p",
         tools="t",
+        reserved_cost=reserved[0],
+        reserved_tokens=reserved[1],
+        project="/p",
+        day=f"2026-01-0{number}",
     )
 
 
@@ -128,10 +135,16 @@ def call_completed(call_id: str, *, tokens: int = 10, cost: int | None = 1000) -
     )
 
 
-def call_failed(call_id: str, *, partial: bool = False) -> ModelCallFailed:
+def call_failed(call_id: str, *, partial: bool = False, settled: tuple[int | None, int] = (None, 0)) -> ModelCallFailed:
     blob = BlobRef("sha256:" + "2" * 64) if partial else None
     return ModelCallFailed(
-        call_id=CallId(call_id), code="model.down", message="gone", latency_ms=3.0, partial_blob=blob
+        call_id=CallId(call_id),
+        code="model.down",
+        message="gone",
+        latency_ms=3.0,
+        partial_blob=blob,
+        settled_cost=settled[0],
+        settled_tokens=settled[1],
     )
 
 
@@ -198,7 +211,8 @@ class Histories:
 
     def _work(self) -> list[EventBody]:
         call = self._id("C")
-        kind = self._random.randrange(5)
+        kind = self._random.randrange(6)
+        reserved = (self._random.choice([None, 0, 5_000_000]), self._random.randint(0, 9000))
         if kind == 0:
             requested = ToolCallRequested(
                 call_id=CallId(call),
@@ -213,13 +227,21 @@ class Histories:
             done = ToolCallCompleted(call_id=CallId(call), ok=True, data={"value": 7}, summary="7", duration_ms=0.5)
             return [requested, done]
         if kind == 1:
-            return [call_started(call), call_failed(call, partial=self._random.random() < 0.5)]
+            partial = self._random.random() < 0.5
+            return [call_started(call, reserved=reserved), call_failed(call, partial=partial, settled=reserved)]
         if kind == 2:
             return [completed(self._id("R"), self._word() * 3)]
+        if kind == 3:
+            return [BudgetRaised(scope="project", key="/p", measure="tokens", amount=reserved[1], by="user")]
         cost = self._random.choice([None, 0, 1_000_000])
         tokens = self._random.randint(0, 5000)
         return [
-            call_started(call, model=self._random.choice(["small", "large"]), number=self._random.randint(1, 4)),
+            call_started(
+                call,
+                model=self._random.choice(["small", "large"]),
+                number=self._random.randint(1, 4),
+                reserved=reserved,
+            ),
             call_completed(call, tokens=tokens, cost=cost),
         ]
 

@@ -1,6 +1,15 @@
 /** The shapes on the wire. Made from protocol.schema.json by `make types`: not to be changed by hand. */
 
 /**
+ * One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or milliseconds.
+ */
+export interface AnswerOption {
+  amount: number;
+  label: string;
+  name: string;
+  unit: '' | 'cost' | 'time' | 'tokens';
+}
+/**
  * A server that hands on to the owner what it is asked, and takes over when that goes.
  */
 export interface Attached {
@@ -103,7 +112,7 @@ export interface ToolUse {
   name: string;
 }
 /**
- * The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is None, and nothing is known of what had come, where the gateway itself ended in the middle.
+ * The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is None, and nothing is known of what had come, where the gateway itself ended in the middle. Where the provider may charge for it all the same, nobody says how much: budgets then count all that was reserved, `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Logs of before have neither.
  */
 export interface ModelCallFailed {
   call_id: string;
@@ -111,21 +120,27 @@ export interface ModelCallFailed {
   latency_ms: number | null;
   message: string;
   partial_blob: string | null;
+  settled_cost: number | null;
+  settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4).
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8.
  */
 export interface ModelCallStarted {
   alias: string;
   attempt: number;
   call_id: string;
   config: string;
+  day: string;
   instead_of: string;
   model: string;
+  project: string;
   prompt: string;
   provider: string;
   reply_id: string;
   request_blob: string;
+  reserved_cost: number | null;
+  reserved_tokens: number;
   round: number;
   tools: string;
 }
@@ -137,9 +152,10 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A unit of durable work began to exist, with what it may use up and who asked for it.
+ * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked.
  */
 export interface TaskCreated {
+  attended: boolean;
   channel: string;
   limits: Limits;
   message_id: string;
@@ -178,10 +194,10 @@ export interface TaskPaused {
   reason: string;
 }
 /**
- * Ready to be claimed. `reason`: created, or recovered after a restart.
+ * Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered.
  */
 export interface TaskQueued {
-  reason: 'created' | 'recovered';
+  reason: 'answered' | 'created' | 'recovered';
 }
 /**
  * The task is not held any more.
@@ -417,6 +433,16 @@ export interface ModelWorker {
   ready: boolean;
   share: number;
 }
+/**
+ * What a task waits to be told. `notes` are sentences below the question.
+ */
+export interface Question {
+  kind: string;
+  notes: string[];
+  options: AnswerOption[];
+  prompt_id: string;
+  question: string;
+}
 export interface Request {
   id: string;
   method: string;
@@ -532,7 +558,7 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, and each call on the way there.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told.
  */
 export interface TaskWithSteps {
   attempt: number;
@@ -548,6 +574,7 @@ export interface TaskWithSteps {
   finished_at: string | null;
   mode: string;
   model: string;
+  question: Question | null;
   reason: string;
   risk_level: string;
   rounds: number;

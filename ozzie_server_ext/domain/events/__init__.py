@@ -5,6 +5,10 @@ class is here once something records it. A fact's shape changes only by a higher
 `store.upcast` that turns the older shape into the present one.
 """
 
+from ozzie_server_ext.domain.events.budget import (
+    BudgetExceeded,
+    BudgetRaised,
+)
 from ozzie_server_ext.domain.events.catalogue import (
     EVENT_CLASSES,
     EventBody,
@@ -31,6 +35,11 @@ from ozzie_server_ext.domain.events.model import (
     ModelCallStarted,
     ToolUse,
 )
+from ozzie_server_ext.domain.events.prompt import (
+    PromptAnswered,
+    PromptOption,
+    PromptRequested,
+)
 from ozzie_server_ext.domain.events.session import (
     SessionArchived,
     SessionClosed,
@@ -54,6 +63,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskCreated,
     TaskFact,
     TaskFailed,
+    TaskModelChosen,
     TaskPaused,
     TaskQueued,
     TaskResumed,
@@ -81,6 +91,8 @@ __all__ = [
     "FINAL_TYPES",
     "INTERRUPTED",
     "Actor",
+    "BudgetExceeded",
+    "BudgetRaised",
     "ConfigChanged",
     "Draft",
     "Event",
@@ -95,6 +107,9 @@ __all__ = [
     "ModelCallFailed",
     "ModelCallStarted",
     "Origin",
+    "PromptAnswered",
+    "PromptOption",
+    "PromptRequested",
     "SecretChanged",
     "SessionArchived",
     "SessionClosed",
@@ -108,6 +123,7 @@ __all__ = [
     "TaskCreated",
     "TaskFact",
     "TaskFailed",
+    "TaskModelChosen",
     "TaskPaused",
     "TaskQueued",
     "TaskResumed",

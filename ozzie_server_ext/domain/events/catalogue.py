@@ -2,9 +2,11 @@
 
 from typing import TypeAlias, get_args
 
+from ozzie_server_ext.domain.events.budget import BudgetExceeded, BudgetRaised
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived
 from ozzie_server_ext.domain.events.model import ModelCallCompleted, ModelCallFailed, ModelCallStarted
+from ozzie_server_ext.domain.events.prompt import PromptAnswered, PromptRequested
 from ozzie_server_ext.domain.events.session import (
     SessionArchived,
     SessionClosed,
@@ -16,7 +18,7 @@ from ozzie_server_ext.domain.events.session import (
     SessionResumed,
 )
 from ozzie_server_ext.domain.events.system import ConfigChanged, SecretChanged, WorkerLost, WorkerStarted
-from ozzie_server_ext.domain.events.task import TaskFact
+from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen
 from ozzie_server_ext.domain.events.tool import (
     ToolCallCancelled,
     ToolCallCompleted,
@@ -40,9 +42,12 @@ EventBody: TypeAlias = (
     | MessageReceived
     | MessageCompleted
     | TaskFact
+    | TaskModelChosen
     | ModelCallStarted
     | ModelCallCompleted
     | ModelCallFailed
+    | BudgetExceeded
+    | BudgetRaised
     | ToolCallRequested
     | ToolCallDecided
     | ToolCallStarted
@@ -51,6 +56,8 @@ EventBody: TypeAlias = (
     | ToolCallCancelled
     | ToolCallUncertain
     | ToolsetInjected
+    | PromptRequested
+    | PromptAnswered
     | ConfigChanged
     | SecretChanged
     | WorkerStarted

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ozzie_server_ext.domain.budget import Spending
 from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
 from ozzie_server_ext.domain.usage import Usage
@@ -27,7 +28,10 @@ class ToolUse:
 class ModelCallStarted(Fact):
     """One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a
     deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts
-    them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4)."""
+    them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4).
+
+    It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
+    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -42,6 +46,10 @@ class ModelCallStarted(Fact):
     tools: str
     attempt: int = 1
     instead_of: str = ""
+    reserved_cost: int | None = None
+    reserved_tokens: int = 0
+    project: str = ""
+    day: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +66,20 @@ class ModelCallCompleted(Fact):
     latency_ms: float
     ttft_ms: float | None
 
+    def settled(self, reserved_cost: int | None) -> Spending:
+        """What budgets count of the call, whatever was reserved for it. Where nobody tells a cost that was expected, it
+        is what was reserved: the price is known to somebody."""
+        cost = reserved_cost if self.cost is None else self.cost
+        return Spending(cost or 0, self.usage.total_tokens)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailed(Fact):
     """The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is
-    None, and nothing is known of what had come, where the gateway itself ended in the middle."""
+    None, and nothing is known of what had come, where the gateway itself ended in the middle.
+
+    Where the provider may charge for it all the same, nobody says how much: budgets then count all that was reserved,
+    `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Logs of before have neither."""
 
     type: ClassVar[str] = "model.call.failed"
     call_id: CallId
@@ -70,8 +87,16 @@ class ModelCallFailed(Fact):
     message: str
     latency_ms: float | None
     partial_blob: BlobRef | None = None
+    settled_cost: int | None = None
+    settled_tokens: int = 0
 
     @property
-    def may_be_billed(self) -> bool:
-        """Whether a provider may have begun to answer, which it charges for and never says how much."""
-        return self.partial_blob is not None or self.latency_ms is None
+    def cost_is_unknown(self) -> bool:
+        """Whether it may have cost something. What costs nothing at the most costs nothing."""
+        may_be_billed = self.settled_tokens > 0 or self.partial_blob is not None or self.latency_ms is None
+        return may_be_billed and self.settled_cost != 0
+
+    @property
+    def settled(self) -> Spending:
+        """What budgets count of it."""
+        return Spending(self.settled_cost or 0, self.settled_tokens)

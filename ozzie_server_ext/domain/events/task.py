@@ -19,7 +19,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
-    """A unit of durable work began to exist, with what it may use up and who asked for it."""
+    """A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is
+    there to be asked."""
 
     type: ClassVar[str] = "task.created"
     title: str
@@ -33,14 +34,15 @@ class TaskCreated(Fact):
     risk_level: Literal["low", "medium", "high"] = "low"
     model: str = ""
     """The alias or provider that the caller chose; empty for the default."""
+    attended: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """Ready to be claimed. `reason`: created, or recovered after a restart."""
+    """Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered."""
 
     type: ClassVar[str] = "task.queued"
-    reason: Literal["created", "recovered"]
+    reason: Literal["created", "recovered", "answered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,15 @@ class TaskRetried(Fact):
     type: ClassVar[str] = "task.retried"
     by: str
     attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskModelChosen(Fact):
+    """From here on, the alias or provider `model` answers in this task."""
+
+    type: ClassVar[str] = "task.model_chosen"
+    model: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,11 @@ from msgspec import Meta
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Transient
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import TaskId, TaskOutput, TaskState
+from ozzie_server_ext.gateway.rest.shapes import TaskId
+from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput, TaskState
 from ozzie_server_ext.render.static import static_bundle
-from ozzie_server_ext.render.turn import TextPart, fold
+from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.turn import fold
 from ozzie_server_ext.store.replies import OpenReply
 from ozzie_server_ext.tasks.folded_turns import FoldedTurn
 

@@ -1,4 +1,5 @@
-"""The shapes that the REST interface answers (those of models stand in `model_shapes`), and the kinds of values in its
+"""The shapes that the REST interface answers (those of models stand in `model_shapes`, those
+of tasks in `task_shapes`), and the kinds of values in its
 requests. The source of the OpenAPI document: what is not here is not said."""
 
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Meta
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.vault.document import SlotKind
 
 T = TypeVar("T")
@@ -37,13 +38,15 @@ SessionName: TypeAlias = Annotated[
         description="What finds the session again: a notebook's path, a thread, `cli:` and a terminal's name.",
     ),
 ]
+# `\S` is not the same in Python and in JSON Schema (ECMA 262): what is space to either says nothing.
+_SAYS_SOMETHING = r"[^\s\u001c-\u001f\u0085\ufeff]"
 Title: TypeAlias = Annotated[
-    str, Meta(pattern=r"\S", max_length=500, title="text of at most 500 characters that says something")
+    str, Meta(pattern=_SAYS_SOMETHING, max_length=500, title="text of at most 500 characters that says something")
 ]
 Content: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=r"\S",
+        pattern=_SAYS_SOMETHING,
         max_length=MAX_CONTENT,
         title=f"text that says something, of at most {MAX_CONTENT:,} characters",
         description="The message.",
@@ -59,6 +62,8 @@ NotebookPath: TypeAlias = Annotated[
     ),
 ]
 Words: TypeAlias = Annotated[str, Meta(max_length=500, title="text of at most 500 characters")]
+Word: TypeAlias = Annotated[str, Meta(pattern="^[a-z_]{1,40}$", title="a word of at most 40 small letters")]
+PromptId: TypeAlias = Annotated[str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of a question")]
 Moment: TypeAlias = Annotated[
     str,
     Meta(
@@ -213,103 +218,6 @@ class SessionWithMessages(Session):
 
     messages: list[Message]
     next: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a task or a step failed."""
-
-    code: str
-    message: str
-    hint: str
-
-
-TaskState = Literal[
-    "CREATED",
-    "QUEUED",
-    "RUNNING",
-    "WAITING_INPUT",
-    "WAITING_APPROVAL",
-    "PAUSED",
-    "SUCCEEDED",
-    "FAILED",
-    "CANCELLED",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
-    it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it
-    came from none."""
-
-    task_id: str
-    session_id: str | None
-    status: TaskState
-    title: str
-    mode: str
-    attempt: int
-    reason: str
-    created_at: Time
-    updated_at: Time
-    finished_at: Time | None
-    channel: str
-    sender_id: str
-    cell_id: str
-    risk_level: str
-    model: str
-    rounds: int
-    tool_calls: int
-    token_usage: TokenUsage
-    cost: Money
-    error: Failure | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
-    `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias,
-    or the name by which the model knows the tool."""
-
-    kind: Literal["model", "tool"]
-    call_id: str
-    round: int
-    name: str
-    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied", "uncertain"]
-    started_at: Time
-    duration_ms: float | None
-    provider: str
-    model: str
-    ttft_ms: float | None
-    token_usage: TokenUsage | None
-    cost: Money
-    tool_id: str
-    arguments: JsonObject | None
-    summary: str
-    error: Failure | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWithSteps(Task):
-    """A task with what was asked, what was answered so far, and each call on the way there."""
-
-    content: str
-    text: str
-    steps: list[Step]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutput:
-    """A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one
-    `display_data`, and `html` is empty. While it goes on, only `html` is there, its live form, which is inert; a time
-    in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown."""
-
-    task_id: str
-    status: TaskState
-    version: str
-    data: JsonObject
-    metadata: JsonObject
-    html: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.gateway.rest.shapes import Failure, Step, TokenUsage
+from ozzie_server_ext.gateway.rest.shapes import TokenUsage
+from ozzie_server_ext.gateway.rest.task_shapes import Failure, Step
 from ozzie_server_ext.store.codec import time_text
 
 

@@ -3,32 +3,34 @@
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.events import Event, MessageReceived
+from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.gateway.rest import paging
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
     Done,
-    Failure,
     Limit,
     NotebookPath,
     Page,
+    PromptId,
     SessionId,
-    Task,
     TaskCursor,
     TaskId,
-    TaskState,
-    TaskWithSteps,
     TokenUsage,
+    Word,
     Words,
 )
 from ozzie_server_ext.gateway.rest.steps import Steps
+from ozzie_server_ext.gateway.rest.task_shapes import AnswerOption, Failure, Question, Task, TaskState, TaskWithSteps
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.render.turn import TextPart, fold, new_turn
+from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 
@@ -88,9 +90,33 @@ async def cancel_task(call: Call, asked: TaskCancel) -> Done:
     return Done()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAnswer:
+    """`option` is the name of one of those that the question offers; `amount` takes the place of the one it offers.
+    `prompt_id` says which question was seen: another one is not answered then."""
+
+    task_id: TaskId
+    option: Word
+    amount: Annotated[int, Meta(ge=1, le=10**15)] | None = None
+    prompt_id: PromptId | None = None
+
+
+async def answer_task(call: Call, asked: TaskAnswer) -> Done:
+    """Answer what a task waits to be told. The first answer counts."""
+    await call.ozzie.answers.answer(
+        ids.TaskId(asked.task_id),
+        asked.option,
+        by=call.principal.name,
+        prompt_id=None if asked.prompt_id is None else ids.PromptId(asked.prompt_id),
+        amount=asked.amount,
+    )
+    return Done()
+
+
 async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
     """All that is known of a task. Raises NotFound."""
     row = await call.ozzie.tasks.get(task_id)
+    asked = await call.ozzie.answers.question(task_id)
     view, steps, content = new_turn(task_id=task_id), Steps(), ""
     async for event in events_of(call.ozzie.log, task_id):
         view = fold(view, event.type, encode(event.body), event.ts)
@@ -102,6 +128,20 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         content=content,
         text="\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text),
         steps=steps.all(),
+        question=None if asked is None else _question(asked.prompt),
+    )
+
+
+def _question(prompt: PromptRequested) -> Question:
+    return Question(
+        prompt_id=prompt.prompt_id,
+        kind=prompt.kind,
+        question=prompt.question,
+        notes=list(prompt.notes),
+        options=[
+            AnswerOption(name=option.name, label=option.label, amount=option.amount, unit=option.unit)
+            for option in prompt.options
+        ],
     )
 
 

@@ -169,9 +169,8 @@ def _changes(row: Row, event: Event) -> Row:
             return {"model": model}
         case ModelCallCompleted() as fact:
             return spent(row, fact)
-        case ModelCallFailed(partial_blob=partial):
-            # What came before the break was charged, and nobody said how much.
-            return {} if partial is None else {"cost_known": 0}
+        case ModelCallFailed() as fact:
+            return {"cost_known": 0} if fact.cost_is_unknown else {}
         case _:
             return {}
 

@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskFact,
     TaskFailed,
+    TaskModelChosen,
     TaskQueued,
     TaskRetried,
     TaskStarted,
@@ -60,6 +61,7 @@ TASKS = Table(
         Column("sender_id"),
         Column("risk_level"),
         Column("model"),
+        Column("attended", "INTEGER"),
         Column("limits"),
         Column("latest_event_id"),
         Column("rounds", "INTEGER"),
@@ -76,14 +78,15 @@ TASKS = Table(
     key=("task_id",),
     indexes=(("session_id", "created_at"), ("status",)),
 )
-"""`stop_by` is who asked for the task's end, until that has come; `model` is what the caller chose, `limits` the JSON
-of `Limits`, `rounds` the highest round that a call named. The error columns have a value only while the task is
-FAILED."""
+"""`stop_by` is who asked for the task's end, until that has come; `model` is what the caller chose, or who answers in
+its place by the choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The
+error columns have a value only while the task is FAILED."""
 
 TABLES = (TASKS,)
 
 HANDLES = (
     *get_args(TaskFact),
+    TaskModelChosen,
     MessageReceived,
     MessageCompleted,
     ModelCallStarted,
@@ -163,6 +166,7 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "sender_id": fact.sender_id,
         "risk_level": fact.risk_level,
         "model": fact.model,
+        "attended": int(fact.attended),
         "limits": canonical_bytes(msgspec.to_builtins(task.limits)).decode(),
         "latest_event_id": event.event_id,
         "rounds": 0,
@@ -209,7 +213,9 @@ def _use(event: Event, row: Row) -> Row:
         case ModelCallCompleted() as fact:
             return spent(row, fact)
         case ModelCallFailed() as fact:
-            return {"cost_known": 0} if fact.may_be_billed else {}
+            return {"cost_known": 0} if fact.cost_is_unknown else {}
+        case TaskModelChosen(model=model):
+            return {"model": model}
         case ToolCallRequested():
             return {"tool_calls": plus(row["tool_calls"], 1)}
         case _:

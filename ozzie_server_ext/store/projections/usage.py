@@ -26,6 +26,10 @@ MODEL_CALLS = Table(
         Column("output_tokens", "INTEGER"),
         Column("cached_tokens", "INTEGER"),
         Column("cost", "INTEGER", nullable=True),
+        Column("reserved_cost", "INTEGER", nullable=True),
+        Column("reserved_tokens", "INTEGER"),
+        Column("project"),
+        Column("day"),
         Column("latency_ms", "REAL", nullable=True),
         Column("ttft_ms", "REAL", nullable=True),
         Column("started_at"),
@@ -34,7 +38,8 @@ MODEL_CALLS = Table(
     key=("call_id",),
     indexes=(("task_id",),),
 )
-"""`status` is started, completed or failed. `cost` has no value while the call runs and where the price is unknown."""
+"""`status` is started, completed or failed. `cost` has no value while the call runs and where the price is unknown.
+`project` and `day` are those of the budgets that the call counts against."""
 
 USAGE = Table(
     "usage",
@@ -64,7 +69,10 @@ HANDLES = (ModelCallStarted, ModelCallCompleted, ModelCallFailed)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. The end of a call that never began counts under a model without a name."""
+    """Fold one event. The end of a call that never began counts under a model without a name, a second end of one that
+    has ended not at all."""
+    if isinstance(event.body, ModelCallCompleted | ModelCallFailed) and has_ended(rows, event.body.call_id):
+        return
     match event.body:
         case ModelCallStarted() as fact:
             rows.put(MODEL_CALLS, _begin(event, fact))
@@ -90,10 +98,16 @@ def apply(event: Event, rows: Rows) -> None:
                 "ended_at": time_text(event.ts),
             }
             rows.put(MODEL_CALLS, call)
-            # What came before the break was charged, and nobody said how much.
-            _count(rows, call, failed=1, unknown=int(fact.may_be_billed))
+            # What may have been charged, and nobody said how much.
+            _count(rows, call, failed=1, unknown=int(fact.cost_is_unknown))
         case _:
             return
+
+
+def has_ended(rows: Rows, call_id: CallId) -> bool:
+    """Whether an end of the call is in the table."""
+    row = rows.get(MODEL_CALLS, (call_id,))
+    return row is not None and row["status"] != "started"
 
 
 def _begin(event: Event, fact: ModelCallStarted) -> Row:
@@ -104,6 +118,10 @@ def _begin(event: Event, fact: ModelCallStarted) -> Row:
         "alias": fact.alias,
         "provider": fact.provider,
         "model": fact.model,
+        "reserved_cost": fact.reserved_cost,
+        "reserved_tokens": fact.reserved_tokens,
+        "project": fact.project,
+        "day": fact.day,
     }
 
 
@@ -128,6 +146,10 @@ def _unknown(event: Event, call_id: CallId) -> Row:
         "output_tokens": 0,
         "cached_tokens": 0,
         "cost": None,
+        "reserved_cost": None,
+        "reserved_tokens": 0,
+        "project": "",
+        "day": "",
         "latency_ms": None,
         "ttft_ms": None,
         "started_at": time_text(event.ts),

@@ -16,6 +16,7 @@ import pytest
 from ozzie_server_ext.cli.main import main
 from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
+from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import Gateway, GatewayHome, start_gateway, start_jupyter
 
 
@@ -239,6 +240,36 @@ def test_a_turn_can_be_stopped_by_its_tasks_id(home: GatewayHome, fake_openai: F
     assert "has ended already" in again.stderr
 
 
+def test_what_a_task_waits_to_be_told_is_shown_and_answered(home: GatewayHome) -> None:
+    home.configure({"budgets": {"task": {"max_tokens": 1000}}})
+    with start_gateway(home) as gateway:
+        first, second = (
+            post(gateway, "message", content=text, wait=True)["task_id"] for text in ("hello", "hello again")
+        )
+        asked = ozzie(home, "tasks", "answer", first)
+        shown = ozzie(home, "tasks", "show", first)
+        wrong = ozzie(home, "tasks", "answer", first, "yes")
+        badly = [ozzie(home, "tasks", "answer", first, "allow", "--amount", amount) for amount in ("lots", "0", "-1")]
+        allowed = ozzie(home, "tasks", "answer", first, "allow", "--amount", "20000")
+        late = ozzie(home, "tasks", "answer", first, "stop")
+        nothing = ozzie(home, "tasks", "answer", first)
+        until(lambda: get(gateway, f"tasks/{first}")["finished_at"])
+        stopped = ozzie(home, "tasks", "answer", second, "stop", "--json")
+        ends = [get(gateway, f"tasks/{task_id}")["status"] for task_id in (first, second)]
+
+    assert asked.stdout.splitlines()[0] == "This task has used 0 tokens of its 1,000 tokens."
+    assert f"ozzie tasks answer {first} allow" in asked.stdout
+    assert asked.stdout in shown.stdout
+    assert (wrong.returncode, "There are: allow, stop." in wrong.stderr) == (1, True)
+    for each in badly:
+        assert (each.returncode, each.stderr) == (1, "ozzie: --amount is a number of tokens above nothing.\n")
+    assert (allowed.returncode, allowed.stdout) == (0, "The task goes on.\n")
+    assert (late.returncode, "Already answered: " in late.stderr) == (1, True)
+    assert nothing.stdout == "The task waits for no answer.\n"
+    assert ends == ["SUCCEEDED", "CANCELLED"]
+    assert json.loads(stopped.stdout) == {"answered": second, "option": "stop"}
+
+
 @pytest.mark.parametrize("task_id", ["none", "../health", "\x1b[31m", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
 def test_a_task_that_there_is_not_can_not_be_stopped(shared_gateway: Gateway, task_id: str) -> None:
     done = ozzie(shared_gateway.home, "tasks", "cancel", task_id)
@@ -289,7 +320,7 @@ def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["nonesuch"], "There is no command 'nonesuch' here, but ask, status"),
-        (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, cancel"),
+        (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, cancel, answer"),
         (["tasks"], "COMMAND"),
         (["tasks", "list", "--limit", "many"], "invalid int value: 'many'"),
         (["ask", "hi", "--nonesuch", "\x1b[31m"], "unrecognized arguments: --nonesuch \\u001b[31m"),

@@ -26,18 +26,6 @@ ANSWERING = tuple(moment for moment in MOMENTS if moment.name != "task.queued")
 needs_soak = pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 
 
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Writes a line where whoever runs the tests sees it."""
-
-    def write(line: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-
-    return write
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_turn_survives_the_death_of_each_process(tmp_path: Path, say: Callable[[str], None]) -> None:

@@ -125,7 +125,11 @@ async def test_the_real_worker_tells_what_litellms_table_says(rig: Rig) -> None:
 PROVIDERS: dict[str, Any] = {
     "plain": {"driver": "openai", "model": "m"},
     "toolless": {"driver": "openai", "model": "toolless"},
-    "said": {"driver": "openai", "model": "toolless", "capabilities": {"tools": True}},
+    "said": {
+        "driver": "openai",
+        "model": "toolless",
+        "capabilities": {"tools": True, "max_output": 100, "price_in": 1, "price_out": 2},
+    },
     "elsewhere": {"driver": "openai", "model": "toolless", "base_url": "http://localhost:1/v1"},
     "gemma": {"driver": "worker", "model": "gemma"},
 }

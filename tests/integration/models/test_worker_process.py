@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import ModelEvent, ModelRequest
+from ozzie_server_ext.models.driver import ModelError, ModelEvent, ModelRequest
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, command_of
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.protocol.worker import Configure, command_json
@@ -70,14 +70,17 @@ async def test_a_worker_that_is_killed_in_mid_answer_fails_the_call_and_is_repla
     assert rig.server.requests[-1].headers["authorization"] == f"Bearer {KEY}", "The new worker knows the providers."
 
 
-async def test_a_call_that_had_not_streamed_is_sent_once_more_to_the_next_worker(rig: Rig) -> None:
+async def test_a_call_is_sent_once_and_the_one_behind_it_goes_to_the_next_worker(rig: Rig) -> None:
     await read(rig, request("echo"))
     rig.server.forget()
     rig.server.queue(Silence())
     reading = asyncio.create_task(read(rig, request("echo")))
     await asyncio.to_thread(rig.server.wait_for, lambda server: len(server.requests) == 1)
     send_signal(rig, signal.SIGKILL)
-    assert text_of(await reading) == "hello big wide world"
+    with pytest.raises(ModelError) as caught:
+        await reading
+    assert (caught.value.code, caught.value.streamed, caught.value.retryable) == ("worker.lost", False, True)
+    assert text_of(await read(rig, request("echo"))) == "hello big wide world"
     assert len(rig.server.requests) == 2
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from tests.fakes.openai_server import FakeOpenAI
-from tests.fakes.replies import Answer, Refusal
+from tests.fakes.replies import Answer, Refusal, Silence
 
 # One loop for the module, because the worker takes seconds to start and serves all of it.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -131,6 +133,22 @@ async def test_a_dead_provider_is_replaced_by_the_next_and_not_asked_while_it_co
     assert [body.text for body in of(MessageCompleted, [*one, *two])] == ["one", "two"]
     assert len(bench.second.requests) == 2, "each message was sent once to the one that answers"
     assert [body.alias for body in of(ModelCallStarted, two)] == ["main"]
+
+
+async def test_a_worker_that_is_lost_before_any_word_is_an_attempt_and_the_next_one_answers(bench: Bench) -> None:
+    await bench.ask("Start the worker.")
+    bench.first.forget()
+    bench.first.queue(Silence())
+    task = await bench.submit("Say it.")
+    await asyncio.to_thread(bench.first.wait_for, lambda fake: len(fake.requests) == 1, seconds=WAIT_S)
+    for row in await bench.ozzie.log.rows("workers", where={"status": "running"}):
+        os.kill(int(str(row["pid"])), signal.SIGKILL)
+    await bench.ended(task)
+
+    bodies = [event.body for event in await bench.events(task)]
+    assert calls(bodies) == [("first", 1, ""), ("first", 2, "")], "each is a call of its own, with its cost"
+    assert [body.code for body in of(ModelCallFailed, bodies)] == ["worker.lost"]
+    assert [body.text for body in of(MessageCompleted, bodies)] == ["Say it."]
 
 
 async def test_a_failing_provider_is_asked_twice_at_most_while_another_can_answer(bench: Bench) -> None:

@@ -17,14 +17,17 @@ from ozzie_server_ext.domain.events import (
     MessageCompleted,
     ModelCallStarted,
     Origin,
+    PromptAnswered,
+    PromptRequested,
     ToolCallCompleted,
     ToolCallStarted,
     Transient,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.protocol.frames import event_frame
-from ozzie_server_ext.render.turn import TextPart, new_turn
+from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 
 WAIT_S = 20
@@ -57,6 +60,7 @@ async def whole_turn(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch)
         ozzie = await Ozzie.start(home, project)
         session = await ozzie.sessions.open("test", title="test", channel="test")
         task_id = (await ozzie.submit(session.session_id, ASKED, Origin(channel="test"))).task_id
+        await allowed(ozzie, task_id)
         await succeeded(ozzie, task_id)
         await ozzie.stop()
     return task_id, sorted(appends, key=lambda item: item[0])
@@ -66,6 +70,15 @@ async def succeeded(ozzie: Ozzie, task_id: TaskId) -> None:
     kinds = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
     async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
         assert (await anext(events)).type == "task.succeeded"
+
+
+async def allowed(ozzie: Ozzie, task_id: TaskId) -> None:
+    """Where the turn asks for more than its budget, it is allowed; returns once it has ended or goes on."""
+    kinds = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
+    async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
+        await anext(events)
+    if await ozzie.answers.question(task_id) is not None:
+        await ozzie.answers.answer(task_id, "allow", by="ann", amount=100_000)
 
 
 async def cut_off(home: Home, appends: Sequence[Append]) -> None:
@@ -111,6 +124,48 @@ async def test_a_turn_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()
+
+
+async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_one_that_was_not(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its question, between that and the answer, and behind it (DESIGN §2.8, docs/adr/0021)."""
+    first = Home(tmp_path / "whole")
+    first.create()
+    budget = '{"budgets": {"task": {"max_tokens": 1000}}}'
+    first.config_file.write_text(budget)
+    task_id, appends = await whole_turn(first, project, monkeypatch)
+    stream = task_stream(task_id)
+    begins = next(index for index, (_, name, _) in enumerate(appends) if name == stream)
+    cuts = [index for index in range(begins + 1, len(appends) + 1) if appends[index - 1][1] == stream]
+    types = {draft.body.type for _, _, drafts in appends for draft in drafts}
+    assert types >= {"budget.exceeded", "prompt.requested", "prompt.answered", "budget.raised", "task.resumed"}
+
+    for cut in cuts:
+        home = Home(tmp_path / f"cut-{cut}")
+        home.create()
+        home.config_file.write_text(budget)
+        shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
+        await cut_off(home, appends[:cut])
+        ozzie = await Ozzie.start(home, project)
+        behind = (await ozzie.submit(await session_of(ozzie, task_id), "And then?", Origin(channel="test"))).task_id
+        await allowed(ozzie, task_id)
+        await succeeded(ozzie, task_id)
+        await allowed(ozzie, behind)
+        await succeeded(ozzie, behind)
+
+        where = f"cut off behind {appends[cut - 1][2][-1].body.type}"
+        bodies = [event.body for event in await ozzie.log.read_stream(stream)]
+        assert sum(isinstance(body, PromptRequested) for body in bodies) == 1, where
+        assert sum(isinstance(body, PromptAnswered) for body in bodies) == 1, where
+        assert sum(isinstance(body, MessageCompleted) for body in bodies) == 1, where
+        assert await ozzie.log.rows("model_calls", where={"status": "started"}) == [], where
+        assert await ozzie.log.dump() == await ozzie.log.rebuild()
+        await ozzie.stop()
+
+
+async def session_of(ozzie: Ozzie, task_id: TaskId) -> SessionId:
+    return SessionId(str((await ozzie.tasks.get(task_id))["session_id"]))
 
 
 async def test_who_joins_late_sees_the_reply_once_and_hears_that_the_first_begins_again(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -115,15 +114,6 @@ def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]
             status, found = ask(gateway, "GET", "/ozzie/api/health", token=gateway.token)
             assert status == 200, found
         return kept_apart(provider)
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    def write(line: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"\n{line}")
-
-    return write
 
 
 @pytest.mark.slow

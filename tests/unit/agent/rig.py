@@ -8,12 +8,14 @@ from typing import Any
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.domain.budget import Account
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, MessageReceived, Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.attempts import RetryPolicy
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.health import Health
+from ozzie_server_ext.models.ledger import Ledger, Standing
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -21,6 +23,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -59,6 +62,7 @@ class TurnRig:
             models=self.model,
             health=Health(self.clock),
             rates=Rates(self.clock),
+            ledger=Ledger(self.standing),
             registry=registry,
             broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
             blobs=self.blobs,
@@ -66,6 +70,9 @@ class TurnRig:
             clock=self.clock,
             ids=self.ids,
         )
+
+    async def standing(self, account: Account) -> Standing:
+        return await standing_of(self.log, account)
 
     def recorder(self, task: str = "t1") -> Recorder:
         return Recorder(log=self.log, session_id=SESSION, task_id=TaskId(task))

@@ -11,9 +11,9 @@ def uses(*asked: str) -> tuple[ToolUse, ...]:
     return tuple(ToolUse(call_id=CallId(str(i)), name="probe", arguments=text) for i, text in enumerate(asked))
 
 
-def code(guard: LimitGuard, number: int, now: float) -> str:
+def code(guard: LimitGuard, number: int) -> str:
     try:
-        guard.check_round(number, now)
+        guard.check_round(number)
     except LimitExceeded as error:
         assert error.hint  # noqa: PT017 - every refusal says what to do
         return error.code
@@ -21,20 +21,13 @@ def code(guard: LimitGuard, number: int, now: float) -> str:
 
 
 def test_the_last_round_allowed_is_allowed() -> None:
-    guard = LimitGuard(Limits(max_rounds=3), began=0)
+    guard = LimitGuard(Limits(max_rounds=3))
 
-    assert [code(guard, number, 0) for number in (1, 3, 4)] == ["", "", "limit.rounds"]
-
-
-def test_a_deadline_counts_from_when_this_run_began() -> None:
-    guard = LimitGuard(Limits(deadline_s=10), began=100)
-
-    assert [code(guard, 1, now) for now in (100, 110, 110.1)] == ["", "", "limit.deadline"]
-    assert code(LimitGuard(Limits(), began=0), 1, 1e9) == "", "without a deadline there is none"
+    assert [code(guard, number) for number in (1, 3, 4)] == ["", "", "limit.rounds"]
 
 
 def test_the_same_calls_again_and_again_are_a_circle() -> None:
-    guard = LimitGuard(Limits(), began=0)
+    guard = LimitGuard(Limits())
 
     for _ in range(MAX_REPEATS - 1):
         guard.check_uses(uses("{}", "x"))
@@ -44,7 +37,7 @@ def test_the_same_calls_again_and_again_are_a_circle() -> None:
 
 
 def test_anything_else_in_between_breaks_the_circle() -> None:
-    guard = LimitGuard(Limits(), began=0)
+    guard = LimitGuard(Limits())
 
     passed = 0
     for number in range(4 * MAX_REPEATS):
@@ -55,7 +48,7 @@ def test_anything_else_in_between_breaks_the_circle() -> None:
 
 
 def test_a_round_may_ask_for_so_many_calls_and_not_more() -> None:
-    LimitGuard(Limits(), began=0).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND))))
+    LimitGuard(Limits()).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND))))
     with pytest.raises(LimitExceeded) as refused:
-        LimitGuard(Limits(), began=0).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND + 1))))
+        LimitGuard(Limits()).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND + 1))))
     assert refused.value.code == "limit.calls"

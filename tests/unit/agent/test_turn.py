@@ -10,6 +10,8 @@ import pytest
 
 from ozzie_server_ext.agent.answer import IncompleteAnswer
 from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.agent.plan import Deadline
+from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import (
     EventBody,
@@ -272,21 +274,20 @@ async def test_a_turn_may_ask_the_model_so_often_and_not_more(project: Path) -> 
     assert len(rig.model.requests) == 4
 
 
-async def test_a_turn_that_takes_too_long_ends_before_its_next_round(project: Path) -> None:
-    async def slow(context: ToolContext) -> ToolResult:
-        """Takes a while."""
-        rig.clock.advance(31)
-        return ToolResult(ok=True)
-
-    script = [[Use("slow", {})], [Say("too late")]]
-    rig = TurnRig(project, script, tools=[tool(slow, name="slow")], plan=replace(PLAN, limits=Limits(deadline_s=30)))
-    await rig.ask("work")
+async def test_a_turn_that_takes_too_long_ends_in_the_middle_of_what_it_does(project: Path) -> None:
+    gate, reached = asyncio.Event(), asyncio.Event()
+    rig = TurnRig(project, [[Say("Once upon"), Wait(gate, reached), Say(" a time")]])
+    deadline = Deadline(left_s=0.05, limit_s=30, budget=Budget(account=Account("task", "t1"), on_breach="stop"))
+    await rig.ask("a story")
 
     with pytest.raises(LimitExceeded) as failure:
-        await rig.run()
+        await rig.run(deadline=deadline)
 
     assert failure.value.code == "limit.deadline"
-    assert len(rig.model.requests) == 1
+    assert str(failure.value) == "This task has worked for its 30 s."
+    (said,) = await rig.bodies(MessageCompleted)
+    assert isinstance(said, MessageCompleted)
+    assert said.text == "Once upon"
 
 
 # --- stopping -------------------------------------------------------------------------------------------

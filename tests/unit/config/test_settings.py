@@ -80,7 +80,10 @@ def test_without_any_file_the_defaults_hold() -> None:
     assert (settings.gateway.host, settings.gateway.port) == ("127.0.0.1", 18420)
     assert settings.models.default is None
     assert settings.models.providers == {}
-    assert (settings.agent.max_rounds, settings.agent.deadline_s, settings.agent.system_prompt) == (25, None, "")
+    assert (settings.agent.max_rounds, settings.agent.system_prompt) == (25, "")
+    assert settings.budgets.task.deadline_s is None
+    for budget in (settings.budgets.task, settings.budgets.session, settings.budgets.project, settings.budgets.day):
+        assert (budget.max_cost, budget.max_tokens, budget.on_breach) == (None, None, "ask")
     assert settings.sessions.max_history == 200
 
 
@@ -94,7 +97,13 @@ def _provider(**changed: Any) -> dict[str, Any]:
         ({"gateway": {"port": 65536}}, "less than or equal to 65535"),
         ({"gateway": {"port": "80"}}, None),
         ({"agent": {"max_rounds": 0}}, "greater than or equal to 1"),
-        ({"agent": {"deadline_s": 0}}, "greater than 0"),
+        ({"budgets": {"task": {"deadline_s": 0}}}, "greater than 0"),
+        ({"budgets": {"session": {"deadline_s": 60}}}, "Extra inputs"),
+        ({"budgets": {"day": {"max_cost_usd": 0}}}, "greater than 0"),
+        ({"budgets": {"day": {"max_cost_usd": "0.0000000001"}}}, "decimal places"),
+        ({"budgets": {"project": {"max_tokens": 0}}}, "greater than or equal to 1"),
+        ({"budgets": {"task": {"on_breach": "panic"}}}, "'ask', 'degrade' or 'stop'"),
+        ({"budgets": {"task": {"on_breach": "degrade"}}}, 'the alias "cheap", and there is none'),
         ({"sessions": {"max_history": 0}}, "greater than or equal to 1"),
         ({"models": {"providers": {"a b": _provider()}}}, "match pattern"),
         ({"models": {"providers": {"x": _provider(driver="acme")}}}, "'anthropic', 'openai'"),

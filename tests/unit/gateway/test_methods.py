@@ -1,23 +1,42 @@
 """What a caller of the WebSocket's methods may do."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.loader import Config, load
+from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.errors import PolicyError
-from ozzie_server_ext.domain.events import Draft, Limits, TaskCreated
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.events import (
+    BudgetExceeded,
+    Draft,
+    EventBody,
+    Limits,
+    PromptOption,
+    PromptRequested,
+    TaskCreated,
+    TaskQueued,
+    TaskStarted,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.methods import METHODS, Call, task_cancel
+from ozzie_server_ext.gateway.methods import METHODS, Call, task_answer, task_cancel
+from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.allowances import standing_of
+from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.today import TodaysUsage
 
 KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=SessionId("sess_own"))
 USER = Principal(kind="user", name="ana")
+OWN = SessionId("sess_own")
 
 
 class Idle:
@@ -28,6 +47,9 @@ class Idle:
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         return None
+
+    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+        raise AssertionError("nothing waits here")
 
 
 @dataclass
@@ -66,6 +88,65 @@ async def test_a_user_can_stop_any_task(session_id: SessionId | None) -> None:
     assert await cancel(USER, session_id) == "CANCELLED"
 
 
+async def answer(principal: Principal, session_id: SessionId, scope: Scope, option: str) -> str:
+    """The status of a task of that session, whose budget of that scope asked something, behind `principal`'s answer."""
+    clock = FakeClock()
+    ids = UlidSource(clock)
+    log = InMemoryEventLog(clock, ids)
+    tasks, task_id = TaskService(log, ids, Idle()), TaskId(ids.new())
+    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: standing_of(log, account))))
+    bodies: list[EventBody] = [
+        TaskCreated(title="t", mode="FREE", message_id=MessageId(ids.new()), limits=Limits()),
+        TaskQueued(reason="created"),
+        TaskStarted(attempt=1, epoch="e"),
+        BudgetExceeded(scope=scope, key="k", measure="tokens", limit=9, used=9, wanted=5, action="ask"),
+        PromptRequested(
+            prompt_id=PromptId(ids.new()),
+            kind="budget",
+            question="More?",
+            notes=(),
+            options=(
+                PromptOption(name="allow", label="Allow", amount=5, unit="tokens"),
+                PromptOption(name="stop", label="Stop"),
+            ),
+        ),
+        TaskWaitingInput(question="More?"),
+    ]
+    drafts = [Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id) for body in bodies]
+    await log.append(task_stream(task_id), drafts)
+    await task_answer(Call(ozzie, principal, {"task_id": task_id, "option": option}))
+    (row,) = await log.rows("tasks")
+    return str(row["status"])
+
+
+@dataclass
+class Asked:
+    """The parts of the services that questions need."""
+
+    tasks: TaskService
+    answers: Answers
+
+
+@pytest.mark.parametrize(("option", "status"), [("allow", "QUEUED"), ("stop", "CANCELLED")])
+@pytest.mark.parametrize("scope", ["task", "session"])
+async def test_a_kernel_may_answer_what_its_own_session_asks(scope: Scope, option: str, status: str) -> None:
+    assert await answer(KERNEL, OWN, scope, option) == status
+
+
+@pytest.mark.parametrize("scope", ["project", "day"])
+async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(scope: Scope) -> None:
+    with pytest.raises(PolicyError, match="not for its session alone"):
+        await answer(KERNEL, OWN, scope, "allow")
+    assert await answer(KERNEL, OWN, scope, "stop") == "CANCELLED"
+    assert await answer(USER, OWN, scope, "allow") == "QUEUED"
+
+
+@pytest.mark.parametrize("option", ["allow", "stop"])
+async def test_a_kernel_may_answer_nothing_of_another_session(option: str) -> None:
+    with pytest.raises(PolicyError, match="its own session"):
+        await answer(KERNEL, SessionId("sess_other"), "task", option)
+
+
 @dataclass
 class Known:
     """The parts of the services that know of sessions."""
@@ -73,13 +154,16 @@ class Known:
     sessions: Sessions
     log: InMemoryEventLog
     today: TodaysUsage
+    config: Config
+    project: Path = Path("/p")
 
 
 async def known() -> Any:
     clock = FakeClock()
     ids = UlidSource(clock)
     log = InMemoryEventLog(clock, ids)
-    return Known(Sessions(log, ids), log, TodaysUsage(log, clock))
+    config = load(Home(Path("/nonexistent")), env={}, system_file=Path("/nonexistent"))
+    return Known(Sessions(log, ids), log, TodaysUsage(log, clock), config)
 
 
 @pytest.mark.parametrize(("method", "params"), [("session.list", {}), ("session.find", {"text": "a"})])

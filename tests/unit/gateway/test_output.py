@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.output import TaskOutputQuery, get_task_output
-from ozzie_server_ext.gateway.rest.shapes import TaskOutput
+from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.observability.clock import FakeClock

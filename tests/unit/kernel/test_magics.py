@@ -1,6 +1,6 @@
 """What commands answer, from what the gateway told: in 80 columns, inert, and never nothing for what is unknown."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +30,29 @@ def turn(title: str, cost: JsonObject, **other: Any) -> JsonObject:
     return {"title": title, "status": "SUCCEEDED", "created_at": AT, "models": ["main"], "spent": cost, **other}
 
 
-def costs(*turns: JsonObject, session: JsonObject | None = None, earlier: bool = False) -> JsonObject:
-    return {"turns": list(turns), "session": session or spent(), "today": spent(), "has_earlier": earlier}
+def costs(
+    *turns: JsonObject, session: JsonObject | None = None, earlier: bool = False, budgets: Sequence[JsonObject] = ()
+) -> JsonObject:
+    return {
+        "turns": list(turns),
+        "session": session or spent(),
+        "today": spent(),
+        "has_earlier": earlier,
+        "budgets": list(budgets),
+    }
+
+
+def budget(scope: str, *, money: tuple[int, int] | None, tokens: tuple[int, int] | None, then: str) -> JsonObject:
+    used, limit = money or (0, None)
+    tokens_used, tokens_limit = tokens or (0, None)
+    return {
+        "scope": scope,
+        "cost_used": used,
+        "cost_limit": limit,
+        "tokens_used": tokens_used,
+        "tokens_limit": tokens_limit,
+        "on_breach": then,
+    }
 
 
 def session(title: str, **other: Any) -> JsonObject:
@@ -94,6 +115,21 @@ def test_a_turn_that_did_not_end_well_says_so() -> None:
 
 def test_earlier_turns_are_mentioned() -> None:
     assert "Earlier turns" in page_text(cost_page(costs(turn("a", spent()), earlier=True)))
+
+
+def test_budgets_are_told_below_the_table_with_what_comes_when_they_are_used_up() -> None:
+    shown = [
+        budget("session", money=(430_000_000, 5_000_000_000), tokens=(1200, 50_000), then="ask"),
+        budget("project", money=(0, 500_000_000), tokens=None, then="stop"),
+        budget("day", money=None, tokens=(7, 9), then="degrade"),
+    ]
+
+    page = page_text(cost_page(costs(turn("a", spent()), budgets=shown)))
+
+    told = " ".join(page.split())
+    assert "Budget: This session used $0.430 of $5.00 and 1,200 of 50,000 tokens; then Ozzie asks." in told
+    assert "Budget: This project used $0.00 of $0.50; then turns stop." in told
+    assert 'Budget: All sessions today used 7 of 9 tokens; then "cheap" goes on.' in told
 
 
 @pytest.mark.parametrize("magic", MAGICS.values(), ids=lambda magic: magic.name)

@@ -40,7 +40,7 @@ CATALOGUE = {
 }
 """The design's catalogue, family by family; the last rows are its transient events."""
 
-ADDED = {"session.model_chosen", "session.moved", "task.stopping"}
+ADDED = {"budget.raised", "session.model_chosen", "session.moved", "task.model_chosen", "task.stopping"}
 """What the catalogue does not have (docs/adr)."""
 
 S0 = (

@@ -44,6 +44,24 @@ BEGINNING: list[Frame] = [
     (None, "reply.delta", {"reply_id": "r1", "offset": 20, "phase": "delta", "content": FIRST[20:]}),
 ]
 
+ASKED: list[Frame] = [
+    (
+        3,
+        "prompt.requested",
+        {
+            "prompt_id": "p1",
+            "kind": "budget",
+            "question": "This turn has used its $1.00.",
+            "notes": ["The next step takes $0.04 at the most."],
+            "options": [
+                {"name": "allow", "label": "Allow $0.50 more", "amount": 500_000_000, "unit": "cost"},
+                {"name": "stop", "label": "Stop here", "amount": 0, "unit": ""},
+            ],
+        },
+    ),
+    (3, "task.waiting_input", {"question": "This turn has used its $1.00."}),
+]
+
 WORK: list[Frame] = [
     model_answer("m1", 2, input_tokens=1500, output_tokens=440, cost=12_000_000),
     (2, "message.completed", {"reply_id": "r1", "text": FIRST, "finish": "tool_calls"}),

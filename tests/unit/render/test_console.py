@@ -7,7 +7,7 @@ import pytest
 from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text, row_line
 from ozzie_server_ext.render.toolrows import ToolRow
-from tests.unit.render.frames import BEGINNING, DONE, FIRST, START, Frame, call, folded
+from tests.unit.render.frames import ASKED, BEGINNING, DONE, FIRST, START, TASK, Frame, call, folded
 
 
 def written(frames: list[Frame]) -> list[str]:
@@ -110,3 +110,16 @@ def test_a_long_sentence_is_broken_at_a_blank():
     lines = console_lines(folded([*BEGINNING[:3], failed]))
     assert all(len(line) <= 80 for line in lines)
     assert " ".join(lines).count("word") == 30
+
+
+def test_a_question_is_written_once_with_the_ways_to_answer():
+    pieces = written([*BEGINNING, *ASKED])
+
+    assert "".join(pieces).count("used its $1.00") == 1
+    assert pieces[-2].splitlines()[1:] == [
+        "[waiting] This turn has used its $1.00.",
+        "The next step takes $0.04 at the most.",
+        f"  Allow $0.50 more: ozzie tasks answer {TASK} allow",
+        f"  Stop here: ozzie tasks answer {TASK} stop",
+    ]
+    assert all(columns(line) <= 80 for line in "".join(pieces).splitlines())

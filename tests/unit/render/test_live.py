@@ -11,7 +11,7 @@ from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live import LiveTurn, live_html
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.streaming import CARET
-from tests.unit.render.frames import BEGINNING, DONE, END, START, WORK, Frame, call, folded
+from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, START, TASK, WORK, Frame, call, folded
 
 
 def shown(html: str) -> str:
@@ -172,3 +172,44 @@ def test_a_turn_that_waits_says_behind_how_many_after_a_while():
     assert shown(live_html(waiting, START + timedelta(seconds=1))) == "Queued"
     assert shown(live_html(waiting, START + timedelta(seconds=3))) == "Queued behind 2 tasks"
     assert "behind" not in shown(live_html(folded(BEGINNING), START + timedelta(seconds=3)))
+
+
+def test_a_budget_that_is_nearly_used_up_is_a_word_in_the_state_line():
+    frames: list[Frame] = [*BEGINNING, (None, "task.progress", {"budget": 83})]
+    assert " 83 % of budget " in shown(live_html(folded(frames), START))
+    assert "of budget" not in shown(live_html(folded([*frames, *ASKED]), START)), "the question says it"
+    assert "of budget" not in shown(live_html(folded([*frames, (9, "task.succeeded", {"rounds": 1})])))
+
+
+def test_a_question_stands_below_what_was_done_with_its_notes_and_the_ways_to_answer():
+    view = folded([*BEGINNING, *ASKED])
+    html = live_html(view, START + timedelta(seconds=99))
+
+    text = shown(html)
+    assert text.startswith("Waiting for your answer 3 s")
+    assert "This turn has used its $1.00. The next step takes $0.04 at the most." in text
+    assert f"Allow $0.50 more: ozzie tasks answer {TASK} allow" in text
+    assert f"Stop here: ozzie tasks answer {TASK} stop" in text
+
+
+def test_what_was_answered_asks_no_more_and_half_an_answer_is_gone():
+    answered = [
+        *BEGINNING,
+        (2, "message.completed", {"reply_id": "r1", "text": "I will", "finish": "cancelled"}),
+        *ASKED,
+        (50, "prompt.answered", {"prompt_id": "p1", "option": "allow", "by": "ann"}),
+        (50, "task.resumed", {"by": "ann"}),
+        (50, "task.queued", {"reason": "answered"}),
+        (51, "task.started", {"attempt": 2, "epoch": "e"}),
+    ]
+    text = shown(live_html(folded(answered), START + timedelta(seconds=52)))
+
+    assert text.startswith("Working 5 s"), "the time that it waited is not counted"
+    assert "used its" not in text
+    assert "I will" not in text
+    assert "restart" not in text
+
+
+@pytest.mark.parametrize("end", ["task.cancelled", "task.failed"])
+def test_a_turn_that_ended_asks_nothing(end: str):
+    assert "used its" not in shown(live_html(folded([*BEGINNING, *ASKED, (60, end, {"by": "ann"})])))

@@ -1,13 +1,23 @@
 """Carrying tasks out: one at a time in a session, sessions side by side, every end recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from ozzie_server_ext.agent.breach import TurnHeld
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
-from ozzie_server_ext.domain.events import Draft, Event, TaskFailed, TaskQueued, TaskStarted, TaskSucceeded
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    TaskFailed,
+    TaskQueued,
+    TaskResumed,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
@@ -264,3 +274,79 @@ async def test_who_waits_is_told_each_time_that_fewer_are_before_it() -> None:
         gate.go_on.set()
     await rig.end(third.task_id)
     assert told == [(third.task_id, 1)]
+
+
+# --- waiting for a person -------------------------------------------------------------------------------
+
+
+def waits(
+    rig: TaskRig, then: Callable[[Recorder], Awaitable[None]] | None = None
+) -> Callable[[Recorder], Awaitable[int]]:
+    """A turn that asks something in its first run, and succeeds in its second. `then` happens between the record of
+    its question and the moment at which the driver lets go of it."""
+
+    async def turn(recorder: Recorder) -> int:
+        if len([title for title in rig.began if title == "asks"]) > 1:
+            return 1
+        await recorder.append(TaskWaitingInput(question="More?"))
+        if then is not None:
+            await then(recorder)
+        raise TurnHeld
+
+    return turn
+
+
+async def answer(rig: TaskRig, task_id: TaskId, session_id: SessionId) -> None:
+    recorder = Recorder(log=rig.log, session_id=session_id, task_id=task_id)
+    await recorder.append(TaskResumed(by="ann"), TaskQueued(reason="answered"))
+
+
+async def test_what_asks_holds_its_session_and_goes_on_first_when_it_is_answered(rig: TaskRig) -> None:
+    rig.turns["asks"] = waits(rig)
+    asks, behind = await rig.submit("asks"), await rig.submit("behind")
+    other = await rig.submit("other", session="s2")
+    assert await rig.reach(asks.task_id, "WAITING_INPUT") == "WAITING_INPUT"
+    assert await rig.end(other.task_id) == "SUCCEEDED"
+    assert await rig.status(behind.task_id) == "QUEUED"
+    assert not rig.driver.busy, "it waits in the log"
+
+    late = await rig.submit("late")
+    assert late.ahead == 2
+    await answer(rig, asks.task_id, SessionId("s1"))
+
+    for sent in (asks, behind, late):
+        assert await rig.end(sent.task_id) == "SUCCEEDED"
+    assert [title for title in rig.began if title != "other"] == ["asks", "asks", "behind", "late"]
+
+
+async def test_an_answer_that_comes_before_the_driver_has_let_go_is_not_lost(rig: TaskRig) -> None:
+    async def at_once(recorder: Recorder) -> None:
+        await answer(rig, recorder.task_id, recorder.session_id)
+
+    rig.turns["asks"] = waits(rig, at_once)
+    asks, behind = await rig.submit("asks"), await rig.submit("behind")
+
+    assert await rig.end(asks.task_id) == "SUCCEEDED"
+    assert await rig.end(behind.task_id) == "SUCCEEDED"
+
+
+async def test_a_stop_that_comes_before_the_driver_has_let_go_is_not_lost(rig: TaskRig) -> None:
+    async def at_once(recorder: Recorder) -> None:
+        await rig.service.cancel(recorder.task_id, by="ann")
+
+    rig.turns["asks"] = waits(rig, at_once)
+    asks, behind = await rig.submit("asks"), await rig.submit("behind")
+
+    assert await rig.end(asks.task_id) == "CANCELLED"
+    assert await rig.end(behind.task_id) == "SUCCEEDED"
+
+
+async def test_stopping_what_waits_lets_its_session_go_on(rig: TaskRig) -> None:
+    rig.turns["asks"] = waits(rig)
+    asks, behind = await rig.submit("asks"), await rig.submit("behind")
+    await rig.reach(asks.task_id, "WAITING_INPUT")
+
+    await rig.service.cancel(asks.task_id, by="ann")
+
+    assert await rig.status(asks.task_id) == "CANCELLED"
+    assert await rig.end(behind.task_id) == "SUCCEEDED"

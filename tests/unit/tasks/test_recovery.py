@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +16,12 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskPaused,
     TaskQueued,
+    TaskResumed,
     TaskStarted,
     TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
+    TaskWaitingInput,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
@@ -58,6 +61,7 @@ class Taken:
 
     def __init__(self) -> None:
         self.tasks: list[str] = []
+        self.held: list[str] = []
 
     def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
         self.tasks.append(task_id)
@@ -65,6 +69,9 @@ class Taken:
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         return None
+
+    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+        self.held.append(task_id)
 
 
 @pytest.fixture
@@ -112,13 +119,31 @@ async def test_what_waits_for_a_person_or_has_ended_stays_as_it_is(log: InMemory
 
     assert await recover(log, runner) == 0
 
-    assert runner.tasks == []
+    assert (runner.tasks, sorted(runner.held)) == ([], ["asked", "paused"])
     assert await log.head() == head
+
+
+def run_at_each_of(deaths: int) -> list[object]:
+    """What a turn left that was running at each of so many ends of a gateway, the last of which nobody saw yet."""
+    found: list[object] = []
+    for number in range(1, deaths + 1):
+        found += [RECOVERED, TaskStarted(attempt=number, epoch="old")]
+    return found[1:]
+
+
+async def test_a_turn_that_waited_for_answers_is_not_given_up_for_its_many_runs(log: InMemoryEventLog) -> None:
+    runs: list[object] = [STARTED]
+    for number in range(2, MAX_ATTEMPTS + 3):
+        again = TaskStarted(attempt=number, epoch="old")
+        runs += [TaskWaitingInput(question="More?"), TaskResumed(by="ann"), TaskQueued(reason="answered"), again]
+    await left(log, "t", CREATED, QUEUED, *runs)
+
+    assert await recover(log, Taken()) == 1
 
 
 @pytest.mark.parametrize("attempts", range(1, MAX_ATTEMPTS + 2))
 async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemoryEventLog, attempts: int) -> None:
-    await left(log, "t", CREATED, QUEUED, TaskStarted(attempt=attempts, epoch="old"))
+    await left(log, "t", CREATED, QUEUED, *run_at_each_of(attempts))
     runner = Taken()
 
     taken = await recover(log, runner)
@@ -288,7 +313,7 @@ async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
 
 
 async def test_what_is_given_up_leaves_no_call_open(log: InMemoryEventLog) -> None:
-    await left(log, "t", CREATED, QUEUED, TaskStarted(attempt=MAX_ATTEMPTS, epoch="old"), CALLED)
+    await left(log, "t", CREATED, QUEUED, *run_at_each_of(MAX_ATTEMPTS), CALLED)
     await recover(log, Taken())
     assert [row["status"] for row in await log.rows("model_calls")] == ["failed"]
     assert await status(log, "t") == "FAILED"
@@ -299,6 +324,18 @@ async def test_what_an_interrupted_call_cost_is_not_known(log: InMemoryEventLog)
     (task,) = await log.rows("tasks")
     (usage,) = await log.rows("usage")
     assert (task["cost_known"], usage["unknown_price_calls"], usage["failed_calls"]) == (0, 1, 1)
+
+
+async def test_an_interrupted_call_counts_in_budgets_with_all_that_it_had_reserved(log: InMemoryEventLog) -> None:
+    called = replace(CALLED, reserved_cost=77, reserved_tokens=7000, project="/p", day="2026-01-31")
+    await after(log, called)
+    rows = {row["scope"]: (row["key"], row["cost"], row["tokens"]) for row in await log.rows("budgets")}
+    assert rows == {
+        "task": ("t", 77, 7000),
+        "session": ("s1", 77, 7000),
+        "project": ("/p", 77, 7000),
+        "day": ("2026-01-31", 77, 7000),
+    }
 
 
 @pytest.mark.parametrize(

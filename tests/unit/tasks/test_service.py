@@ -177,6 +177,9 @@ class Claiming:
         self.asked += 1
         return SessionId("s1") if self.asked > 1 else None
 
+    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+        raise AssertionError("nothing waits here")
+
 
 async def test_a_task_that_is_claimed_while_it_is_cancelled_does_not_run_on() -> None:
     runner = Claiming()

@@ -1,0 +1,97 @@
+"""What is said where a budget has no room for the next call: a question to a person, or the end (MD-5)."""
+
+from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.domain.budget import Measure, OnBreach
+from ozzie_server_ext.domain.events import BudgetExceeded, PromptOption, PromptRequested, TaskWaitingInput
+from ozzie_server_ext.domain.ids import PromptId
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
+from ozzie_server_ext.models.ledger import Breach
+from ozzie_server_ext.render.text import amount_of_money, elapsed, money, token_count
+
+ALLOW, CHEAPER, STOP = "allow", "cheap", "stop"
+"""The answers to the question of a budget (UX §2.6)."""
+
+_CENT = NANO_USD_PER_USD // 100
+_SETTING: dict[Measure, str] = {"cost": "max_cost_usd", "tokens": "max_tokens", "time": "deadline_s"}
+
+
+class TurnHeld(Exception):
+    """The turn waits for an answer, as the log has it. Whoever runs it lets go of it."""
+
+
+def exceeded(breach: Breach, action: OnBreach) -> BudgetExceeded:
+    """The fact that says so."""
+    return BudgetExceeded(
+        scope=breach.budget.account.scope,
+        key=breach.budget.account.key,
+        measure=breach.measure,
+        limit=breach.limit,
+        used=breach.used,
+        wanted=breach.wanted,
+        action=action,
+    )
+
+
+def question(
+    breach: Breach, prompt_id: PromptId, *, said: str, cheaper: str
+) -> tuple[PromptRequested, TaskWaitingInput]:
+    """What a person is asked. `said` is what the next call's model is called, `cheaper` the alias that a cheaper one
+    may be asked by; empty where there is none, or no room for it either."""
+    more = suggested(breach)
+    options = [
+        PromptOption(name=ALLOW, label=f"Allow {amount(breach.measure, more)} more", amount=more, unit=breach.measure)
+    ]
+    if cheaper:
+        options.append(PromptOption(name=CHEAPER, label=f'Go on with "{cheaper}"'))
+    options.append(PromptOption(name=STOP, label="Stop here"))
+    notes = [f"What was done so far stays. Without more {_NEEDED[breach.measure]}, the answer does not come."]
+    if breach.measure != "time":
+        notes.insert(0, f'The next step takes {amount(breach.measure, breach.wanted)} at the most, with "{said}".')
+    prompt = PromptRequested(
+        prompt_id=prompt_id, kind="budget", question=sentence(breach), notes=tuple(notes), options=tuple(options)
+    )
+    return prompt, TaskWaitingInput(question=prompt.question)
+
+
+_NEEDED: dict[Measure, str] = {"cost": "money", "tokens": "tokens", "time": "time"}
+
+
+def end(breach: Breach, *, alone: bool) -> LimitExceeded:
+    """The error that a turn ends with. `alone`: it would have asked, and nobody was there."""
+    scope, setting = breach.budget.account.scope, _SETTING[breach.measure]
+    nobody = " Nobody was there to ask." if alone else ""
+    code = "limit.deadline" if breach.measure == "time" else "budget.exceeded"
+    return LimitExceeded(
+        f"{sentence(breach)}{nobody}",
+        hint=f"Ask for a smaller step, or raise budgets.{scope}.{setting} in the configuration.",
+        code=code,
+    )
+
+
+def sentence(breach: Breach) -> str:
+    """That the budget is used up (string 19 of UX §10), or how nearly: "This task has used $0.98 of its $1.00." """
+    scope, limit = breach.budget.account.scope, amount(breach.measure, breach.limit)
+    if breach.measure == "time":
+        return f"This {scope} has worked for its {limit}."
+    if breach.used >= breach.limit:
+        return f"This {scope} has used its {limit}."
+    used = money(breach.used) if breach.measure == "cost" else token_count(breach.used)
+    return f"This {scope} has used {used} of its {limit}."
+
+
+def suggested(breach: Breach) -> int:
+    """How much more is offered: half of what there was, and at least what lets the next call through."""
+    more = max(breach.limit // 2, 1, breach.used + breach.least - breach.limit)
+    step = {"cost": _CENT, "tokens": 1000, "time": 1000}[breach.measure]
+    return -(-more // step) * step
+
+
+def amount(measure: Measure, value: int) -> str:
+    """An amount in words: "$0.50", "2,000 tokens", "10 min 0 s"."""
+    match measure:
+        case "cost":
+            return amount_of_money(value)
+        case "tokens":
+            return token_count(value)
+        case "time":
+            return elapsed(value / 1000)

@@ -1,0 +1,128 @@
+"""The shapes that the REST interface answers of tasks: their states, their steps, and what they ask."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway.rest.shapes import Money, Time, TokenUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a task or a step failed."""
+
+    code: str
+    message: str
+    hint: str
+
+
+TaskState = Literal[
+    "CREATED",
+    "QUEUED",
+    "RUNNING",
+    "WAITING_INPUT",
+    "WAITING_APPROVAL",
+    "PAUSED",
+    "SUCCEEDED",
+    "FAILED",
+    "CANCELLED",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
+    it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it
+    came from none."""
+
+    task_id: str
+    session_id: str | None
+    status: TaskState
+    title: str
+    mode: str
+    attempt: int
+    reason: str
+    created_at: Time
+    updated_at: Time
+    finished_at: Time | None
+    channel: str
+    sender_id: str
+    cell_id: str
+    risk_level: str
+    model: str
+    rounds: int
+    tool_calls: int
+    token_usage: TokenUsage
+    cost: Money
+    error: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOption:
+    """One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or
+    milliseconds."""
+
+    name: str
+    label: str
+    amount: int
+    unit: Literal["", "cost", "tokens", "time"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a task waits to be told. `notes` are sentences below the question."""
+
+    prompt_id: str
+    kind: str
+    question: str
+    notes: list[str]
+    options: list[AnswerOption]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
+    `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias,
+    or the name by which the model knows the tool."""
+
+    kind: Literal["model", "tool"]
+    call_id: str
+    round: int
+    name: str
+    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied", "uncertain"]
+    started_at: Time
+    duration_ms: float | None
+    provider: str
+    model: str
+    ttft_ms: float | None
+    token_usage: TokenUsage | None
+    cost: Money
+    tool_id: str
+    arguments: JsonObject | None
+    summary: str
+    error: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWithSteps(Task):
+    """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
+    told."""
+
+    content: str
+    text: str
+    steps: list[Step]
+    question: Question | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutput:
+    """A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one
+    `display_data`, and `html` is empty. While it goes on, only `html` is there, its live form, which is inert; a time
+    in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown."""
+
+    task_id: str
+    status: TaskState
+    version: str
+    data: JsonObject
+    metadata: JsonObject
+    html: str

@@ -1,0 +1,74 @@
+"""What each budget has used up, and what a person allowed in addition (MD-5)."""
+
+from typing import cast
+
+from ozzie_server_ext.domain.budget import Account, Spending
+from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallCompleted, ModelCallFailed
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.store.projections.sums import plus
+from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+
+BUDGETS = Table(
+    "budgets",
+    (
+        Column("scope"),
+        Column("key"),
+        Column("cost", "INTEGER"),
+        Column("tokens", "INTEGER"),
+        Column("raised_cost", "INTEGER"),
+        Column("raised_tokens", "INTEGER"),
+    ),
+    key=("scope", "key"),
+)
+"""One row for each task, session, project and day in which a model was called. `cost` and `tokens` are what its calls
+were settled at, so a call without a known price adds nothing to `cost`, and one that was cut off the most that it may
+have taken. Money in 1e-9 USD."""
+
+TABLES = (BUDGETS,)
+
+HANDLES = (ModelCallCompleted, ModelCallFailed, BudgetRaised)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event. The row of the call that it ends is in `model_calls`, as it was before: a call ends once."""
+    if isinstance(event.body, ModelCallCompleted | ModelCallFailed) and has_ended(rows, event.body.call_id):
+        return
+    match event.body:
+        case ModelCallCompleted() as fact:
+            call = _call(rows, fact.call_id)
+            _count(event, rows, call, fact.settled(cast("int | None", call["reserved_cost"])))
+        case ModelCallFailed() as fact:
+            _count(event, rows, _call(rows, fact.call_id), fact.settled)
+        case BudgetRaised(scope=scope, key=key, measure=measure, amount=amount):
+            if measure == "time":
+                return  # a task's own, and told by its events
+            row = _row(rows, Account(scope, key))
+            column = f"raised_{measure}"
+            rows.put(BUDGETS, {**row, column: plus(row[column], amount)})
+        case _:
+            return
+
+
+def _call(rows: Rows, call_id: CallId) -> Row:
+    """Where its begin was erased, nothing of it is known."""
+    return rows.get(MODEL_CALLS, (call_id,)) or {"reserved_cost": None, "project": "", "day": ""}
+
+
+def _count(event: Event, rows: Rows, call: Row, settled: Spending) -> None:
+    accounts = (
+        Account("task", event.task_id or ""),
+        Account("session", event.session_id or ""),
+        Account("project", str(call["project"])),
+        Account("day", str(call["day"])),
+    )
+    for account in accounts:
+        if account.key:
+            row = _row(rows, account)
+            cost, tokens = plus(row["cost"], settled.cost), plus(row["tokens"], settled.tokens)
+            rows.put(BUDGETS, {**row, "cost": cost, "tokens": tokens})
+
+
+def _row(rows: Rows, account: Account) -> Row:
+    found = rows.get(BUDGETS, tuple(account))
+    return found or {**dict.fromkeys(BUDGETS.names, 0), "scope": account.scope, "key": account.key}

@@ -1,0 +1,166 @@
+"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first (MD-5, UX §2.6)."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
+from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
+from ozzie_server_ext.domain.budget import Scope
+from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
+from ozzie_server_ext.domain.events import (
+    BudgetExceeded,
+    BudgetRaised,
+    Draft,
+    Event,
+    EventBody,
+    PromptAnswered,
+    PromptOption,
+    PromptRequested,
+    TaskCancelled,
+    TaskFailed,
+    TaskModelChosen,
+    TaskQueued,
+    TaskResumed,
+)
+from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.models.ledger import Ledger
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.service import TaskService
+
+ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
+OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
+"""Those of one session: what a kernel may raise (THREATS 6)."""
+MOST_MONEY = 1_000_000 * 1_000_000_000
+"""In 1e-9 USD, of one answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a task waits for. `breach` is why; `version` that of the task's stream, when it was looked at."""
+
+    prompt: PromptRequested
+    breach: BudgetExceeded
+    version: int
+    session_id: SessionId
+
+    def option(self, name: str) -> PromptOption:
+        """The option of that name. Raises InputError."""
+        for option in self.prompt.options:
+            if option.name == name:
+                return option
+        names = ", ".join(option.name for option in self.prompt.options)
+        raise InputError(f'"{name[:40]}" is no answer to this.', hint=f"There are: {names}.", code="answer.unknown")
+
+
+class Answers:
+    """Takes answers in. What follows from one, whoever carries tasks out hears from the log; `ledger` looks again."""
+
+    def __init__(self, log: EventLog, tasks: TaskService, ledger: Ledger) -> None:
+        self._log = log
+        self._tasks = tasks
+        self._ledger = ledger
+        log.on_commit(self._follow)
+
+    async def question(self, task_id: TaskId) -> Question | None:
+        """What the task waits for; None where it waits for nothing. Raises NotFound."""
+        row = await self._tasks.get(task_id)
+        # Only what waited when its row was read can wait now; what it waits for, and whether still, its events say.
+        return _open_question(await self._events(task_id)) if row["status"] == TaskStatus.WAITING_INPUT else None
+
+    async def answer(
+        self,
+        task_id: TaskId,
+        option: str,
+        *,
+        by: str,
+        prompt_id: PromptId | None = None,
+        amount: int | None = None,
+        scopes: Collection[Scope] = ALL_SCOPES,
+    ) -> None:
+        """Answer what the task waits for; it goes on, or ends, at once. `amount` takes the place of the one offered, in
+        its unit; `prompt_id` names the question that was seen; `scopes` are those whose budgets the caller may raise.
+
+        Raises NotFound, InputError for what is no answer, PolicyError, Conflict where the task waits for nothing, or
+        for another question by now.
+        """
+        asked = await self.question(task_id)
+        if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
+            raise await self._late(task_id)
+        chosen = asked.option(option)
+        if chosen.name == ALLOW and asked.breach.scope not in scopes:
+            raise PolicyError(
+                "This budget is not for its session alone: a kernel may not raise it.",
+                hint="Answer in the page, or with ozzie tasks answer.",
+                code="policy.budget",
+            )
+        given = _amount(chosen, amount)
+        answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given)
+        bodies = [answered, *_consequences(asked.breach, chosen, given, by)]
+        drafts = [
+            Draft(body=body, actor="user", source="hub", session_id=asked.session_id, task_id=task_id)
+            for body in bodies
+        ]
+        try:
+            # Of two at once, the one that was read from an older stream is late.
+            await self._log.append(task_stream(task_id), drafts, expected_version=asked.version)
+        except Conflict:
+            raise await self._late(task_id) from None
+
+    async def _late(self, task_id: TaskId) -> Conflict:
+        """String 8 of UX §10."""
+        for event in reversed(await self._events(task_id)):
+            if isinstance(event.body, PromptAnswered):
+                at = event.ts.astimezone().strftime("%H:%M")
+                words = f"Already answered: {event.body.by} at {at}. Your answer did nothing."
+                return Conflict(words, code="answer.late")
+        return Conflict("It waits for no answer.", code="answer.late")
+
+    async def _events(self, task_id: TaskId) -> tuple[Event, ...]:
+        return await self._log.read_stream(task_stream(task_id))
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        if any(isinstance(event.body, BudgetRaised) for event in events):
+            self._ledger.raised()
+
+
+def _open_question(events: Iterable[Event]) -> Question | None:
+    """What a task of these events asks, and nobody has answered."""
+    breach: BudgetExceeded | None = None
+    found: Question | None = None
+    for event in events:
+        match event.body:
+            case BudgetExceeded() as fact:
+                breach = fact
+            case PromptRequested() as fact if breach and event.session_id:
+                found = Question(prompt=fact, breach=breach, version=event.version, session_id=event.session_id)
+            case PromptAnswered() | TaskCancelled() | TaskFailed():
+                found = None
+            case _:
+                found = found and replace(found, version=event.version)
+    return found
+
+
+def _amount(option: PromptOption, given: int | None) -> int:
+    """Raises InputError."""
+    if given is None:
+        return option.amount
+    if not option.unit:
+        raise InputError(f'"{option.name}" takes no amount.', code="answer.amount")
+    most = MOST_MONEY if option.unit == "cost" else MOST_AMOUNT
+    if not 0 < given <= most:
+        raise InputError("The amount is to be more than nothing, and not that much.", code="answer.amount")
+    return given
+
+
+def _consequences(breach: BudgetExceeded, option: PromptOption, amount: int, by: str) -> list[EventBody]:
+    if option.name == ALLOW:
+        raised = BudgetRaised(scope=breach.scope, key=breach.key, measure=breach.measure, amount=amount, by=by)
+        return [raised, *_goes_on(by)]
+    if option.name == CHEAPER:
+        return [TaskModelChosen(model=CHEAP, reason=breach.type), *_goes_on(by)]
+    return [TaskCancelled(by=by, reason="the budget")]
+
+
+def _goes_on(by: str) -> list[EventBody]:
+    return [TaskResumed(by=by), TaskQueued(reason="answered")]
