@@ -44,7 +44,7 @@ const MOST_IN_PAGE = 500;
 
 type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-/** The REST interface (SPEC.md), as far as a page needs it. All but `cancel` are GETs. */
+/** The REST interface (SPEC.md), as far as a page needs it. All but `answer` and `cancel` are GETs. */
 export class OzzieApi {
   /** `baseUrl` is the server's, with a slash at its end. */
   constructor(
@@ -102,10 +102,19 @@ export class OzzieApi {
     return (await this.get<ExamplePage>('examples')).items;
   }
 
+  /** Answer what a task waits to be told. `amount` takes the place of the one that was offered. */
+  async answer(taskId: string, answer: { option: string; prompt_id: string; amount?: number }): Promise<void> {
+    await this.post(`tasks/${encodeURIComponent(taskId)}/answer`, answer);
+  }
+
   async cancel(taskId: string): Promise<void> {
-    await this.send(`tasks/${encodeURIComponent(taskId)}/cancel`, {
+    await this.post(`tasks/${encodeURIComponent(taskId)}/cancel`, { reason: '' });
+  }
+
+  private post(path: string, body: object): Promise<unknown> {
+    return this.send(path, {
       method: 'POST',
-      body: JSON.stringify({ reason: '' }),
+      body: JSON.stringify(body),
       headers: { 'Content-Type': 'application/json' }
     });
   }

@@ -12,10 +12,13 @@ import { Lead } from '../model/lead';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
 import { IOzzie } from '../tokens';
+import { drawQuestion } from '../widgets/cellQuestion';
 import { drawLive } from '../widgets/liveTurn';
 import { stop } from './sidebar';
 
 const KERNEL = 'ozzie';
+/** How often it is looked whether a question still stands below its cell. */
+const LOOK_MS = 1_000;
 /** Lab cancels the cells of such a kernel without a word to who waits for their end. */
 const GONE: ReadonlySet<string> = new Set(['restarting', 'autorestarting', 'dead']);
 
@@ -34,6 +37,14 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('ozzie');
     const open = new Map<NotebookPanel, NotebookTurns>();
+
+    const askAll = (): void => {
+      for (const [panel, turns] of open) {
+        const task = turns.openTask;
+        const asks = task?.status === 'WAITING_INPUT' ? task : undefined;
+        drawQuestion(panel.content, asks, ozzie.api, trans);
+      }
+    };
 
     const watch = async (panel: NotebookPanel): Promise<void> => {
       await panel.context.ready;
@@ -55,6 +66,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
         lead.dispose();
       });
       await turns.look();
+      askAll();
     };
     const turnsOf = (notebook: object): NotebookTurns | undefined =>
       [...open].find(([panel]) => panel.content === notebook)?.[1];
@@ -77,6 +89,14 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    // What waits makes no events, and Lab takes cells out of the page and puts them back as one scrolls and folds.
+    setInterval(() => {
+      if (ozzie.board.needYou > 0 && !document.hidden) {
+        askAll();
+      }
+    }, LOOK_MS);
+    ozzie.board.changed.connect(askAll);
+    ozzie.board.taskChanged.connect(askAll);
     ozzie.board.changed.connect(() => app.commands.notifyCommandChanged(CommandIDs.stopTurn));
     app.commands.addKeyBinding({ command: CommandIDs.stopTurn, keys: ['Alt Shift .'], selector: '.jp-Notebook' });
     palette?.addItem({ command: CommandIDs.stopTurn, category: CATEGORY });

@@ -2,6 +2,8 @@
 
 import { duration, elapsed, type ITranslate } from '../model/wording';
 
+/** The class of a question below a cell. */
+export const IN_CELL = 'jp-Ozzie-inCell';
 const LIVE = 'jp-Ozzie-live';
 const FOLLOWING = 'jp-Ozzie-mod-following';
 const STAYING = 'jp-Ozzie-mod-staying';
@@ -31,7 +33,8 @@ export function drawLive(area: HTMLElement, html: string | null, options: ILiveO
     area.classList.remove(FOLLOWING);
     return;
   }
-  const live = drawn ?? area.appendChild(document.createElement('div'));
+  // What the turn asks stands below it.
+  const live = drawn ?? area.insertBefore(document.createElement('div'), area.querySelector(`:scope > .${IN_CELL}`));
   live.className = LIVE;
   if (shown.get(live)?.html !== html) {
     shown.set(live, { html, at: Date.now() });

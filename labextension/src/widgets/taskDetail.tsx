@@ -7,6 +7,7 @@ import type { OzzieApi } from '../api/requests';
 import { isOpen, type TaskRow } from '../model/fold';
 import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
 import { Back, StateIcon, Stop } from './icons';
+import { QuestionCard } from './questionCard';
 
 /** So many of the newest events are listed. */
 const MOST_EVENTS = 100;
@@ -15,7 +16,7 @@ const ASK_MS = 1_000;
 
 export interface ITaskDetailProps {
   readonly row: TaskRow;
-  readonly api: Pick<OzzieApi, 'task' | 'events'>;
+  readonly api: Pick<OzzieApi, 'answer' | 'events' | 'task'>;
   readonly now: number;
   readonly trans: ITranslate;
   readonly canStop: boolean;
@@ -61,6 +62,9 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           <p>{task.error.message}</p>
           <p className="jp-Ozzie-sub">{task.error.hint}</p>
         </div>
+      )}
+      {row.status === 'WAITING_INPUT' && (
+        <QuestionCard taskId={row.taskId} version={row.position} api={props.api} trans={trans} />
       )}
       {isOpen(row) && (
         <button className="jp-Ozzie-button" disabled={!canStop} onClick={() => onStop(row.taskId)}>

@@ -1,0 +1,249 @@
+import { act } from 'react';
+import * as React from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+
+import type { Question, TaskWithSteps } from '../api/protocol.gen';
+import { AskError } from '../api/requests';
+import { allowLabel, amountText, readAmount } from '../model/answers';
+import { drawQuestion, type ICells } from '../widgets/cellQuestion';
+import { QuestionCard } from '../widgets/questionCard';
+import { aTask, TRANS } from './rig';
+
+(globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
+
+const ID = aTask().task_id;
+const QUESTION: Question = {
+  prompt_id: '01M800000000000000000000PR',
+  kind: 'budget',
+  question: 'This turn has used its $1.00.',
+  notes: ['The next step takes $0.04 at the most, with "main".', 'What was done so far stays.'],
+  options: [
+    { name: 'allow', label: 'Allow $0.50 more', amount: 500_000_000, unit: 'cost' },
+    { name: 'cheap', label: 'Go on with "cheap"', amount: 0, unit: '' },
+    { name: 'stop', label: 'Stop here', amount: 0, unit: '' }
+  ]
+};
+
+type Given = Parameters<React.ComponentProps<typeof QuestionCard>['api']['answer']>;
+
+/** A server that has this question, and takes answers as it is told to. */
+class Asked {
+  question: Question | null = QUESTION;
+  readonly answers: Given[] = [];
+  take: () => Promise<void> = () => Promise.resolve();
+
+  task = (): Promise<TaskWithSteps> =>
+    Promise.resolve({ ...aTask(), content: '', text: '', steps: [], question: this.question });
+
+  answer = (...given: Given): Promise<void> => {
+    this.answers.push(given);
+    return this.take();
+  };
+}
+
+let node: HTMLElement;
+let root: Root;
+let server: Asked;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  node = document.body.appendChild(document.createElement('div'));
+  root = createRoot(node);
+  server = new Asked();
+});
+
+afterEach(() => {
+  act(() => root.unmount());
+  node.remove();
+  jest.useRealTimers();
+});
+
+const heard = (): Promise<void> => act(async () => Promise.resolve());
+const pass = (milliseconds: number): void => {
+  act(() => {
+    jest.advanceTimersByTime(milliseconds);
+  });
+};
+const button = (label: string): HTMLButtonElement | undefined =>
+  [...node.querySelectorAll('button')].find(each => each.textContent === label);
+const labels = (): (string | null)[] => [...node.querySelectorAll('button')].map(each => each.textContent);
+const status = (): string => node.querySelector('[role=status]')?.textContent ?? '';
+
+async function show(): Promise<void> {
+  act(() => root.render(<QuestionCard taskId={ID} version={1} api={server} trans={TRANS} />));
+  await heard();
+}
+
+async function click(label: string): Promise<void> {
+  act(() => button(label)?.click());
+  await heard();
+}
+
+function type(text: string): void {
+  const field = node.querySelector('input')!;
+  act(() => {
+    // React listens to the setter of the element itself.
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(field, text);
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+}
+
+test('the card has the question, its notes and its answers, and nothing before the server has told them', async () => {
+  act(() => root.render(<QuestionCard taskId={ID} version={1} api={server} trans={TRANS} />));
+  expect(node.textContent).toBe('');
+  await heard();
+
+  expect(node.querySelector('.jp-Ozzie-sentence')?.textContent).toBe('This turn has used its $1.00.');
+  expect([...node.querySelectorAll('.jp-Ozzie-note')].map(note => note.textContent)).toEqual([...QUESTION.notes, '']);
+  expect(labels()).toEqual(['Allow $0.50 more', 'Go on with "cheap"', 'Stop here']);
+  expect(node.querySelector('input')?.value).toBe('0.50');
+  expect(node.querySelector('[data-lm-suppress-shortcuts]')).not.toBeNull();
+});
+
+test('where nothing is asked any more there is no card', async () => {
+  server.question = null;
+  await show();
+  expect(node.textContent).toBe('');
+});
+
+test('a click before the card is armed does nothing', async () => {
+  await show();
+  pass(400);
+  await click('Stop here');
+  expect(server.answers).toEqual([]);
+  pass(200);
+  await click('Stop here');
+  expect(server.answers).toEqual([[ID, { option: 'stop', prompt_id: QUESTION.prompt_id }]]);
+});
+
+test('what is offered is allowed as it is, and another amount where one is typed', async () => {
+  await show();
+  pass(600);
+  type('2');
+  expect(labels()[0]).toBe('Allow $2.00 more');
+  await click('Allow $2.00 more');
+  expect(server.answers[0]?.[1]).toEqual({ option: 'allow', prompt_id: QUESTION.prompt_id, amount: 2e9 });
+});
+
+test('an amount that was not changed is not sent', async () => {
+  await show();
+  pass(600);
+  await click('Allow $0.50 more');
+  expect(server.answers[0]?.[1]).toEqual({ option: 'allow', prompt_id: QUESTION.prompt_id });
+});
+
+test.each(['', 'lots', '0', '-1', '1e9', '$', '0,500', '1,00', '1,0000'])(
+  '"%s" is no amount, and the others may still be answered',
+  async typed => {
+    await show();
+    pass(600);
+    type(typed);
+    expect(button('Allow $0.50 more')?.disabled).toBe(true);
+    expect(node.querySelector('input')?.getAttribute('aria-invalid')).toBe('true');
+    await click('Stop here');
+    expect(server.answers).toHaveLength(1);
+  }
+);
+
+test('while an answer is on its way no other can be given, and a refusal is said', async () => {
+  let refuse: (error: Error) => void = () => undefined;
+  server.take = () => new Promise((_, reject) => (refuse = reject));
+  await show();
+  pass(600);
+  await click('Stop here');
+  expect(labels()[2]).toBe('Sending…');
+  expect([...node.querySelectorAll('button')].every(each => each.disabled)).toBe(true);
+
+  refuse(new AskError(409, 'answer.late', 'Already answered. Your answer did nothing.', ''));
+  await heard();
+  await heard();
+  expect(status()).toBe('Already answered. Your answer did nothing.');
+  expect(labels()[2]).toBe('Stop here');
+});
+
+test('an answer of which nothing is heard says that it was not sent', async () => {
+  server.take = () => new Promise(() => undefined);
+  await show();
+  pass(600);
+  await click('Stop here');
+  pass(5_000);
+  expect(status()).toBe('No connection. Your answer was not sent.');
+  expect(button('Stop here')?.disabled).toBe(false);
+});
+
+test('another question of the same task takes the place of the first', async () => {
+  await show();
+  server.question = { ...QUESTION, prompt_id: '01M800000000000000000000PS', question: 'This turn has used its $2.00.' };
+  act(() => root.render(<QuestionCard taskId={ID} version={2} api={server} trans={TRANS} />));
+  await heard();
+  expect(node.querySelector('.jp-Ozzie-sentence')?.textContent).toBe('This turn has used its $2.00.');
+});
+
+describe('below a cell', () => {
+  const area = (): HTMLElement => node.querySelector<HTMLElement>('.jp-Cell-outputArea')!;
+  let notebook: ICells;
+
+  beforeEach(() => {
+    const cell = node.appendChild(document.createElement('div'));
+    cell.innerHTML = '<div class="jp-Cell-outputArea"><div class="oz-ask-card"></div></div>';
+    notebook = { widgets: [{ model: { id: 'cell-1' }, node: cell }] };
+  });
+
+  test('the card stands once, and goes when the task waits no more', async () => {
+    const task = { taskId: ID, cellId: 'cell-1', position: 1 };
+    for (let count = 0; count < 3; count++) {
+      act(() => drawQuestion(notebook, task, server, TRANS));
+      await heard();
+    }
+    act(() => jest.runOnlyPendingTimers());
+    await heard();
+    expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(1);
+    expect(area().classList).toContain('jp-Ozzie-mod-asking');
+
+    act(() => drawQuestion(notebook, undefined, server, TRANS));
+    expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(0);
+    expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
+  });
+
+  test("the kernel's own form stays until the card has something to show, which is asked for until it comes", async () => {
+    let refusals = 2;
+    const told = server.task;
+    server.task = () => (refusals-- > 0 ? Promise.reject(new AskError(0, '', 'No.', '')) : told());
+    act(() => drawQuestion(notebook, { taskId: ID, cellId: 'cell-1', position: 1 }, server, TRANS));
+    pass(20);
+    await heard();
+    expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
+    for (let count = 0; count < 3; count++) {
+      pass(2_000);
+      await heard();
+    }
+    expect(area().classList).toContain('jp-Ozzie-mod-asking');
+    expect(area().textContent).toContain('has used its $1.00');
+  });
+
+  test('a task of a cell that is gone has no card', () => {
+    act(() => drawQuestion(notebook, { taskId: ID, cellId: 'elsewhere', position: 1 }, server, TRANS));
+    expect(node.querySelector('.jp-Ozzie-inCell')).toBeNull();
+  });
+});
+
+test.each([
+  ['cost', 500_000_000, '0.50'],
+  ['cost', 1_234_000_000, '1.234'],
+  ['tokens', 2000, '2000'],
+  ['time', 30_000, '30']
+] as const)('an amount of %s, %d, stands in a field as %s and is read back', (unit, amount, text) => {
+  expect(amountText({ amount, unit })).toBe(text);
+  expect(readAmount(text, unit)).toBe(amount);
+});
+
+test('amounts may be typed as people write them', () => {
+  expect(readAmount(' $1,000.50 ', 'cost')).toBe(1_000_500_000_000);
+  expect(readAmount('20,000', 'tokens')).toBe(20_000);
+  expect(readAmount('.5', 'cost')).toBe(500_000_000);
+  expect([allowLabel(750_000_000, 'cost', TRANS), allowLabel(30_000, 'time', TRANS)]).toEqual([
+    'Allow $0.75 more',
+    'Allow 30 s more'
+  ]);
+  expect(allowLabel(20_000, 'tokens', TRANS)).toBe(`Allow ${(20_000).toLocaleString()} tokens more`);
+});

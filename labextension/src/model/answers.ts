@@ -1,0 +1,55 @@
+/** What a person may answer to a question, and how amounts are written and read; pure. */
+
+import type { AnswerOption } from '../api/protocol.gen';
+import type { ITranslate } from './wording';
+
+type Unit = AnswerOption['unit'];
+
+/** How much of the gateway's unit one of the person's is: USD, tokens, seconds. */
+const FACTOR: Readonly<Record<Unit, number>> = { '': 1, cost: 1e9, tokens: 1, time: 1000 };
+const MOST = 1e15;
+
+/** An amount as it stands in a field: "0.50", "2000", "30". */
+export function amountText({ amount, unit }: Pick<AnswerOption, 'amount' | 'unit'>): string {
+  const counted = amount / FACTOR[unit];
+  return unit === 'cost' && Math.abs(counted * 100 - Math.round(counted * 100)) < 1e-9
+    ? counted.toFixed(2)
+    : String(counted);
+}
+
+/**
+ * What was typed, in the gateway's unit; null for what is no amount. A comma may stand between thousands only: "0,500"
+ * means fifty cents to some and is not taken.
+ */
+export function readAmount(text: string, unit: Unit): number | null {
+  const typed = text.trim().replace(/^\$/, '');
+  if (!/^(\d*\.?\d+|[1-9]\d{0,2}(,\d{3})+(\.\d+)?)$/.test(typed)) {
+    return null;
+  }
+  const amount = Math.round(Number(typed.replaceAll(',', '')) * FACTOR[unit]);
+  return amount > 0 && amount <= MOST ? amount : null;
+}
+
+/** "Allow $0.75 more": what is sent, and not what was typed for it. */
+export function allowLabel(amount: number, unit: Unit, trans: ITranslate): string {
+  switch (unit) {
+    case 'cost':
+      return trans.__('Allow $%1 more', amountText({ amount, unit }));
+    case 'tokens':
+      return trans.__('Allow %1 tokens more', amount.toLocaleString());
+    default:
+      return trans.__('Allow %1 s more', amountText({ amount, unit }));
+  }
+}
+
+/** What stands behind the field. */
+export function unitWord(unit: Unit, trans: ITranslate): string {
+  switch (unit) {
+    case 'cost':
+      return 'USD';
+    case 'tokens':
+      return trans.__('tokens');
+    default:
+      return trans.__('seconds');
+  }
+}

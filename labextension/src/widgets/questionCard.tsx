@@ -1,0 +1,144 @@
+/** What a turn asks a person, with its answers (UX 2.4, 2.6): in its cell and in the sidebar, two views of one record. */
+
+import * as React from 'react';
+
+import type { AnswerOption, Question } from '../api/protocol.gen';
+import { AskError, type OzzieApi } from '../api/requests';
+import { allowLabel, amountText, readAmount, unitWord } from '../model/answers';
+import type { ITranslate } from '../model/wording';
+
+/** So long after a card appeared, clicks and keys do nothing: nobody answers what came under the pointer by itself. */
+const ARMING_MS = 500;
+const NO_ANSWER_MS = 5_000;
+const ASK_AGAIN_MS = 2_000;
+
+export interface IQuestionCardProps {
+  readonly taskId: string;
+  /** Asks the server again where it changes: the task may ask something else by now. */
+  readonly version: number;
+  readonly api: Pick<OzzieApi, 'task' | 'answer'>;
+  readonly trans: ITranslate;
+  /** Told whether there is a question to be seen. */
+  readonly onShown?: (isShown: boolean) => void;
+}
+
+/** The question of a task that waits; nothing until the server has told it, and where it waits for nothing. */
+export function QuestionCard({ taskId, version, api, trans, onShown }: IQuestionCardProps): React.JSX.Element | null {
+  const [question, setQuestion] = React.useState<Question | null>(null);
+  React.useEffect(() => {
+    let again: ReturnType<typeof setTimeout> | undefined;
+    let isCurrent = true;
+    const ask = (): void => {
+      api.task(taskId).then(
+        task => {
+          if (isCurrent) {
+            setQuestion(task.question);
+          }
+        },
+        () => {
+          if (isCurrent) {
+            again = setTimeout(ask, ASK_AGAIN_MS);
+          }
+        }
+      );
+    };
+    ask();
+    return () => {
+      isCurrent = false;
+      clearTimeout(again);
+    };
+  }, [api, taskId, version]);
+  React.useEffect(() => onShown?.(question !== null), [question, onShown]);
+  return question && <Asked key={question.prompt_id} question={question} taskId={taskId} api={api} trans={trans} />;
+}
+
+type IAskedProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { readonly question: Question };
+
+function Asked({ question, taskId, api, trans }: IAskedProps): React.JSX.Element {
+  const offered = question.options.find(option => option.unit !== '');
+  const [typed, setTyped] = React.useState(offered ? amountText(offered) : '');
+  const [sending, setSending] = React.useState('');
+  const [problem, setProblem] = React.useState('');
+  const [isArmed, setArmed] = React.useState(false);
+  React.useEffect(() => {
+    const timer = setTimeout(() => setArmed(true), ARMING_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const id = React.useId();
+  const amount = offered ? readAmount(typed, offered.unit) : null;
+
+  const answer = (option: AnswerOption): void => {
+    if (sending !== '' || !isArmed) {
+      return;
+    }
+    setSending(option.name);
+    setProblem('');
+    const late = setTimeout(() => {
+      setSending('');
+      setProblem(trans.__('No connection. Your answer was not sent.'));
+    }, NO_ANSWER_MS);
+    const given = option.unit !== '' && amount !== option.amount ? amount : null;
+    api
+      .answer(taskId, { option: option.name, prompt_id: question.prompt_id, ...(given !== null && { amount: given }) })
+      .then(
+        () => undefined, // the feed tells that the turn goes on, and the card goes
+        (error: unknown) => {
+          setSending('');
+          setProblem(error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error));
+        }
+      )
+      .finally(() => clearTimeout(late));
+  };
+
+  return (
+    <div
+      className="jp-Ozzie-question"
+      role="group"
+      aria-labelledby={id}
+      data-armed={isArmed}
+      data-lm-suppress-shortcuts="true"
+    >
+      <p className="jp-Ozzie-sentence" id={id}>
+        {question.question}
+      </p>
+      {question.notes.map(note => (
+        <p className="jp-Ozzie-note" key={note}>
+          {note}
+        </p>
+      ))}
+      <div className="jp-Ozzie-answers">
+        {question.options.map(option => {
+          const hasAmount = option.unit !== '';
+          const label = hasAmount && amount !== null ? allowLabel(amount, option.unit, trans) : option.label;
+          return (
+            <React.Fragment key={option.name}>
+              {hasAmount && (
+                <label className="jp-Ozzie-amount">
+                  <input
+                    value={typed}
+                    size={8}
+                    inputMode="decimal"
+                    aria-label={trans.__('How much more')}
+                    aria-invalid={amount === null}
+                    onChange={event => setTyped(event.target.value)}
+                  />
+                  {unitWord(option.unit, trans)}
+                </label>
+              )}
+              <button
+                className="jp-Ozzie-button"
+                disabled={sending !== '' || (hasAmount && amount === null)}
+                onClick={() => answer(option)}
+              >
+                {sending === option.name ? trans.__('Sending…') : label}
+              </button>
+            </React.Fragment>
+          );
+        })}
+      </div>
+      <p className="jp-Ozzie-note" role="status">
+        {problem}
+      </p>
+    </div>
+  );
+}
