@@ -65,7 +65,13 @@ def _from_body(operation: Operation, query: Mapping[str, list[bytes]], body: Jso
     for name in body:
         if name not in operation.beside_path:
             raise _unknown("field", name, operation.beside_path)
-    return body
+    kinds = _kinds(operation.asked)
+    return {name: _whole(value) if kinds[name][0] is int else value for name, value in body.items()}
+
+
+def _whole(value: Json) -> Json:
+    """A whole number is an integer, also where it is written 3.0 (JSON Schema 2020-12, Core §4.2.3)."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_of_the_cache(name: str, values: list[bytes]) -> bool:

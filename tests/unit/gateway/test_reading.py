@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.gateway.rest.operation import Call, Operation
@@ -28,6 +29,7 @@ class Body:
     task_id: TaskId
     title: Title
     wait: bool = False
+    count: Annotated[int, Meta(ge=1, le=9)] | None = None
     limits: dict[str, int] | None = None
 
 
@@ -118,6 +120,10 @@ def test_a_path_that_can_name_nothing_is_not_found(task_id: str) -> None:
         ({"title": "x" * 501}, "title must be text of at most 500 characters that says something."),
         ({"title": "x", "wait": "true"}, "wait must be true or false."),
         ({"title": "x", "wait": 1}, "wait must be true or false."),
+        ({"title": "x", "count": 2.5}, "count must be a number from 1 to 9."),
+        ({"title": "x", "count": 10.0}, "count must be a number from 1 to 9."),
+        ({"title": "x", "count": "2"}, "count must be a number from 1 to 9."),
+        ({"title": "x", "count": True}, "count must be a number from 1 to 9."),
         ({"title": "x", "limits": {"a": "b"}}, "limits[...]: Expected int, got str."),
         ({"title": "x", "tilte": "y"}, 'There is no field "tilte" here.'),
         ({"title": "x", "task_id": "y"}, 'There is no field "task_id" here.'),
@@ -128,6 +134,12 @@ def test_a_field_that_can_not_be_taken_is_named(values: dict[str, Any], sentence
         body(values)
 
     assert str(refused.value) == sentence
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+    found = body({"title": "x", "count": 3.0}).count
+
+    assert (found, type(found)) == (3, int)
 
 
 def test_a_post_has_no_parameters() -> None:
