@@ -8,7 +8,7 @@ from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
 from ozzie_server_ext.render.static import static_bundle
-from ozzie_server_ext.render.turn import TurnView
+from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:
     from datetime import datetime

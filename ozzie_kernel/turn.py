@@ -17,7 +17,8 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
-from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TurnView
 
 TICK_S = 1.0
 """How often the elapsed time is drawn anew while nothing else happens (UX §2.1)."""

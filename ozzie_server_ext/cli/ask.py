@@ -19,7 +19,8 @@ from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turn import TurnView, new_turn
+from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnview import TurnView
 
 
 def ask(options: argparse.Namespace) -> int:

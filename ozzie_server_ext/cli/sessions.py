@@ -10,7 +10,8 @@ from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.render.columns import WIDTH, columns, wrapped
 from ozzie_server_ext.render.console import console_lines
 from ozzie_server_ext.render.text import visible_label, visible_prose
-from ozzie_server_ext.render.turn import TurnView, new_turn
+from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnview import TurnView
 
 MAX_EVENTS = 100_000
 """Of one turn; a turn has a few for each step."""

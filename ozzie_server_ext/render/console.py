@@ -8,7 +8,7 @@ from ozzie_server_ext.render.question import way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TurnView, WorkPart
+from ozzie_server_ext.render.turnview import TurnView, WorkPart
 from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns

@@ -19,7 +19,7 @@ from ozzie_server_ext.render.text import (
 )
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import Part, TurnView, WorkPart
+from ozzie_server_ext.render.turnview import Part, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")

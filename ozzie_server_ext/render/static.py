@@ -11,7 +11,7 @@ from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turn import TurnError, TurnView, WorkPart
+from ozzie_server_ext.render.turnview import TurnError, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, figures, result_text, unresolved
 
 TURN_MIME = "application/vnd.ozzie.turn+json"

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ozzie_server_ext.render.text import cut_end, duration, money, token_count
 from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
-from ozzie_server_ext.render.turn import TurnView
+from ozzie_server_ext.render.turnview import TurnView
 
 KEPT = "Your message is kept."
 CONTINUED = "Continued after a restart. Nothing was done twice."

@@ -8,7 +8,8 @@ from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.live import LiveTurn
-from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.log import EventLog
 
 MOST_TURNS = 8

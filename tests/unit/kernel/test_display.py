@@ -5,7 +5,8 @@ from typing import Any
 
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
 from ozzie_server_ext.render.page import paragraph
-from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TurnView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

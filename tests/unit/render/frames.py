@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ozzie_server_ext.render.turn import TurnView, fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TurnView
 
 START = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 TASK = "01JD4T0000000000000000TASK"

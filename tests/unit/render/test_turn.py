@@ -11,7 +11,8 @@ from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turn import TurnView, WorkPart, fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TurnView, WorkPart
 from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded
 
 

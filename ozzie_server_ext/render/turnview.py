@@ -1,0 +1,115 @@
+"""What a person sees of a turn: its parts in order, its state, what it took."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from ozzie_server_ext.render.question import Question
+from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.toolrows import ToolRow
+
+Status: TypeAlias = Literal[
+    "Queued",
+    "Working",
+    "Waiting for you",
+    "Waiting for your answer",
+    "Needs a decision",
+    "Paused",
+    "Done",
+    "Failed",
+    "Stopped",
+]
+"""The words of UX §2.1."""
+
+FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
+HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPart:
+    """Consecutive tool calls."""
+
+    rows: tuple[ToolRow, ...]
+
+
+Part: TypeAlias = TextPart | WorkPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnError:
+    """Why a turn failed: a sentence, what to do about it, the stable code, and what the provider itself said."""
+
+    code: str
+    message: str
+    hint: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
+    `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
+    the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
+    `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
+    `budget_share` how many per cent of a budget are used, once that is worth a word."""
+
+    task_id: str = ""
+    session_id: str = ""
+    status: Status = "Queued"
+    alias: str = ""
+    provider: str = ""
+    model: str = ""
+    instead_of: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    waited_s: float = 0.0
+    held_since: datetime | None = None
+    parts: tuple[Part, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    cost_known: bool = True
+    error: TurnError | None = None
+    attempt: int = 0
+    recovered: bool = False
+    reason: str = ""
+    closing: str = ""
+    step: str = ""
+    question: Question | None = None
+    ahead: int = 0
+    budget_share: int = 0
+    open_calls: frozenset[str] = field(default_factory=frozenset[str])
+    counted_calls: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL_STATUSES
+
+    @property
+    def answering(self) -> str:
+        """Who answers, in the fewest words: the alias, and the provider where it is not the one that was to."""
+        name = self.alias or self.model
+        return f"{name} ({self.provider})" if self.instead_of else name
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def rows(self) -> tuple[ToolRow, ...]:
+        """All tool rows, in order."""
+        return tuple(row for part in self.parts if isinstance(part, WorkPart) for row in part.rows)
+
+    @property
+    def usage_known(self) -> bool:
+        """Whether any model call has told what it used. One that failed used nothing, which says little while another
+        one runs."""
+        return bool(self.counted_calls) and (self.is_final or self.total_tokens > 0)
+
+    def elapsed_s(self, now: datetime | None = None) -> float:
+        """Seconds of work so far or in all, without the time spent waiting for a person."""
+        end = self.finished_at or now
+        if self.started_at is None or end is None:
+            return 0.0
+        held = (end - self.held_since).total_seconds() if self.held_since else 0.0
+        return max((end - self.started_at).total_seconds() - self.waited_s - max(held, 0.0), 0.0)
