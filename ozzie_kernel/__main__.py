@@ -1,6 +1,6 @@
 """`python -m ozzie_kernel`: start the kernel, as the kernelspec does."""
 
-from ozzie_kernel.launch import launch_ahead
+from ozzie_kernel.ahead import launch_ahead
 
 if __name__ == "__main__":
     launch_ahead()

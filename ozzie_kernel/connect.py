@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from ozzie_kernel.ahead import launched_ahead
 from ozzie_kernel.client import GatewayClient, Refused
-from ozzie_kernel.launch import Launched, launch_gateway, launched_ahead, reap_ended
+from ozzie_kernel.launch import Launched, launch_gateway, reap_ended
 from ozzie_kernel.notebook import noted_session
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject

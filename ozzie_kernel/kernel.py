@@ -1,48 +1,30 @@
-"""The Jupyter surface: execute, complete, inspect, interrupt. Everything else is the gateway's."""
+"""The Jupyter surface: execute, complete, inspect, interrupt. What it does with a cell is the runner's.
+
+It is imported before the kernel can say that it is ready, so it imports nothing that only a cell needs: the runner is
+loaded behind the first answer (DESIGN §6, kernel start).
+"""
 
 import asyncio
 import contextlib
-import os
-import signal
-import threading
-import uuid
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Type
 
-from ozzie_kernel import completion, inspection
-from ozzie_kernel.announcements import announcements
-from ozzie_kernel.cells import Magic, Mistake, Python, Turn, parse
-from ozzie_kernel.connect import Link, SessionChoice, connect
-from ozzie_kernel.display import CellDisplay, ConsoleDisplay, StaticDisplay, WidgetDisplay
-from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.cells import Python, parse
 from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
-from ozzie_kernel.magics import run_magic
-from ozzie_kernel.parameters import Parameters
+from ozzie_kernel.interrupt import interruptible
 from ozzie_kernel.reading import ReadingKernel
-from ozzie_kernel.turn import CellTurn
-from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.markdown import inert_html
-from ozzie_server_ext.render.page import page_bundle
-from ozzie_server_ext.render.problem import problem_bundle
-from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.turn import TurnView, new_turn
 
-T = TypeVar("T")
-
-PREPARE_AFTER_S = 0.1
-TYPING_WAIT_S = 2.0
-"""How long a completion or an inspection may take; then it is only what the kernel knows itself."""
+if TYPE_CHECKING:
+    from ozzie_kernel.runner import Runner
 
 LEAVE_S = 1.0
 """How long a kernel that is told to end waits until its cell is left in order."""
 
 _LEAVE = frozenset({"exit", "quit"})
+_STOPPED = {"ename": "KeyboardInterrupt", "evalue": "Stopped by you.", "traceback": ["Stopped by you."]}
 
 
 class OzzieKernel(ReadingKernel):
@@ -67,22 +49,36 @@ class OzzieKernel(ReadingKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._gateway = Gateway(self._connect)
-        self._announced = False
-        self._typing: set[asyncio.Task[JsonObject]] = set()
-        self._running: CellTurn | None = None
-        shell: Any = self.shell
-        self.parameters = Parameters(shell.user_ns)
+        self._runner: Runner | None = None
+        self._loading: Future[type[Runner]] | None = None
+        self._was_asked = False
 
-    def start(self) -> None:
-        super().start()
-        # The first cell should find the gateway connected and the widgets imported; but who waits for the kernel is
-        # told first that it is ready, and a cell that comes sooner begins with this by itself.
-        self.io_loop.call_later(PREPARE_AFTER_S, self._prepare)
+    # --- the runner ---------------------------------------------------------------------------------------
+
+    async def kernel_info_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        await super().kernel_info_request(stream, ident, parent)
+        # Whoever waits for the kernel has its answer. The first cell should find all of it loaded and the gateway
+        # connected; one that comes sooner waits for no more than it needs.
+        if not self._was_asked:
+            self._was_asked = True
+            # The control channel, which may have asked, has a thread and a loop of its own.
+            self.io_loop.add_callback(self._prepare)
 
     async def _prepare(self) -> None:
-        self._gateway.begin()
-        await asyncio.to_thread(_load_what_the_first_cell_needs)
+        await (await self._loaded()).prepare()
+
+    async def _loaded(self) -> "Runner":
+        """The runner, imported in a thread, so that the kernel answers meanwhile."""
+        if self._loading is None:
+            importer = ThreadPoolExecutor(1)
+            self._loading = importer.submit(_runner_class)
+            importer.shutdown(wait=False)
+        # Shielded: one cell's interrupt is not the end of the loading.
+        runner_class = await asyncio.shield(asyncio.wrap_future(self._loading))
+        if self._runner is None:
+            shell: Any = self.shell
+            self._runner = runner_class(self, self.ident, shell.user_ns, self.log)
+        return self._runner
 
     # --- execution ----------------------------------------------------------------------------------------
 
@@ -111,116 +107,24 @@ class OzzieKernel(ReadingKernel):
             history.store_inputs(count, remembered(code))
             shell.execution_count += 1
         done = {"status": "ok", "execution_count": count, "payload": [], "user_expressions": {}}
-        if code.strip() in _LEAVE and _is_console(cell_id, allow_stdin):
+        is_console = allow_stdin and not cell_id
+        if code.strip() in _LEAVE and is_console:
             return {**done, "payload": [{"source": "ask_exit", "keepkernel": False}]}
-        failure = await self._run_cell(cell, cell_id or "", allow_stdin)
-        if failure is None:
-            return done
-        # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
-        name, sentence = map(visible_label, failure)
-        # nbclient quotes nothing but the traceback: the sentence takes its place, and a real one never does.
-        error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
-        if _is_unattended(cell_id, allow_stdin):
-            # papermill and its like look for what went wrong among a cell's outputs, and nowhere else.
-            self.publish("error", error)
-        return {"status": "error", "execution_count": count, **error}
-
-    async def _run_cell(
-        self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
-    ) -> tuple[str, str] | None:
-        """Do what the cell says and show it; what went wrong as (kind, sentence), None where nothing did."""
-        display = self._display(cell_id, allow_stdin)
         try:
-            if isinstance(cell, Mistake):
-                display.problem(problem_bundle(cell.sentence, ""))
-                return "InputError", cell.sentence
-            if isinstance(cell, Turn):
-                return _failure(
-                    await self._interruptible(
-                        self._turn(
-                            self.parameters.fill(cell.text),
-                            cell_id,
-                            display,
-                            attended=not _is_unattended(cell_id, allow_stdin),
-                        )
-                    )
-                )
-            for magic in cell:
-                page = await self._interruptible(run_magic(magic.name, magic.argument, self))
-                self.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
-        except OzzieError as error:
-            display.problem(problem_bundle(str(error), error.hint))
-            return type(error).__name__, str(error)
+            runner = await interruptible(self._loaded())
         except asyncio.CancelledError:
-            display.problem(problem_bundle("Stopped here by you.", ""))
-            return "KeyboardInterrupt", "Stopped by you."
-        except Exception as error:
-            # Never a traceback in a cell; the kernel's own log has it.
-            self.log.exception("a cell broke")
-            sentence = f"Ozzie made a mistake of its own ({type(error).__name__})."
-            hint = "Run the cell again. The terminal of the server has the details."
-            display.problem(problem_bundle(sentence, hint))
-            return "Bug", sentence
-        return None
-
-    async def _turn(self, text: str, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
-        if not self._gateway.begin().done():
-            # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
-            display.show(new_turn(), datetime.now(UTC))
-        link = await self.link()
-        await self._announce(link, cell_id, display)
-        self._running = CellTurn(link, self._gateway, display, attended=attended)
-        try:
-            return await self._running.run(text, cell_id)
-        finally:
-            self._running = None
+            error = _STOPPED
+        else:
+            error = await runner.run(cell, cell_id or "", allow_stdin)
+        return done if error is None else {"status": "error", "execution_count": count, **error}
 
     # The base class has it as a plain method, and awaits what it gives where it can be awaited.
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The turn that runs goes on in the gateway; its cell says so, instead of looking alive for ever."""
-        if (turn := self._running) is not None:
+        if self._runner is not None and (leaving := self._runner.leave()) is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.wrap_future(turn.leave()), LEAVE_S)
+                await asyncio.wait_for(asyncio.wrap_future(leaving), LEAVE_S)
         return super().do_shutdown(restart)
-
-    async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
-        """Before the first message of this kernel: what its notebook's cells did before it was started."""
-        if self._announced:
-            return
-        self._announced = True
-        for said in await announcements(link, cell_id):
-            display.note(said)
-
-    def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
-        """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
-        if cell_id:
-            return WidgetDisplay(self, str(uuid.uuid4()))
-        return StaticDisplay(self) if _is_unattended(cell_id, allow_stdin) else ConsoleDisplay(self)
-
-    async def _interruptible(self, work: Awaitable[T]) -> T:
-        """Await `work`, which the kernel's interrupt cancels."""
-        task = asyncio.ensure_future(work)
-        with _on_interrupt(task.cancel):
-            return await task
-
-    # --- the gateway --------------------------------------------------------------------------------------
-
-    async def _connect(self, choice: SessionChoice) -> Link:
-        return await connect(self.ident, _session_name(), choice=choice)
-
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
-        """See `magic.Host`."""
-        return await self._gateway.ask(method, params, as_user=as_user)
-
-    async def link(self) -> Link:
-        """See `magic.Host`."""
-        return await self._gateway.link()
-
-    async def switch(self, choice: SessionChoice) -> Link:
-        """See `magic.Host`."""
-        return await self._gateway.switch(choice)
-
-    # --- output -------------------------------------------------------------------------------------------
 
     def publish(self, msg_type: str, content: dict[str, Any]) -> None:
         """Send an output message of the running cell."""
@@ -233,45 +137,14 @@ class OzzieKernel(ReadingKernel):
         self, code: str, cursor_pos: int | None
     ) -> dict[str, Any]:
         cursor = len(code) if cursor_pos is None else cursor_pos
-        start, line, at = completion.line_at(code, cursor)
-        is_first = not code[:start].strip()
-        if code.lstrip().startswith("%%python") and not is_first:
-            return super().do_complete(code, cursor_pos)
-        own = completion.own_matches(line[:at], is_first=is_first)
-        if own is not None:
-            matches = [{"text": text, "kind": "magic"} for text in own[1]]
-            return completion.completion_reply(start + own[0], cursor, matches)
-        if completion.asks_gateway(line[:at]):
-            found = await self._ask_while_typing("complete", line, at)
-            if found.get("matches"):
-                return completion.shifted(found, start)
-        return completion.completion_reply(cursor, cursor, [])
+        reply = await (await self._loaded()).complete(code, cursor)
+        return super().do_complete(code, cursor_pos) if reply is None else reply
 
     async def do_inspect(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
     ) -> dict[str, Any]:
-        start, line, at = completion.line_at(code, cursor_pos)
-        if code.lstrip().startswith("%%python") and code[:start].strip():
-            return super().do_inspect(code, cursor_pos, detail_level, omit_sections)
-        own = inspection.own_page(line)
-        if own is None or not inspection.is_on_name(line, at):
-            card = (await self._ask_while_typing("inspect", line, at)).get("card")
-            if isinstance(card, dict):
-                return inspection.inspection_reply(inspection.card_page(card))
-        return inspection.inspection_reply(own)
-
-    async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
-        """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""
-        asked: JsonObject = {"text": line, "cursor": at}
-        work = self._gateway.ask_in_passing(method, asked, as_user=completion.names_sessions(line))
-        asking = asyncio.create_task(work)
-        self._typing.add(asking)
-        asking.add_done_callback(self._typing.discard)
-        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait({asking}, timeout=TYPING_WAIT_S)
-        if not done:
-            asking.cancel()  # and not awaited: to let go of a silent gateway takes seconds
-        return asking.result() if done and asking.exception() is None else {}
+        reply = await (await self._loaded()).inspect(code, cursor_pos)
+        return super().do_inspect(code, cursor_pos, detail_level, omit_sections) if reply is None else reply
 
     def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """IPython calls the session that goes on 0 in a range and by its number in all else: here it has its number."""
@@ -289,43 +162,7 @@ class OzzieKernel(ReadingKernel):
         return {"status": "complete"}
 
 
-def _session_name() -> str:
-    return os.environ.get("JPY_SESSION_NAME", "")
+def _runner_class() -> "type[Runner]":
+    from ozzie_kernel.runner import Runner
 
-
-def _is_console(cell_id: str | None, allow_stdin: bool) -> bool:
-    return not cell_id and allow_stdin
-
-
-def _is_unattended(cell_id: str | None, allow_stdin: bool) -> bool:
-    """nbclient and what is built on it: nobody is there to watch, or to be asked."""
-    return not cell_id and not allow_stdin
-
-
-def _load_what_the_first_cell_needs() -> None:
-    """What is imported late, so that the kernel is ready early: widgets and the Markdown parser, 0.2 s in all."""
-    import ipywidgets  # noqa: F401
-
-    inert_html("")
-
-
-def _failure(view: TurnView) -> tuple[str, str] | None:
-    if view.status == "Stopped":
-        return "KeyboardInterrupt", "Stopped by you."
-    if view.error is not None:
-        return view.error.code, view.error.message
-    return None
-
-
-@contextmanager
-def _on_interrupt(stop: Any) -> Iterator[None]:
-    """Call `stop` on the loop at SIGINT: ipykernel's own handler does not wake a loop that waits (FACTS "Kernel")."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # a subshell: signals reach the main thread only
-        return
-    loop = asyncio.get_running_loop()
-    before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(stop))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return Runner

@@ -5,16 +5,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_core.paths import jupyter_runtime_dir
-
-from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.attached import owner_expected
-from ozzie_server_ext.protocol.handshake import find_handshakes
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 IDLE_EXIT_S = 600
@@ -22,7 +17,6 @@ FOR_A_WHILE = ("--port", "0", "--temporary", "--idle-exit", str(IDLE_EXIT_S))
 """What a gateway is started with that nobody asked for by name."""
 _SAID_BYTES = 4000
 _children: "list[subprocess.Popen[bytes]]" = []
-_ahead: "dict[Path, Launched]" = {}
 _BEFORE = re.compile(r"^(?:\[[EC] [^\]]*\] |ozzie gateway: (?:error: )?)")
 _TOLD = re.compile(r"^ozzie gateway: (?!error: )")
 _NO_REASON = re.compile(r"\[[DIW] |usage: |\s+\[-")
@@ -108,21 +102,6 @@ def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launch
             ) from None
     _children.append(process)
     return Launched(process, path, begin)
-
-
-def launch_ahead(env: Mapping[str, str] = os.environ) -> None:
-    """Begin to start the gateway that will be needed, where none runs: a kernel does so before it loads itself, and the
-    two starts overlap. What keeps it from starting is told to whoever connects."""
-    with contextlib.suppress(OzzieError):
-        home = home_folder(env, Path.home)
-        if not owner_expected(home) and next(find_handshakes(Path(jupyter_runtime_dir()), home), None) is None:
-            _ahead[home] = launch_gateway(home)
-
-
-def launched_ahead(home: Path) -> Launched | None:
-    """The gateway of this home that `launch_ahead` began to start, once; None where it has ended since."""
-    launched = _ahead.pop(home, None)
-    return None if launched is None or launched.ended else launched
 
 
 def reap_ended() -> None:

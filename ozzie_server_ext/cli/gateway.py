@@ -13,7 +13,8 @@ from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.attached import attached_servers
-from ozzie_server_ext.protocol.handshake import Handshake, owner_pid
+from ozzie_server_ext.protocol.handshake import Handshake
+from ozzie_server_ext.protocol.owner import owner_pid
 
 # `-P`: a `json.py` in the folder must not take the place of the library's.
 PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway")

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
-from ozzie_server_ext.protocol.handshake import owner_lock_path
+from ozzie_server_ext.protocol.owner import owner_lock_path
 
 _TRIES = 10
 """How often to begin anew where the lock's file is replaced while it is being locked."""

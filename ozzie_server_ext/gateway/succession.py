@@ -13,7 +13,8 @@ from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment
-from ozzie_server_ext.protocol.handshake import find_owner, owner_pid
+from ozzie_server_ext.protocol.handshake import find_owner
+from ozzie_server_ext.protocol.owner import owner_pid
 
 log = logger(__name__)
 

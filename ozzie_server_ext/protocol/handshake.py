@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
+from ozzie_server_ext.protocol.owner import owner_pid, process_alive
 
 VERSION = 1
 
@@ -55,7 +56,7 @@ def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
             handshake = decode(Handshake, raw)
         except InputError:
             continue
-        if handshake.v == VERSION and Path(handshake.home) == home and _alive(handshake.pid):
+        if handshake.v == VERSION and Path(handshake.home) == home and process_alive(handshake.pid):
             found.append(handshake)
     yield from sorted(found, key=lambda handshake: handshake.started, reverse=True)
 
@@ -68,7 +69,7 @@ def find_other_versions(runtime_dir: Path, home: Path) -> list[int]:
         if raw.get("v") != VERSION
         and raw.get("home") == str(home)
         and isinstance(pid := raw.get("pid"), int)
-        and _alive(pid)
+        and process_alive(pid)
     ]
 
 
@@ -88,27 +89,8 @@ def remove_dead_handshakes(runtime_dir: Path) -> None:
     """Drop the files of gateways that were killed: another process could come to have such a number, or such a port."""
     for path in runtime_dir.glob("ozzie-*.json"):
         number = path.stem.removeprefix("ozzie-")
-        if number.isdecimal() and not _alive(int(number)):
+        if number.isdecimal() and not process_alive(int(number)):
             path.unlink(missing_ok=True)
-
-
-def owner_lock_path(home: Path) -> Path:
-    """The lock that elects the owner of `home`; while it is held, the file says by which process."""
-    return home / "run" / "owner.lock"
-
-
-def owner_pid(home: Path) -> int | None:
-    """The process that last took the lock of `home`, and did not give it back; None where it is gone."""
-    try:
-        pid = owner_lock_path(home).read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return int(pid) if pid.isdecimal() and _alive(int(pid)) else None
-
-
-def owner_alive(home: Path) -> bool:
-    """Whether `home` has an owner, which need not be ready yet."""
-    return owner_pid(home) is not None
 
 
 def find_owner(runtime_dir: Path, home: Path) -> Handshake | None:
@@ -116,24 +98,3 @@ def find_owner(runtime_dir: Path, home: Path) -> Handshake | None:
     passing could name a port that is somebody else's by now."""
     owner = owner_pid(home)
     return next((found for found in find_handshakes(runtime_dir, home) if found.pid == owner), None)
-
-
-def _alive(pid: int) -> bool:
-    if pid <= 0:  # 0 and below would ask about groups of processes
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return not _ended(pid)
-
-
-def _ended(pid: int) -> bool:
-    """Whether it only waits to be reaped, which in a container without an init may take for ever. Linux tells."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[:1] == [b"Z"]

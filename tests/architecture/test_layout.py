@@ -58,9 +58,31 @@ def test_importing_the_server_package_loads_nothing_of_it() -> None:
 
 def test_a_kernel_loads_nothing_of_the_server() -> None:
     """`sqlite3` is IPython's own, for its history."""
-    loaded = loaded_by("import ozzie_kernel.kernel")
+    loaded = loaded_by("import ozzie_kernel.kernel, ozzie_kernel.runner")
 
     assert of(loaded, *(set(SERVER_ONLY) - {"sqlite3"})) == []
+
+
+def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> None:
+    """Its start is measured against ipykernel's (DESIGN §6)."""
+    loaded = loaded_by("import ozzie_kernel.ahead, ozzie_kernel.kernel")
+
+    assert of(loaded, "ipywidgets", "markdown_it", "msgspec") == []
+    assert of(loaded, "ozzie_kernel", "ozzie_server_ext") == [
+        "ozzie_kernel",
+        "ozzie_kernel.ahead",
+        "ozzie_kernel.cells",
+        "ozzie_kernel.history",
+        "ozzie_kernel.interrupt",
+        "ozzie_kernel.kernel",
+        "ozzie_kernel.reading",
+        "ozzie_server_ext",
+        "ozzie_server_ext.domain",
+        "ozzie_server_ext.domain.errors",
+        "ozzie_server_ext.domain.places",
+        "ozzie_server_ext.protocol",
+        "ozzie_server_ext.protocol.owner",
+    ]
 
 
 def test_what_the_kernel_shares_with_the_server_needs_no_web_server() -> None:

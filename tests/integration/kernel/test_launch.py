@@ -8,9 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ozzie_kernel.ahead import launch_ahead, launched_ahead
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import reach
-from ozzie_kernel.launch import Launched, launch_ahead, launched_ahead
+from ozzie_kernel.launch import Launched
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.rig import GatewayHome, new_home, start_gateway

@@ -1,8 +1,6 @@
 """How a client finds the gateway: private files of living processes, the newest first."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +11,9 @@ from ozzie_server_ext.protocol.handshake import (
     find_other_versions,
     find_owner,
     handshake_path,
-    owner_alive,
-    owner_lock_path,
     write_handshake,
 )
+from ozzie_server_ext.protocol.owner import owner_lock_path
 
 HOME = Path("/srv/ozzie")
 
@@ -34,13 +31,6 @@ def handshake(pid: int | None = None, *, started: float = 1.0, home: Path = HOME
 
 def found(folder: Path, home: Path = HOME) -> list[Handshake]:
     return list(find_handshakes(folder, home))
-
-
-@pytest.fixture
-def dead_pid() -> int:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait(20)
-    return child.pid
 
 
 def test_a_handshake_is_found_again_as_it_was_written(tmp_path: Path) -> None:
@@ -127,38 +117,6 @@ def test_a_runtime_folder_that_is_not_there_holds_none(tmp_path: Path) -> None:
 
 def test_the_token_does_not_show_when_a_handshake_is_printed() -> None:
     assert "secret-token" not in f"{handshake()!r} {handshake()}"
-
-
-def test_an_owner_is_alive_while_the_process_in_its_lock_is(tmp_path: Path, dead_pid: int) -> None:
-    assert not owner_alive(tmp_path)
-    lock = owner_lock_path(tmp_path)
-    lock.parent.mkdir()
-    for text, alive in [
-        (str(os.getpid()), True),
-        (str(dead_pid), False),
-        ("", False),
-        ("0", False),
-        ("-1", False),
-        ("9" * 30, False),
-        ("me", False),
-        ("é", False),
-    ]:
-        lock.write_text(text)
-        assert owner_alive(tmp_path) is alive, text
-
-
-def test_a_process_that_only_waits_to_be_reaped_is_gone(tmp_path: Path) -> None:
-    lock = owner_lock_path(tmp_path)
-    lock.parent.mkdir()
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    lock.write_text(str(child.pid))
-    lives = owner_alive(tmp_path)
-    assert child.stdin is not None
-    child.stdin.close()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and left as it is
-
-    assert (lives, owner_alive(tmp_path)) == (True, False)
-    child.wait(20)
 
 
 def test_the_owner_is_the_process_in_the_lock_whoever_else_left_a_handshake(tmp_path: Path) -> None:

@@ -1,0 +1,229 @@
+"""What the kernel does with its cells: turns and commands run, and the help while they are typed."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Mapping, MutableMapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from logging import Logger
+from typing import Any
+
+from ozzie_kernel import completion, inspection
+from ozzie_kernel.announcements import announcements
+from ozzie_kernel.cells import Magic, Mistake, Turn
+from ozzie_kernel.connect import Link, SessionChoice, connect
+from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
+from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.interrupt import interruptible
+from ozzie_kernel.magics import run_magic
+from ozzie_kernel.parameters import Parameters
+from ozzie_kernel.turn import CellTurn
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.markdown import inert_html
+from ozzie_server_ext.render.page import page_bundle
+from ozzie_server_ext.render.problem import problem_bundle
+from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnview import TurnView
+
+TYPING_WAIT_S = 2.0
+"""How long a completion or an inspection may take; then it is only what the kernel knows itself."""
+
+
+class Runner:
+    """One for each kernel, whose `ident` names it to the gateway. `variables` are those of its Python.
+
+    It is the `magic.Host` of its commands.
+    """
+
+    def __init__(self, publisher: Publisher, ident: str, variables: MutableMapping[str, Any], log: Logger) -> None:
+        self.parameters = Parameters(variables)
+        self._publisher = publisher
+        self._ident = ident
+        self._log = log
+        self._gateway = Gateway(self._connect)
+        self._announced = False
+        self._typing: set[asyncio.Task[JsonObject]] = set()
+        self._running: CellTurn | None = None
+
+    async def prepare(self) -> None:
+        """Begin to connect, and load what only the first cell needs."""
+        self._gateway.begin()
+        await asyncio.to_thread(_load_what_the_first_cell_needs)
+
+    # --- cells --------------------------------------------------------------------------------------------
+
+    async def run(
+        self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+    ) -> dict[str, Any] | None:
+        """Do what a cell says and show it; what went wrong as Jupyter's `error`, None where nothing did.
+
+        `cell_id` is empty where the front end names none, as a console and nbclient do.
+        """
+        failure = await self._show(cell, cell_id, allow_stdin)
+        if failure is None:
+            return None
+        # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
+        name, sentence = map(visible_label, failure)
+        # nbclient quotes nothing but the traceback: the sentence takes its place, and a real one never does.
+        error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
+        if _is_unattended(cell_id, allow_stdin):
+            # papermill and its like look for what went wrong among a cell's outputs, and nowhere else.
+            self._publisher.publish("error", error)
+        return error
+
+    def leave(self) -> "Future[None] | None":
+        """Leave the running turn's cell in order, as the kernel ends; None where none runs."""
+        return None if self._running is None else self._running.leave()
+
+    async def _show(
+        self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+    ) -> tuple[str, str] | None:
+        """What went wrong as (kind, sentence)."""
+        display = self._display(cell_id, allow_stdin)
+        try:
+            if isinstance(cell, Mistake):
+                display.problem(problem_bundle(cell.sentence, ""))
+                return "InputError", cell.sentence
+            if isinstance(cell, Turn):
+                return _failure(
+                    await interruptible(
+                        self._turn(
+                            self.parameters.fill(cell.text),
+                            cell_id,
+                            display,
+                            attended=not _is_unattended(cell_id, allow_stdin),
+                        )
+                    )
+                )
+            for magic in cell:
+                page = await interruptible(run_magic(magic.name, magic.argument, self))
+                self._publisher.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
+        except OzzieError as error:
+            display.problem(problem_bundle(str(error), error.hint))
+            return type(error).__name__, str(error)
+        except asyncio.CancelledError:
+            display.problem(problem_bundle("Stopped here by you.", ""))
+            return "KeyboardInterrupt", "Stopped by you."
+        except Exception as error:
+            # Never a traceback in a cell; the kernel's own log has it.
+            self._log.exception("a cell broke")
+            sentence = f"Ozzie made a mistake of its own ({type(error).__name__})."
+            hint = "Run the cell again. The terminal of the server has the details."
+            display.problem(problem_bundle(sentence, hint))
+            return "Bug", sentence
+        return None
+
+    async def _turn(self, text: str, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
+        if not self._gateway.begin().done():
+            # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
+            display.show(new_turn(), datetime.now(UTC))
+        link = await self.link()
+        await self._announce(link, cell_id, display)
+        self._running = CellTurn(link, self._gateway, display, attended=attended)
+        try:
+            return await self._running.run(text, cell_id)
+        finally:
+            self._running = None
+
+    async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
+        """Before the first message of this kernel: what its notebook's cells did before it was started."""
+        if self._announced:
+            return
+        self._announced = True
+        for said in await announcements(link, cell_id):
+            display.note(said)
+
+    def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
+        """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
+        if cell_id:
+            return WidgetDisplay(self._publisher, str(uuid.uuid4()))
+        return (
+            StaticDisplay(self._publisher) if _is_unattended(cell_id, allow_stdin) else ConsoleDisplay(self._publisher)
+        )
+
+    # --- the gateway --------------------------------------------------------------------------------------
+
+    async def _connect(self, choice: SessionChoice) -> Link:
+        return await connect(self._ident, _session_name(), choice=choice)
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+        """See `magic.Host`."""
+        return await self._gateway.ask(method, params, as_user=as_user)
+
+    async def link(self) -> Link:
+        """See `magic.Host`."""
+        return await self._gateway.link()
+
+    async def switch(self, choice: SessionChoice) -> Link:
+        """See `magic.Host`."""
+        return await self._gateway.switch(choice)
+
+    # --- help while typing --------------------------------------------------------------------------------
+
+    async def complete(self, code: str, cursor: int) -> JsonObject | None:
+        """Jupyter's `complete_reply`; None where the place belongs to Python."""
+        start, line, at = completion.line_at(code, cursor)
+        is_first = not code[:start].strip()
+        if code.lstrip().startswith("%%python") and not is_first:
+            return None
+        own = completion.own_matches(line[:at], is_first=is_first)
+        if own is not None:
+            matches = [{"text": text, "kind": "magic"} for text in own[1]]
+            return completion.completion_reply(start + own[0], cursor, matches)
+        if completion.asks_gateway(line[:at]):
+            found = await self._ask_while_typing("complete", line, at)
+            if found.get("matches"):
+                return completion.shifted(found, start)
+        return completion.completion_reply(cursor, cursor, [])
+
+    async def inspect(self, code: str, cursor: int) -> JsonObject | None:
+        """Jupyter's `inspect_reply`; None where the place belongs to Python."""
+        start, line, at = completion.line_at(code, cursor)
+        if code.lstrip().startswith("%%python") and code[:start].strip():
+            return None
+        own = inspection.own_page(line)
+        if own is None or not inspection.is_on_name(line, at):
+            card = (await self._ask_while_typing("inspect", line, at)).get("card")
+            if isinstance(card, dict):
+                return inspection.inspection_reply(inspection.card_page(card))
+        return inspection.inspection_reply(own)
+
+    async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
+        """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""
+        asked: JsonObject = {"text": line, "cursor": at}
+        work = self._gateway.ask_in_passing(method, asked, as_user=completion.names_sessions(line))
+        asking = asyncio.create_task(work)
+        self._typing.add(asking)
+        asking.add_done_callback(self._typing.discard)
+        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({asking}, timeout=TYPING_WAIT_S)
+        if not done:
+            asking.cancel()  # and not awaited: to let go of a silent gateway takes seconds
+        return asking.result() if done and asking.exception() is None else {}
+
+
+def _session_name() -> str:
+    return os.environ.get("JPY_SESSION_NAME", "")
+
+
+def _is_unattended(cell_id: str | None, allow_stdin: bool) -> bool:
+    """nbclient and what is built on it: nobody is there to watch, or to be asked."""
+    return not cell_id and not allow_stdin
+
+
+def _load_what_the_first_cell_needs() -> None:
+    """What is imported late, so that the kernel is ready early: widgets and the Markdown parser, 0.2 s in all."""
+    import ipywidgets  # noqa: F401
+
+    inert_html("")
+
+
+def _failure(view: TurnView) -> tuple[str, str] | None:
+    if view.status == "Stopped":
+        return "KeyboardInterrupt", "Stopped by you."
+    if view.error is not None:
+        return view.error.code, view.error.message
+    return None
