@@ -198,10 +198,9 @@ class Asking:
         try:
             await uncut(self._recorder.append(*before, started))
         except asyncio.CancelledError:
-            why = "The turn was stopped before it was sent."
-            not_sent = ModelCallFailed(
-                call_id=started.call_id, code="cancelled", message=why, latency_ms=0.0, settled_cost=0
-            )
+            who, code = ("Ozzie's gateway", INTERRUPTED) if self._leaving() else ("The turn", "cancelled")
+            why = f"{who} was stopped before it was sent."
+            not_sent = ModelCallFailed(call_id=started.call_id, code=code, message=why, latency_ms=0.0, settled_cost=0)
             await uncut(self._recorder.append(not_sent))
             raise
 
