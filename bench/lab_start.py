@@ -2,6 +2,10 @@
 
 Two servers, both with the gateway; in one, the extension is switched off. The pages take turns in one browser, each in
 a workspace of its own. Ready is when Lab says that it has restored its layout.
+
+What is compared is the mean of the faster half of each: whatever else happens on the machine only ever adds to a start,
+by up to a third of it, and the extension's part is some hundredths. Medians of 12 to 40 pairs came out between 0.94 and
+1.14 for the same two pages.
 """
 
 import argparse
@@ -19,7 +23,7 @@ from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, lab_home, serve_lab
 from tests.rig import JUPYTER_TOKEN, GatewayHome
 
-RUNS = 12
+RUNS = 24
 TARGET = 1.05
 THERE = "() => window.jupyterapp !== undefined"
 READY = "() => window.jupyterapp.restored.then(() => undefined)"
@@ -32,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     # The first pair also fills the browser's cache.
     pairs = asyncio.run(_pairs(options.runs + 1))[1:]
-    ours, plain = (statistics.median(times) for times in zip(*pairs, strict=True))
+    ours, plain = (_faster_half(times) for times in zip(*pairs, strict=True))
     emit(
         [
             Result(
@@ -46,6 +50,10 @@ def main() -> None:
             )
         ]
     )
+
+
+def _faster_half(times: tuple[float, ...]) -> float:
+    return statistics.fmean(sorted(times)[: (len(times) + 1) // 2])
 
 
 async def _pairs(runs: int) -> list[tuple[float, float]]:
