@@ -50,6 +50,7 @@ from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.picture_intake import PictureIntake
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.secrets import SecretChanges
@@ -114,7 +115,7 @@ class Ozzie:
         self._closing.push_async_callback(self._stop_workers)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
-        worker = WorkerDriver(self.workers, self._access)
+        worker = WorkerDriver(self.workers, self._access, self.blobs.get)
         vault = Vault(self.home.secrets, key_folder, self.clock)
         health = Health(self.clock)
 
@@ -162,7 +163,7 @@ class Ozzie:
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
-        self.tasks = TaskService(self.log, self.ids, self.driver)
+        self.tasks = TaskService(self.log, self.ids, self.driver, PictureIntake(self.project, self.blobs).of)
         self.answers = Answers(self.log, self.tasks, self._ledger)
         taken = await recover(self.log, self.driver, may_repeat=registry.may_be_repeated, publish=self.feed.publish)
         log.info("started with %d unfinished tasks", taken)

@@ -12,6 +12,7 @@ from ozzie_server_ext.agent.breach import TurnHeld, end, exceeded, question
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
 from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
+from ozzie_server_ext.agent.shown import with_latest_pictures
 from ozzie_server_ext.agent.uncut import uncut
 from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
@@ -28,6 +29,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.pictures import PICTURE_TOKENS
 from ozzie_server_ext.models.attempts import Attempt, Attempts
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelChoice, ModelError, ModelRequest, Reasoning
@@ -124,13 +126,21 @@ class Asking:
         cheaper = None if breach.measure == "time" else await self._plan.cheaper()
         if cheaper is None or choice.provider in {each.provider for each in cheaper.choices}:
             return None
+        if self._shows and not cheaper.first.sees:
+            return None
         allowance = self._plan.allowance()
         try:
             first = await self._priced(cheaper.first, allowance)
         except ModelError:
             return None
-        need = _need(first, canonical_bytes(self._request(first, self._prompt(first)).to_json()))
+        request = self._request(first, self._prompt(first))
+        need = _need(request, canonical_bytes(request.to_json()))
         return cheaper if await self._parts.ledger.fits(allowance.budgets, need) else None
+
+    @property
+    def _shows(self) -> bool:
+        """Whether the message that is answered has pictures: nobody answers it unseen."""
+        return bool(self._conversation.pictures(self._recorder.task_id))
 
     def _attempts(self) -> Attempts:
         return Attempts(self._plan.chain, self._plan.retry, self._parts.health)
@@ -145,10 +155,12 @@ class Asking:
     async def _attempt(self, number: int, attempt: Attempt) -> None:
         allowance = self._plan.allowance()
         choice = self._choice = await self._priced(attempt.choice, allowance)
+        if self._shows and not choice.sees:
+            raise model_error("provider.sees_nothing", choice)
         prompt = self._prompt(choice)
         request = self._request(choice, prompt)
         document = canonical_bytes(request.to_json())
-        need = _need(choice, document)
+        need = _need(request, document)
 
         def for_room() -> None:
             self._publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
@@ -224,7 +236,10 @@ class Asking:
         return ModelRequest(
             call_id=CallId(self._parts.ids.new()),
             choice=choice,
-            messages=(ChatMessage(role="system", content=prompt.text), *history),
+            messages=(
+                ChatMessage(role="system", content=prompt.text),
+                *with_latest_pictures(history, sees=choice.sees),
+            ),
             tools=tuple(tool.spec for tool in self._tools(choice)),
         )
 
@@ -343,10 +358,15 @@ class Asking:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)
 
 
-def _need(choice: ModelChoice, document: bytes) -> Need:
+def _need(request: ModelRequest, document: bytes) -> Need:
+    choice = request.choice
     longest = choice.longest_answer
+    shown = sum(len(message.pictures) for message in request.messages)
     return Need(
-        read=tokens_in(document), written=longest or UNKNOWN_OUTPUT, prices=choice.prices, is_guess=longest is None
+        read=tokens_in(document) + shown * PICTURE_TOKENS,
+        written=longest or UNKNOWN_OUTPUT,
+        prices=choice.prices,
+        is_guess=longest is None,
     )
 
 

@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
 
@@ -45,6 +46,14 @@ EVENT_TYPES = frozenset(
 `tool.call.cancelled` is none of them: the call has no outcome. A turn that a gateway's end cut off makes it again;
 where a person stopped the turn, the model is told so in the place of a result.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message of the user's."""
+
+    text: str
+    pictures: tuple[Picture, ...]
 
 
 @dataclass(slots=True)
@@ -74,8 +83,9 @@ class Conversation:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.position = 0
-        self._entries: list[str | Round] = []
-        self._received: dict[TaskId | None, str] = {}
+        self._entries: list[_Said | Round] = []
+        self._received: dict[TaskId | None, _Said] = {}
+        self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
         self._turns = 0
         self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
@@ -91,8 +101,10 @@ class Conversation:
             return
         self.position = event.position
         match event.body:
-            case MessageReceived(text=text):
-                self._received[event.task_id] = text
+            case MessageReceived(text=text, pictures=pictures):
+                self._received[event.task_id] = _Said(text, pictures)
+                if pictures:
+                    self._pictures[event.task_id] = pictures
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
                 self._begin_turn(event.task_id)
                 self._replies[call_id] = reply_id
@@ -136,14 +148,18 @@ class Conversation:
         """The latest answer of the model within a task that came whole."""
         return self._last.get(task_id)
 
+    def pictures(self, task_id: TaskId | None) -> tuple[Picture, ...]:
+        """Those of the message that the task answers."""
+        return self._pictures.get(task_id, ())
+
     def messages(self, max_history: int, task_id: TaskId | None = None) -> tuple[ChatMessage, ...]:
         """The conversation as the model of this task reads it: at most `max_history` messages, beginning with one of
         the user's. Messages of other tasks that have not begun are left out."""
         found: list[ChatMessage] = []
         own = [self._received[task_id]] if task_id in self._received else []
         for entry in [*self._entries, *own]:
-            if isinstance(entry, str):
-                found.append(ChatMessage(role="user", content=entry))
+            if isinstance(entry, _Said):
+                found.append(ChatMessage(role="user", content=entry.text, pictures=entry.pictures))
             elif entry.text or entry.uses:
                 # A round that asked for more than is carried out was refused whole: nothing of it is owed.
                 uses = entry.uses if len(entry.uses) <= MAX_CALLS_A_ROUND else ()
@@ -213,6 +229,6 @@ class Conversation:
             asking.outcomes[use_id] = content
 
 
-def _is_half(entry: str | Round, task_id: TaskId | None) -> bool:
+def _is_half(entry: _Said | Round, task_id: TaskId | None) -> bool:
     """Whether the entry is an answer in this task that did not come whole."""
     return isinstance(entry, Round) and entry.task_id == task_id and not entry.whole

@@ -1,6 +1,7 @@
 """How a message names a file of the project: `@data/sales.csv`, or `@"two words.csv"` where plain text would end it."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_PATH_CHARS = 1024
@@ -41,6 +42,16 @@ def mention_at(text: str, cursor: int) -> Mention | None:
             path = match["quoted"] or match["plain"].rstrip(_CLOSING)
             return Mention(start + match.start(), start + match.end(), path) if path else None
     return None
+
+
+def mentions_in(text: str) -> Iterator[Mention]:
+    """All mentions of a message, in their order."""
+    start = 0
+    for line in text.split("\n"):
+        for match in _WHOLE.finditer(line):
+            if path := match["quoted"] or match["plain"].rstrip(_CLOSING):
+                yield Mention(start + match.start(), start + match.end(), path)
+        start += len(line) + 1
 
 
 def write_mention(path: str) -> str | None:

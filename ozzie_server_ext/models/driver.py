@@ -8,6 +8,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import TokenPrices, Usage
 from ozzie_server_ext.protocol.worker import ClientCredentials
@@ -19,7 +20,8 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 class ChatMessage:
     """One message of the conversation that a model reads.
 
-    `tool_uses` belongs to an assistant's message; `tool_call_id` and `name` to a tool's, whose content is JSON text.
+    `tool_uses` belongs to an assistant's message; `tool_call_id` and `name` to a tool's, whose content is JSON text;
+    `pictures` to a user's.
     """
 
     role: Role
@@ -27,6 +29,7 @@ class ChatMessage:
     tool_uses: tuple[ToolUse, ...] = ()
     tool_call_id: str = ""
     name: str = ""
+    pictures: tuple[Picture, ...] = ()
 
     def to_json(self) -> JsonObject:
         """The message without what it leaves empty."""
@@ -37,6 +40,11 @@ class ChatMessage:
             found["tool_call_id"] = self.tool_call_id
         if self.name:
             found["name"] = self.name
+        if self.pictures:
+            found["pictures"] = [
+                {"path": picture.path, "ref": picture.ref, "media_type": picture.media_type}
+                for picture in self.pictures
+            ]
         return found
 
 
@@ -44,9 +52,9 @@ class ChatMessage:
 class ModelChoice:
     """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
-    `takes_tools`: whether it can be offered any. `in_chain`: whether others may answer under the same alias.
-    `max_tokens` is the configuration's limit of one answer, `max_output` the model's own; `prices` are None where
-    nobody knows them."""
+    `takes_tools`: whether it can be offered any; `sees`: whether it can be shown pictures. `in_chain`: whether others
+    may answer under the same alias. `max_tokens` is the configuration's limit of one answer, `max_output` the model's
+    own; `prices` are None where nobody knows them."""
 
     alias: str
     provider: str
@@ -54,6 +62,7 @@ class ModelChoice:
     model: str
     max_tokens: int | None = None
     takes_tools: bool = True
+    sees: bool = True
     in_chain: bool = False
     max_output: int | None = None
     prices: TokenPrices | None = None
@@ -77,6 +86,12 @@ class ModelRequest:
     choice: ModelChoice
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """All that are to be shown, each content once."""
+        shown = {picture.ref: picture for message in self.messages for picture in message.pictures}
+        return tuple(shown.values())
 
     def to_json(self) -> JsonObject:
         """The exact request, recorded by content address (DESIGN §2.7): no secret in it, and no `call_id`, so that
@@ -137,6 +152,7 @@ ModelErrorCode: TypeAlias = Literal[
     "provider.bad_request",
     "provider.context_length",
     "provider.content_filter",
+    "provider.sees_nothing",
     "provider.unreachable",
     "provider.unknown_host",
     "provider.no_tls",

@@ -87,6 +87,10 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         'The model provider of "{alias}" refused the content of this conversation.',
         f"Change the message, {_OR_ANOTHER}",
     ),
+    "provider.sees_nothing": (
+        '"{alias}" ({model}) can\'t be shown pictures.',
+        "Choose a model that can with %model, or write the name of the file without the @. Your message is kept.",
+    ),
     "provider.unreachable": (
         'The model provider of "{alias}" can\'t be reached{at}.',
         f"Check that it runs, the network, and base_url in the configuration, {_OR_ANOTHER}",

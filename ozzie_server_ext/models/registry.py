@@ -21,7 +21,12 @@ from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
 OFFLINE = ModelChoice(
-    alias="offline", provider="offline", driver="offline", model="script", prices=TokenPrices(read=0, written=0)
+    alias="offline",
+    provider="offline",
+    driver="offline",
+    model="script",
+    sees=False,
+    prices=TokenPrices(read=0, written=0),
 )
 
 SUGGESTIONS: Mapping[str, str] = {
@@ -145,6 +150,7 @@ class ModelRegistry:
             max_tokens=found.max_tokens,
             # S2's generate has one text and nothing else.
             takes_tools=found.driver != WORKER and found.capabilities.tools is not False,
+            sees=found.driver != WORKER and found.capabilities.images is not False,
             in_chain=in_chain,
         )
 

@@ -25,7 +25,7 @@ _AGAIN = frozenset(
 _AT_ONCE_ELSEWHERE = frozenset({"provider.rate_limited", "provider.unreachable", "provider.token_unavailable"})
 """Of `_AGAIN`: to ask the same provider once more is worth nothing while another one may answer."""
 
-_STRONGER = frozenset({"provider.context_length", "provider.bad_request", EMPTY})
+_STRONGER = frozenset({"provider.context_length", "provider.bad_request", "provider.sees_nothing", EMPTY})
 """The provider is well; its model reads too little, lacks what was asked of it, or had nothing to say."""
 
 _OURS = frozenset({"worker.lost", "worker.unavailable"})
@@ -46,6 +46,7 @@ _NOT_BILLED = frozenset(
         "provider.rate_limited",
         "provider.server",
         "provider.bad_request",
+        "provider.sees_nothing",
         "provider.context_length",
         "provider.unreachable",
         "provider.unknown_host",

@@ -1,14 +1,16 @@
 """Models behind the NDJSON worker, as a driver: every provider that litellm knows (MD-1)."""
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import (
     AccessOf,
@@ -63,9 +65,18 @@ class WorkerDriver:
     nothing.
     """
 
-    def __init__(self, pool: Pool, access: AccessOf, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        access: AccessOf,
+        content: Callable[[BlobRef], Awaitable[bytes]] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """`content` reads what a picture's reference stands for."""
         self._pool = pool
         self._access = access
+        self._content = content
         self._told: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
         self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
@@ -81,6 +92,7 @@ class WorkerDriver:
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
         access = self._access(request.choice)
+        pictures = await self._pictures(request)
         channel = await self._channel(request)
         # Not the call's own id, which the caller chose.
         wire_id = f"{request.call_id}:{next(self._numbers)}"
@@ -90,7 +102,7 @@ class WorkerDriver:
             self._introduce(channel, request.choice.provider, access)
             inbox = channel.open_call(
                 wire_id,
-                start=command_json(command_of(request, wire_id, access)),
+                start=command_json(command_of(request, wire_id, access, pictures)),
                 abort=command_json(Abort(session_id=request.call_id, id=wire_id)),
             )
         except ChannelLost as error:
@@ -130,6 +142,17 @@ class WorkerDriver:
         except PlaneUnavailable as error:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
+    async def _pictures(self, request: ModelRequest) -> dict[str, str]:
+        """What a worker is to show: it reads no files. Raises what `content` raises."""
+        if self._content is None:
+            return {}
+        contents = [(picture.ref, await self._content(picture.ref)) for picture in request.pictures]
+        if not contents:
+            return {}
+        return await asyncio.to_thread(
+            lambda: {ref: base64.b64encode(content).decode("ascii") for ref, content in contents}
+        )
+
     def _introduce(self, channel: Channel, name: str, access: ProviderAccess) -> None:
         """Tell a worker how a provider is reached, where it does not know. On one connection what is sent first
         comes first, so nothing may be awaited between this and the call. Raises ChannelLost."""
@@ -165,14 +188,18 @@ def provider_of(access: ProviderAccess) -> Provider:
     )
 
 
-def command_of(request: ModelRequest, wire_id: str, access: ProviderAccess) -> Generate:
-    """A call as a worker of ours is asked for it; `wire_id` names its events."""
+def command_of(
+    request: ModelRequest, wire_id: str, access: ProviderAccess, pictures: Mapping[str, str] | None = None
+) -> Generate:
+    """A call as a worker of ours is asked for it; `wire_id` names its events, `pictures` is their content in base64, by
+    reference."""
     return Generate(
         session_id=request.call_id,
         # What a worker of S2 would read; ours reads the whole request.
         prompt=request.messages[-1].content if request.messages else "",
         id=wire_id,
         request=request.to_json(),
+        pictures=dict(pictures or {}),
         first_s=access.first_s,
         next_s=access.next_s,
     )

@@ -136,7 +136,10 @@ class Answer:
         """
         loop, command = asyncio.get_running_loop(), self._command
         started = time.perf_counter()
-        arguments = completion_arguments(command.request, self._provider, timeout_s=command.first_s + command.next_s)
+        timeout_s = command.first_s + command.next_s
+        arguments = completion_arguments(
+            command.request, self._provider, timeout_s=timeout_s, pictures=command.pictures
+        )
         try:
             async with asyncio.timeout(command.first_s) as limit:
                 self._raw = await litellm.acompletion(**arguments)

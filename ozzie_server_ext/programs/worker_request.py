@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ozzie_server_ext.domain.json import JsonObject, objects
@@ -27,11 +28,15 @@ def litellm_model(driver: str, model: str) -> str:
     return f"{_PREFIX.get(driver, driver)}/{model}"
 
 
-def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: float) -> dict[str, Any]:
-    """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`."""
+def completion_arguments(
+    request: JsonObject, provider: Provider, *, timeout_s: float, pictures: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`.
+    `pictures`: their content in base64, by reference."""
+    shown = pictures or {}
     arguments: dict[str, Any] = {
         "model": litellm_model(provider.driver, str(request.get("model", ""))),
-        "messages": [_message(message) for message in objects(request.get("messages"))],
+        "messages": [_message(message, shown) for message in objects(request.get("messages"))],
         "stream": True,
         "stream_options": {"include_usage": True},
         # Whoever asks decides on trying again: it alone knows whether text has been shown and what it may cost.
@@ -58,10 +63,12 @@ def completion_arguments(request: JsonObject, provider: Provider, *, timeout_s: 
     return arguments
 
 
-def _message(message: JsonObject) -> dict[str, Any]:
+def _message(message: JsonObject, shown: Mapping[str, str]) -> dict[str, Any]:
     """A message as every provider takes it. What a model made up (names, ids and arguments of its tool calls) is
     recorded as it came; sent back like that, it would make a strict provider refuse the session from then on."""
     found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if pictures := objects(message.get("pictures")):
+        found["content"] = list(_parts(str(message["content"]), pictures, shown))
     if uses := objects(message.get("tool_uses")):
         found["tool_calls"] = [
             {
@@ -80,6 +87,15 @@ def _message(message: JsonObject) -> dict[str, Any]:
         found["tool_call_id"] = _sendable_id(str(message.get("tool_call_id", "")))
         found["name"] = _sendable_name(str(message.get("name", "")))
     return found
+
+
+def _parts(text: str, pictures: Sequence[JsonObject], shown: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The text, then each picture behind its name: so a model can tell which is which."""
+    yield {"type": "text", "text": text}
+    for picture in pictures:
+        yield {"type": "text", "text": f"{picture['path']}:"}
+        url = f"data:{picture['media_type']};base64,{shown[str(picture['ref'])]}"
+        yield {"type": "image_url", "image_url": {"url": url}}
 
 
 def _sendable_name(name: str) -> str:

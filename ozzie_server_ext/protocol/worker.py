@@ -68,14 +68,15 @@ class CloseSession:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
     """Asks for an answer. S2's workers read `session_id` and `prompt`; ours reads `request`, the exact request that
-    the gateway recorded, and names every event with `id`. `first_s`, `next_s`: how long the first piece and each
-    further one may take."""
+    the gateway recorded, and names every event with `id`. `pictures`: the content, in base64, of each reference to a
+    picture in the request. `first_s`, `next_s`: how long the first piece and each further one may take."""
 
     session_id: str
     prompt: str
     stream: bool = True
     id: str = ""
     request: JsonObject = field(default_factory=dict[str, Json])
+    pictures: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     first_s: float = 120.0
     next_s: float = 120.0
 

@@ -9,7 +9,7 @@ from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import TurnView, WorkPart
-from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text
+from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text, shown_pictures
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _BLANKS = re.compile(r"\n{3,}")
@@ -22,7 +22,7 @@ def plain_text(view: TurnView) -> str:
 
 def console_lines(view: TurnView) -> list[str]:
     """The turn, line by line: its head, its parts in their order, its end."""
-    lines = [_head(view)]
+    lines = _head(view)
     for part in view.parts:
         if isinstance(part, TextPart):
             if text := visible_prose(part.text).strip("\n"):
@@ -58,7 +58,8 @@ class ConsoleWriter:
             self._line(out, f"[queued] {behind}")
         if not self._headed and (view.alias or view.model or view.parts or view.is_final):
             self._headed = True
-            self._line(out, _head(view))
+            for line in _head(view):
+                self._line(out, line)
         if view.recovered and view.attempt > self._attempt:
             # What was being said when the gateway went stands above, and is said again below.
             self._attempt = view.attempt
@@ -127,9 +128,10 @@ def row_line(row: ToolRow, result: str) -> str:
     return f"  {name} {argument}  {padded(cut_columns(told, _RESULT), _RESULT)}  {took}".rstrip()
 
 
-def _head(view: TurnView) -> str:
+def _head(view: TurnView) -> list[str]:
     named = visible_label(view.answering)
-    return f"[working] {named}".rstrip()
+    shown = visible_label(shown_pictures(view))
+    return [f"[working] {named}".rstrip(), *wrapped(shown)]
 
 
 def _question(view: TurnView) -> list[str]:

@@ -20,7 +20,7 @@ from ozzie_server_ext.render.text import (
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import Part, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, spent
+from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, shown_pictures, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")
 MAX_ROWS = 200
@@ -39,7 +39,7 @@ class LiveTurn:
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
-        body = f"{parts}{_question(view)}{_ending(view)}"
+        body = f"{_pictures(view)}{parts}{_question(view)}{_ending(view)}"
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
             f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{body}</div></div>'
@@ -128,6 +128,11 @@ def _first_shown(parts: Sequence[Part]) -> int:
         if at < len(parts) - 1 and (rows > MAX_ROWS or characters > MAX_SHOWN):
             return at + 1
     return 0
+
+
+def _pictures(view: TurnView) -> str:
+    shown = visible_label(shown_pictures(view))
+    return f'<p class="oz-note">{escape(shown)}</p>' if shown else ""
 
 
 def _above(hidden: Sequence[Part]) -> str:

@@ -31,6 +31,7 @@ _ENDS: Mapping[str, str] = {
     "provider.rate_limited": "was busy",
     "provider.server": "failed",
     "provider.bad_request": "did not take the request",
+    "provider.sees_nothing": "can't be shown pictures",
     "provider.context_length": "got more than it can read",
     "provider.content_filter": "refused the content",
     "provider.unreachable": "was not reachable",

@@ -12,7 +12,7 @@ from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import TurnError, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, figures, result_text, unresolved
+from ozzie_server_ext.render.wording import KEPT, figures, result_text, shown_pictures, unresolved
 
 TURN_MIME = "application/vnd.ozzie.turn+json"
 MAX_JSON_BYTES = 64 * 1024
@@ -37,7 +37,8 @@ def static_bundle(view: TurnView) -> tuple[dict[str, Any], dict[str, Any]]:
 def turn_markdown(view: TurnView) -> str:
     """The turn as inert Markdown: what went wrong if anything, the parts in their order, a line of figures."""
     texts = iter(inert_parts([part.text for part in view.parts if isinstance(part, TextPart)]))
-    blocks = [_opening(view)]
+    shown = text_source(visible_label(shown_pictures(view)))
+    blocks = [_opening(view), f"<sub>{shown}</sub>" if shown else ""]
     for part in view.parts:
         blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))
     if view.closing:
@@ -196,6 +197,7 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
             "worked_s": round(view.elapsed_s(), 3),
             "waited_s": round(view.waited_s, 3),
         },
+        **({"pictures": [name[:_CELL_WIDTH] for name in view.pictures]} if view.pictures else {}),
         "parts": parts,
         "closing": view.closing[:_SENTENCE],
         "error": None

@@ -95,6 +95,11 @@ def _progress(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
     return replace(view, step=str(payload.get("step", ""))[:80])
 
 
+def _received(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    found = payload.get("pictures") or ()
+    return replace(view, pictures=tuple(str(picture["path"]) for picture in found))
+
+
 # --- task ---------------------------------------------------------------------------------------------
 
 
@@ -279,6 +284,7 @@ def _tool(canonical: str) -> _Change:
 
 
 _CHANGES: dict[str, _Change] = {
+    "message.received": _received,
     "reply.delta": _delta,
     "reply.reset": _reset,
     "message.completed": _message_completed,

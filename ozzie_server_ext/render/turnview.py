@@ -51,7 +51,8 @@ class TurnView:
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
     the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
     `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
-    `budget_share` how many per cent of a budget are used, once that is worth a word."""
+    `budget_share` how many per cent of a budget are used, once that is worth a word; `pictures` the names of those that
+    belong to the message."""
 
     task_id: str = ""
     session_id: str = ""
@@ -64,6 +65,7 @@ class TurnView:
     finished_at: datetime | None = None
     waited_s: float = 0.0
     held_since: datetime | None = None
+    pictures: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0

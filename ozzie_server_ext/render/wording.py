@@ -10,6 +10,7 @@ from ozzie_server_ext.render.turnview import TurnView
 KEPT = "Your message is kept."
 CONTINUED = "Continued after a restart. Nothing was done twice."
 """String 21 of UX §10."""
+_NAMED, _NAME_WIDTH = 4, 60
 QUEUED_AFTER_S = 2.0
 """So long a queued turn says nothing of what is before it: most get their turn sooner."""
 
@@ -47,6 +48,15 @@ def queued_behind(view: TurnView, now: datetime | None) -> str:
     if view.status != "Queued" or not view.ahead or view.elapsed_s(now) < QUEUED_AFTER_S:
         return ""
     return "behind 1 task" if view.ahead == 1 else f"behind {view.ahead} tasks"
+
+
+def shown_pictures(view: TurnView) -> str:
+    """ "With plot.png and map.jpg", the pictures that belong to the message; empty where there are none."""
+    names = [cut_end(name, _NAME_WIDTH) for name in view.pictures]
+    if len(names) > _NAMED:
+        names[_NAMED - 1 :] = [f"{len(names) - _NAMED + 1} more pictures"]
+    *before, last = names or [""]
+    return f"With {', '.join(before)}{' and ' if before else ''}{last}" if last else ""
 
 
 def figures(view: TurnView) -> list[str]:

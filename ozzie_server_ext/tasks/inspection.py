@@ -10,6 +10,7 @@ from typing import Any
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, mention_at
+from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES
 from ozzie_server_ext.domain.toolmeta import Idempotency, SideEffect
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
@@ -164,9 +165,17 @@ def file_card(found: FileFacts) -> Card:
     if found.kind == "folder":
         count = f"{found.entries:,}" if found.is_whole else f"more than {found.entries:,}"
         return Card(kind="folder", name=found.path, facts=[("Entries", count), ("Changed", changed)])
-    facts = [("Size", f"{found.size:,} bytes"), ("Kind", "text" if found.is_text else "not text"), ("Changed", changed)]
+    facts = [("Size", f"{found.size:,} bytes"), ("Kind", _kind(found)), ("Changed", changed)]
     head = "\n".join(found.head).rstrip("\n")
     return Card(kind="file", name=found.path, facts=facts, sample=head if found.is_whole or not head else f"{head}\n…")
+
+
+def _kind(found: FileFacts) -> str:
+    if found.picture:
+        name = found.picture.removeprefix("image/")
+        shown = "a message that names it shows it" if found.size <= MAX_PICTURE_BYTES else "too large to be shown"
+        return f"{name.upper() if name != 'webp' else 'WebP'} picture; {shown}"
+    return "text" if found.is_text else "not text"
 
 
 def _moment(seconds: float) -> str:

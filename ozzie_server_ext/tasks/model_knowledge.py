@@ -77,6 +77,7 @@ class ModelKnowledge:
         return replace(
             choice,
             takes_tools=choice.takes_tools and known.takes_tools,
+            sees=choice.sees and known.sees,
             max_output=known.max_output.value,
             prices=known.prices,
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.pictures import media_type_of
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
@@ -32,7 +33,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """What is at a path. `head` holds a text file's first lines; `entries` counts what lies in a folder."""
+    """What is at a path. `head` holds a text file's first lines; `entries` counts what lies in a folder; `picture` is
+    the media type of one that can be shown to a model."""
 
     path: str
     kind: Literal["folder", "file"]
@@ -42,6 +44,7 @@ class FileFacts:
     head: tuple[str, ...] = ()
     is_whole: bool = True
     entries: int = 0
+    picture: str = ""
 
 
 class ProjectFiles:
@@ -142,6 +145,7 @@ def _file(project: Path, path: str) -> FileFacts:
         is_text=is_text,
         head=tuple(lines[:HEAD_LINES]),
         is_whole=is_whole,
+        picture=media_type_of(raw) or "",
     )
 
 

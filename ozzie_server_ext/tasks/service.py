@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
@@ -59,10 +60,18 @@ class Runner(Protocol):
 class TaskService:
     """Tasks as clients see them."""
 
-    def __init__(self, log: EventLog, ids: IdSource, runner: Runner) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        ids: IdSource,
+        runner: Runner,
+        pictures: Callable[[str], Awaitable[tuple[Picture, ...]]] | None = None,
+    ) -> None:
+        """`pictures` takes in those that a message names. It raises InputError for what can't be shown."""
         self._log = log
         self._ids = ids
         self._runner = runner
+        self._pictures = pictures
         # A message that comes twice at once is taken in once.
         self._sending_again = asyncio.Lock()
 
@@ -81,7 +90,8 @@ class TaskService:
 
         A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
         second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized
-        message or an id that is none, Conflict for an id that stands for something else.
+        message, for a picture that can't be shown and for an id that is none, Conflict for one that stands for
+        something else.
         """
         if not text.strip():
             raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
@@ -132,8 +142,9 @@ class TaskService:
         message_id: MessageId | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
+        pictures = await self._pictures(text) if self._pictures is not None else ()
         bodies = (
-            MessageReceived(message_id=message_id, text=text, origin=origin),
+            MessageReceived(message_id=message_id, text=text, origin=origin, pictures=pictures),
             TaskCreated(
                 title=_title(text),
                 mode="FREE",

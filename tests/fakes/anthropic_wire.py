@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.fakes.pictures import seen
 from tests.fakes.provider_server import Elsewhere, Misread, Recorded, sse
 from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
 
@@ -49,11 +50,15 @@ class AnthropicWire:
         last = _blocks(messages[-1])
         results = [_text(block["content"]) for block in last if block["type"] == "tool_result"]
         texts = [block["text"] for block in blocks if block["type"] == "text" and block["role"] == "user"]
+        sources = [block["source"] for block in blocks if block["type"] == "image"]
+        if any(source["type"] != "base64" for source in sources):
+            raise Misread("messages: image.source.type: this test has no other pictures")
         return Asked(
             model=str(body["model"]),
             key=self.key(request),
             text=texts[-1] if texts else "",
             results=results,
+            pictures=[seen(source["media_type"], source["data"]) for source in sources],
             stream=bool(body.get("stream")),
         )
 

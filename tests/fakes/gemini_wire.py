@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.fakes.pictures import seen
 from tests.fakes.provider_server import Elsewhere, Misread, Recorded
 from tests.fakes.replies import Answer, Asked, Behaviour, Raw, Refusal
 
@@ -47,11 +48,13 @@ class GeminiWire:
         contents: list[Mapping[str, Any]] = body["contents"]
         _check(contents)
         texts = [part["text"] for content in contents if content["role"] == "user" for part in _texts(content)]
+        given = [_either(part, "inline_data", "inlineData") for content in contents for part in content["parts"]]
         return Asked(
             model=found["model"],
             key=self.key(request),
             text=texts[-1] if texts else "",
             results=[json.dumps(result["response"]) for result in _results(contents[-1])],
+            pictures=[seen(_either(each, "mime_type", "mimeType"), each["data"]) for each in given if each],
             stream=found["method"].startswith("stream"),
         )
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.fakes.pictures import seen
 from tests.fakes.provider_server import Elsewhere, Misread, Recorded
 from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
 
@@ -45,12 +46,15 @@ class OllamaWire:
                 raise Misread("invalid tool")
         messages: list[Mapping[str, Any]] = body["messages"]
         _check(messages)
+        # Here a picture is bare base64 beside the text, and its kind is found out.
+        pictures = [seen("image/png", each) for message in messages for each in message.get("images") or ()]
         start = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
         return Asked(
             model=str(body["model"]),
             key=self.key(request),
             text=str(messages[start]["content"]) if start >= 0 else "",
             results=[str(message["content"]) for message in messages[start + 1 :] if message["role"] == "tool"],
+            pictures=pictures,
             # It streams unless it is told not to.
             stream=bool(body.get("stream", True)),
         )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.fakes.pictures import seen_in_parts
 from tests.fakes.provider_server import Elsewhere, Misread, Recorded, sse
 from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
 
@@ -42,6 +43,7 @@ class OpenAIWire:
             key=self.key(request),
             text=last_user_text(messages),
             results=results,
+            pictures=seen_in_parts(messages),
             stream=bool(body.get("stream")),
             wants_usage=bool((body.get("stream_options") or {}).get("include_usage")),
         )
@@ -116,7 +118,9 @@ class OpenAIWire:
 
 def last_user_text(messages: Sequence[Mapping[str, Any]]) -> str:
     content = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
-    return content if isinstance(content, str) else json.dumps(content)
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
 def finish_of(answer: Answer) -> str:

@@ -82,12 +82,14 @@ Behaviour = Answer | Refusal | Raw | Silence | TooLong | Blocked
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a provider read out of a request. `results`: what tools gave since the last message of the user."""
+    """What a provider read out of a request. `results`: what tools gave since the last message of the user; `pictures`:
+    all that the request shows."""
 
     model: str
     key: str = ""
     text: str = ""
     results: Sequence[str] = ()
+    pictures: Sequence[bytes] = ()
     stream: bool = True
     wants_usage: bool = True
 
@@ -120,6 +122,8 @@ def behaviour_of(asked: Asked) -> Behaviour:
             return Answer(pieces=["Two ", "at once."], tool_calls=calls)
         case "tools" | "parallel":
             return Answer(pieces=pieces_of(f"The tools gave: {'; '.join(asked.results)}"))
+        case "eyes":
+            return Answer(pieces=pieces_of(f"Seen: {', '.join(f'{len(each)} bytes' for each in asked.pictures)}"))
         case "endless":
             return Answer(endless=True, gap_s=0.01)
         case "broken":

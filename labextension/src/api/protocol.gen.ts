@@ -73,11 +73,12 @@ export interface EventBodies {
   'tool.call.uncertain': ToolCallUncertain;
 }
 /**
- * Somebody wrote something: what a turn is made from.
+ * Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`.
  */
 export interface MessageReceived {
   message_id: string;
   origin: Origin;
+  pictures: Picture[];
   text: string;
 }
 /**
@@ -89,6 +90,15 @@ export interface Origin {
   kernel_id: string;
   sender_id: string;
   sender_name: string;
+}
+/**
+ * `path` as the message names it, below the project; `ref` what was in the file then; `size` in bytes.
+ */
+export interface Picture {
+  media_type: string;
+  path: string;
+  ref: string;
+  size: number;
 }
 /**
  * The whole response came. `cost` in 1e-9 USD, None for an unknown price; `ttft_ms` None where no token came.

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import MessageId, ReplyId
+from ozzie_server_ext.domain.pictures import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +21,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(Fact):
-    """Somebody wrote something: what a turn is made from."""
+    """Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`."""
 
     type: ClassVar[str] = "message.received"
     message_id: MessageId
     text: str
     origin: Origin
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

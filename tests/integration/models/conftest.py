@@ -10,6 +10,7 @@ from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.planes.restarts import Pace
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.store.blobs import InMemoryBlobs
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.providers import all_providers
 from tests.integration.models.rig import Rig, access_of, providers
@@ -29,8 +30,9 @@ async def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     )
     with FakeOpenAI() as server, all_providers() as fakes:
         known = providers(server, fakes)
-        driver = WorkerDriver(Pool(lambda _: plane, limit=lambda: 1), access_of(known))
-        yield Rig(driver, plane, server, fakes, log_file, lost, known)
+        blobs = InMemoryBlobs()
+        driver = WorkerDriver(Pool(lambda _: plane, limit=lambda: 1), access_of(known), blobs.get)
+        yield Rig(driver, plane, server, fakes, log_file, lost, known, blobs)
         await plane.stop()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.models.driver import (
     AccessOf,
@@ -22,6 +23,7 @@ from ozzie_server_ext.models.driver import (
 )
 from ozzie_server_ext.models.worker_client import WorkerDriver
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.store.blobs import InMemoryBlobs
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.provider_server import FakeProvider
 
@@ -43,6 +45,11 @@ class Rig:
     log_file: Path
     lost: list[str]
     providers: dict[str, ProviderAccess]
+    blobs: InMemoryBlobs
+
+    async def picture(self, path: str, content: bytes) -> Picture:
+        """A PNG as a message has it."""
+        return Picture(path=path, ref=await self.blobs.put(content), media_type="image/png", size=len(content))
 
 
 def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str, ProviderAccess]:

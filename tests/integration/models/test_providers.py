@@ -8,6 +8,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, ProviderAccess, Reasoning, TextDelta
+from tests.fakes.pictures import png
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.providers import WIRES
 from tests.fakes.replies import Answer, Refusal, ToolCall
@@ -96,6 +97,21 @@ async def test_nothing_is_asked_of_a_provider_but_the_answer(rig: Rig, driver: s
     await read(rig, ask("openai", "echo"))  # whatever goes on behind an answer has had its time now
 
     assert len(rig.fakes[driver].requests) == (3 if driver == "openai" else 2)
+
+
+@pytest.mark.parametrize("driver", EVERY)
+async def test_pictures_are_shown_in_the_providers_format_again_in_the_next_round(rig: Rig, driver: str) -> None:
+    red, wide = await rig.picture("red.png", png()), await rig.picture("wide.png", png(40))
+    said = ChatMessage(role="user", content="Which is wider?", pictures=(red, wide))
+    conversation = (SYSTEM, said, ChatMessage(role="assistant", content="The second."), HELLO)
+
+    events = await read(rig, ask(driver, "eyes", SYSTEM, said))
+    later = await read(rig, ask(driver, "eyes", *conversation))
+
+    taken(rig.fakes[driver])
+    assert text_of(events) == text_of(later) == f"Seen: {len(png())} bytes, {len(png(40))} bytes"
+    sent = json.dumps(rig.fakes[driver].requests[0].body)
+    assert [word in sent for word in ("Which is wider?", "red.png", "wide.png")] == [True, True, True]
 
 
 def after(events: list[Finished], text: str, *values: str) -> tuple[ChatMessage, ...]:

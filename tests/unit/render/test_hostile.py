@@ -66,6 +66,7 @@ def turn_with(text: str) -> TurnView:
     """A turn whose every field that a model, a tool or a provider fills holds `text`."""
     view = new_turn(task_id="01JD4T0000000000000000TASK", alias=text)
     frames: list[tuple[str, dict[str, object]]] = [
+        ("message.received", {"pictures": [{"path": text}, {"path": f"{text}.png"}]}),
         ("task.started", {"attempt": 1}),
         ("model.call.started", {"call_id": "m", "alias": text, "provider": text, "model": text}),
         ("reply.delta", {"reply_id": "r", "offset": 0, "content": text}),

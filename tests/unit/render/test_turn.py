@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from ozzie_server_ext.protocol.names import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.live import live_html
-from ozzie_server_ext.render.static import static_bundle
+from ozzie_server_ext.render.static import static_bundle, turn_markdown
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView, WorkPart
+from ozzie_server_ext.render.wording import shown_pictures
 from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded
 
 
@@ -236,3 +237,24 @@ def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
     recovered = fold(view, "task.queued", {"reason": "recovered"})
     assert texts(recovered) == ["whole"]
     assert recovered.recovered
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, ""),
+        (1, "With 1.png"),
+        (2, "With 1.png and 2.png"),
+        (4, "With 1.png, 2.png, 3.png and 4.png"),
+        (7, "With 1.png, 2.png, 3.png and 4 more pictures"),
+    ],
+)
+def test_the_pictures_of_a_message_are_named_in_every_form(count: int, words: str) -> None:
+    named = [{"path": f"{number}.png", "media_type": "image/png"} for number in range(1, count + 1)]
+    view = fold(new_turn(), "message.received", {"text": "look", "pictures": named})
+    view = fold(view, "task.succeeded", {})
+
+    assert shown_pictures(view) == words
+    assert f'<p class="oz-note">{words}</p>' in live_html(view) or not words
+    assert f"<sub>{words}</sub>" in turn_markdown(view) or not words
+    assert plain_text(view).split("\n")[1:-1] == ([words] if words else [])

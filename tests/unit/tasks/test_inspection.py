@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES
 from ozzie_server_ext.models.facts import Ability, Amount, Capabilities
 from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -18,6 +19,7 @@ from ozzie_server_ext.tasks.project_files import FileFacts, ProjectFiles
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.fakes.pictures import png
 
 LISTING: JsonObject = {
     "models": [
@@ -140,6 +142,23 @@ async def test_a_file_shows_its_size_and_its_first_lines(it: Inspection) -> None
     assert (found.kind, found.name) == ("file", "a b.csv")
     assert dict(found.facts)["Size"] == "8 bytes"
     assert found.sample.startswith("x,y\n1,2")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (png(), "PNG picture; a message that names it shows it"),
+        (b"RIFF\x10\x00\x00\x00WEBP", "WebP picture; a message that names it shows it"),
+        (png().ljust(MAX_PICTURE_BYTES + 1, b"\0"), "PNG picture; too large to be shown"),
+    ],
+)
+async def test_a_picture_says_that_it_is_shown(it: Inspection, tmp_path: Path, content: bytes, kind: str) -> None:
+    (tmp_path / "plot.png").write_bytes(content)
+
+    found = await card(it, "what is @plot.png")
+
+    assert dict(found.facts)["Kind"] == kind
+    assert found.sample == ""
 
 
 async def test_what_no_tool_reads_is_said_in_words_and_not_shown(it: Inspection) -> None:

@@ -1,0 +1,122 @@
+"""Pictures that a message names are taken in as they are in that moment, or the message is refused."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import Limits, MessageReceived
+from ozzie_server_ext.domain.ids import MessageId, SessionId
+from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, Picture
+from ozzie_server_ext.observability.clock import CountingIds
+from ozzie_server_ext.store.blobs import InMemoryBlobs
+from ozzie_server_ext.tasks import picture_intake
+from ozzie_server_ext.tasks.picture_intake import PictureIntake
+from ozzie_server_ext.tasks.service import Submitted, TaskService
+from tests.fakes.pictures import png
+from tests.unit.tasks.rig import ORIGIN, TaskRig
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "plots").mkdir(parents=True)
+    (root / "plots" / "a.png").write_bytes(png())
+    (root / "my plot.png").write_bytes(png(3))
+    (root / ".secret.png").write_bytes(png())
+    (tmp_path / "outside.png").write_bytes(png())
+    (root / "link.png").symlink_to(tmp_path / "outside.png")
+    (root / "text.png").write_text("no picture at all")
+    (root / "empty.png").touch()
+    (root / "folder.png").mkdir()
+    os.mkfifo(root / "pipe.png")
+    return root
+
+
+async def submit(service: TaskService, text: str, message_id: MessageId | None) -> Submitted:
+    return await service.submit(SessionId("s1"), text, ORIGIN, limits=Limits(), message_id=message_id)
+
+
+async def test_what_is_named_is_kept_as_it_is_now_under_its_own_address(project: Path) -> None:
+    blobs = InMemoryBlobs()
+
+    found = await PictureIntake(project, blobs).of('Compare @plots/a.png with @"my plot.png" and @data.csv.')
+
+    (project / "plots" / "a.png").write_bytes(png(9))
+    assert [(each.path, each.media_type, each.size) for each in found] == [
+        ("plots/a.png", "image/png", len(png())),
+        ("my plot.png", "image/png", len(png(3))),
+    ]
+    assert [await blobs.get(each.ref) for each in found] == [png(), png(3)]
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ("gone.png", "The picture can't be shown: gone.png does not exist."),
+        ("plots/../../outside.png", "The picture can't be shown: plots/../../outside.png leads out of the project"),
+        ("/etc/logo.png", "The picture can't be shown: /etc/logo.png is not below the project folder"),
+        ("link.png", "The picture can't be shown: link.png passes through a symbolic link"),
+        (".secret.png", "The picture can't be shown: .secret.png is hidden"),
+        ("pipe.png", "The picture can't be shown: pipe.png is not a plain file."),
+        ("folder.png", "The picture can't be shown: folder.png is not a plain file."),
+        ("text.png", "text.png is not a PNG, JPEG, GIF or WebP picture, whatever its name says."),
+        ("empty.png", "empty.png is not a PNG, JPEG, GIF or WebP picture, whatever its name says."),
+    ],
+)
+async def test_what_can_not_be_shown_is_refused_with_what_to_do(project: Path, named: str, sentence: str) -> None:
+    with pytest.raises(InputError) as refused:
+        await PictureIntake(project, InMemoryBlobs()).of(f"What is @plots/a.png beside @{named}")
+
+    assert str(refused.value).startswith(sentence)
+    assert refused.value.code == "message.picture"
+    assert refused.value.hint.endswith("or write the name without the @.")
+
+
+async def test_pictures_are_bounded_one_by_one_together_and_in_number(project: Path) -> None:
+    (project / "large.png").write_bytes(png() + b"\0" * MAX_PICTURE_BYTES)
+    for number in range(MAX_PICTURES + 1):
+        (project / f"{number}.png").write_bytes(png() + bytes([number]))
+    most = MAX_SHOWN_BYTES // MAX_PICTURE_BYTES + 1
+    for number in range(most):
+        (project / f"big{number}.png").write_bytes((png() + bytes([number])).ljust(MAX_PICTURE_BYTES, b"\0"))
+    intake = PictureIntake(project, InMemoryBlobs())
+
+    def naming(*names: str) -> str:
+        return " ".join(f"@{name}.png" for name in names)
+
+    for text, sentence in (
+        ("@large.png", "large.png is larger than the 5 MB that models take of a picture."),
+        (naming(*map(str, range(MAX_PICTURES + 1))), "The message names more than 20 pictures."),
+        (naming(*(f"big{number}" for number in range(most))), "The pictures of the message have more than 12 MB"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            await intake.of(text)
+    assert len(await intake.of(naming(*map(str, range(MAX_PICTURES))))) == MAX_PICTURES
+
+
+async def test_a_disk_that_does_not_answer_is_not_waited_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture_intake, "WAIT_S", 0.0)
+
+    with pytest.raises(InputError, match="the disk does not answer"):
+        await PictureIntake(project, InMemoryBlobs()).of("@plots/a.png")
+
+
+async def test_a_message_is_recorded_with_its_pictures_and_once_whatever_becomes_of_them(project: Path) -> None:
+    rig = TaskRig()
+    service = TaskService(rig.log, rig.ids, rig.driver, PictureIntake(project, InMemoryBlobs()).of)
+    named = MessageId(CountingIds().new())
+    first = await submit(service, "What is @plots/a.png?", named)
+    (project / "plots" / "a.png").unlink()
+    again = await submit(service, "What is @plots/a.png?", named)
+
+    assert again.task_id == first.task_id
+    (message, *_) = await rig.bodies(first.task_id)
+    assert isinstance(message, MessageReceived)
+    assert message.pictures == (
+        Picture(path="plots/a.png", ref=message.pictures[0].ref, media_type="image/png", size=len(png())),
+    )
+    with pytest.raises(InputError, match=r"plots/a\.png does not exist"):
+        await submit(service, "What is @plots/a.png?", None)
+    assert len(await rig.log.rows("tasks", where={}, limit=10)) == 1
