@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
+from logging import Logger
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Type
@@ -20,11 +21,12 @@ from ozzie_kernel.reading import ReadingKernel
 if TYPE_CHECKING:
     from ozzie_kernel.runner import Runner
 
+PREPARE_AFTER_S = 1.0
+MAX_WHY = 300
 LEAVE_S = 1.0
 """How long a kernel that is told to end waits until its cell is left in order."""
 
 _LEAVE = frozenset({"exit", "quit"})
-_STOPPED = {"ename": "KeyboardInterrupt", "evalue": "Stopped by you.", "traceback": ["Stopped by you."]}
 
 
 class OzzieKernel(ReadingKernel):
@@ -49,36 +51,46 @@ class OzzieKernel(ReadingKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._runner: Runner | None = None
-        self._loading: Future[type[Runner]] | None = None
-        self._was_asked = False
+        self._loading: Future[Runner] | None = None
+        self._prepared = False
 
     # --- the runner ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        super().start()
+        # For a front end that asks for nothing before its first cell.
+        self.io_loop.call_later(PREPARE_AFTER_S, self._prepare)
 
     async def kernel_info_request(self, stream: Any, ident: Any, parent: Any) -> None:
         await super().kernel_info_request(stream, ident, parent)
         # Whoever waits for the kernel has its answer. The first cell should find all of it loaded and the gateway
-        # connected; one that comes sooner waits for no more than it needs.
-        if not self._was_asked:
-            self._was_asked = True
-            # The control channel, which may have asked, has a thread and a loop of its own.
+        # connected; one that comes sooner waits for no more than it needs. The control channel, which may have asked,
+        # has a thread and a loop of its own.
+        if not self._prepared:
             self.io_loop.add_callback(self._prepare)
 
     async def _prepare(self) -> None:
-        await (await self._loaded()).prepare()
+        if not self._prepared:
+            self._prepared = True
+            with contextlib.suppress(Exception):  # the first cell says it
+                await (await self._loaded()).prepare()
 
     async def _loaded(self) -> "Runner":
-        """The runner, imported in a thread, so that the kernel answers meanwhile."""
-        if self._loading is None:
-            importer = ThreadPoolExecutor(1)
-            self._loading = importer.submit(_runner_class)
-            importer.shutdown(wait=False)
-        # Shielded: one cell's interrupt is not the end of the loading.
-        runner_class = await asyncio.shield(asyncio.wrap_future(self._loading))
-        if self._runner is None:
+        """The runner, imported in a thread, so that the kernel answers meanwhile. Raises what an import may raise; the
+        next call tries anew."""
+        loading = self._loading
+        if loading is None:
             shell: Any = self.shell
-            self._runner = runner_class(self, self.ident, shell.user_ns, self.log)
-        return self._runner
+            importer = ThreadPoolExecutor(1)
+            loading = self._loading = importer.submit(_new_runner, self, self.ident, shell.user_ns, self.log)
+            importer.shutdown(wait=False)
+        try:
+            # Shielded: one cell's interrupt is not the end of the loading.
+            return await asyncio.shield(asyncio.wrap_future(loading))
+        except Exception:
+            if self._loading is loading:
+                self._loading = None
+            raise
 
     # --- execution ----------------------------------------------------------------------------------------
 
@@ -113,7 +125,15 @@ class OzzieKernel(ReadingKernel):
         try:
             runner = await interruptible(self._loaded())
         except asyncio.CancelledError:
-            error = _STOPPED
+            error = self._say("KeyboardInterrupt", "Stopped by you.")
+        except Exception as failure:
+            self.log.exception("what cells need could not be loaded")
+            why = " ".join(f"{type(failure).__name__}: {failure}".split())[:MAX_WHY]
+            error = self._say(
+                "Unavailable",
+                f"Ozzie could not be loaded ({why}). The terminal of the server has the details. "
+                "Run the cell again once that is mended; your message is kept.",
+            )
         else:
             error = await runner.run(cell, cell_id or "", allow_stdin)
         return done if error is None else {"status": "error", "execution_count": count, **error}
@@ -121,10 +141,18 @@ class OzzieKernel(ReadingKernel):
     # The base class has it as a plain method, and awaits what it gives where it can be awaited.
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The turn that runs goes on in the gateway; its cell says so, instead of looking alive for ever."""
-        if self._runner is not None and (leaving := self._runner.leave()) is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.wrap_future(leaving), LEAVE_S)
+        if self._loading is not None and self._loading.done() and self._loading.exception() is None:
+            leaving = self._loading.result().leave()
+            if leaving is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.wrap_future(leaving), LEAVE_S)
         return super().do_shutdown(restart)
+
+    def _say(self, name: str, sentence: str) -> dict[str, Any]:
+        """An error output, and its part of the reply, where nothing is loaded that could draw it."""
+        error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
+        self.publish("error", error)
+        return error
 
     def publish(self, msg_type: str, content: dict[str, Any]) -> None:
         """Send an output message of the running cell."""
@@ -162,7 +190,7 @@ class OzzieKernel(ReadingKernel):
         return {"status": "complete"}
 
 
-def _runner_class() -> "type[Runner]":
+def _new_runner(kernel: OzzieKernel, ident: str, variables: dict[str, Any], log: Logger) -> "Runner":
     from ozzie_kernel.runner import Runner
 
-    return Runner
+    return Runner(kernel, ident, variables, log)
