@@ -124,9 +124,9 @@ class Asking:
     async def _cheaper(self, breach: Breach, choice: ModelChoice) -> Chain | None:
         """The chain that is asked instead of `choice`, where there is one and the budgets have room for it."""
         cheaper = None if breach.measure == "time" else await self._plan.cheaper()
+        if cheaper is not None and self._shows:
+            cheaper = cheaper.seeing()
         if cheaper is None or choice.provider in {each.provider for each in cheaper.choices}:
-            return None
-        if self._shows and not cheaper.first.sees:
             return None
         allowance = self._plan.allowance()
         try:
@@ -143,7 +143,11 @@ class Asking:
         return bool(self._conversation.pictures(self._recorder.task_id))
 
     def _attempts(self) -> Attempts:
-        return Attempts(self._plan.chain, self._plan.retry, self._parts.health)
+        """Raises ModelError where nobody of the chain can see what the message shows."""
+        chain = self._plan.chain.seeing() if self._shows else self._plan.chain
+        if chain is None:
+            raise model_error("provider.sees_nothing", self._plan.chain.first)
+        return Attempts(chain, self._plan.retry, self._parts.health)
 
     def _instead_of_nothing(self, attempts: Attempts, attempt: Attempt) -> Attempt | None:
         """Whom to ask where the answer has nothing in it. It is a whole answer all the same, and recorded as one."""
@@ -155,8 +159,6 @@ class Asking:
     async def _attempt(self, number: int, attempt: Attempt) -> None:
         allowance = self._plan.allowance()
         choice = self._choice = await self._priced(attempt.choice, allowance)
-        if self._shows and not choice.sees:
-            raise model_error("provider.sees_nothing", choice)
         prompt = self._prompt(choice)
         request = self._request(choice, prompt)
         document = canonical_bytes(request.to_json())

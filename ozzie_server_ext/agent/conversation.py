@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
+from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.events import (
     Event,
     Finish,
@@ -52,6 +53,7 @@ where a person stopped the turn, the model is told so in the place of a result.
 class _Said:
     """A message of the user's."""
 
+    task_id: TaskId | None
     text: str
     pictures: tuple[Picture, ...]
 
@@ -101,8 +103,8 @@ class Conversation:
             return
         self.position = event.position
         match event.body:
-            case MessageReceived(text=text, pictures=pictures):
-                self._received[event.task_id] = _Said(text, pictures)
+            case MessageReceived(text=text, pictures=pictures, absent=absent):
+                self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
                 if pictures:
                     self._pictures[event.task_id] = pictures
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
@@ -159,7 +161,7 @@ class Conversation:
         own = [self._received[task_id]] if task_id in self._received else []
         for entry in [*self._entries, *own]:
             if isinstance(entry, _Said):
-                found.append(ChatMessage(role="user", content=entry.text, pictures=entry.pictures))
+                found.append(self._message(entry, task_id))
             elif entry.text or entry.uses:
                 # A round that asked for more than is carried out was refused whole: nothing of it is owed.
                 uses = entry.uses if len(entry.uses) <= MAX_CALLS_A_ROUND else ()
@@ -180,6 +182,13 @@ class Conversation:
         if start == len(found):  # one turn alone is longer than the window: keep all of that turn
             start = max((i for i, message in enumerate(found) if message.role == "user"), default=0)
         return tuple(found[start:])
+
+    def _message(self, said: _Said, task_id: TaskId | None) -> ChatMessage:
+        """With its pictures, unless nobody has answered it: one that a provider refuses would end all turns to come."""
+        if said.task_id == task_id or said.task_id in self._last:
+            return ChatMessage(role="user", content=said.text, pictures=said.pictures)
+        names = [picture.path for picture in said.pictures]
+        return ChatMessage(role="user", content=with_notes(said.text, names, NOT_SHOWN))
 
     def _begin_turn(self, task_id: TaskId | None) -> None:
         """A message stands where its turn begins: one that waits is no part of the turn before it, and one that was

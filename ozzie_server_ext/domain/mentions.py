@@ -49,7 +49,8 @@ def mentions_in(text: str) -> Iterator[Mention]:
     start = 0
     for line in text.split("\n"):
         for match in _WHOLE.finditer(line):
-            if path := match["quoted"] or match["plain"].rstrip(_CLOSING):
+            path = match["quoted"] or match["plain"].rstrip(_CLOSING)
+            if 0 < len(path) <= MAX_PATH_CHARS:
                 yield Mention(start + match.start(), start + match.end(), path)
         start += len(line) + 1
 

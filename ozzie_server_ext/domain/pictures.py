@@ -1,24 +1,25 @@
 """Pictures that a message shows to a model beside its text (MD-1)."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.mentions import mentions_in
 
 MAX_PICTURES = 20
-"""In one message; Anthropic takes as many without bounding their edges more tightly."""
-MAX_PICTURE_BYTES = 5 << 20
-"""Of one picture: Anthropic takes no larger one, the others do."""
-MAX_SHOWN_BYTES = 12 << 20
-"""Of all pictures in one request. Google takes requests of 20 MB, and base64 makes four bytes of three."""
-PICTURE_TOKENS = 2000
-"""What one is taken for before anybody has counted it. Anthropic tells of 1,600 at the most for most of its models
-and OpenAI of about 1,100 for a square; what it really was, the usage says."""
+"""In one request. With more of them, Anthropic bounds their edges to 2,000 pixels."""
+MAX_PICTURE_BYTES = 3_750_000
+"""Of one picture: its base64 stays below 5 MB, which Anthropic long took at the most."""
+MAX_SHOWN_BYTES = 8_000_000
+"""Of all pictures in one request. Google takes requests of 20 MB; and encoding them holds up other answers."""
+PICTURE_TOKENS = 3000
+"""What one is taken for before anybody has counted it. Anthropic tells of 1,600 at the most for most of its models,
+OpenAI of about 1,100 for a square. A few count much more (gpt-4o-mini: 25,000 for that), and say so afterwards."""
 
-_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_NAMED = re.compile(r"[^*?<>|:\\]+?\.(?:png|jpe?g|gif|webp)(?![A-Za-z0-9_./-])", re.IGNORECASE)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +32,35 @@ class Picture:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a message names: the pictures that are there, and the paths at which there is nothing."""
+
+    pictures: tuple[Picture, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
 def named_pictures(text: str) -> Iterator[str]:
-    """The paths that a message mentions and whose names are those of pictures, each once."""
+    """The paths below the project that a message mentions and whose names are those of pictures, each once. What stands
+    in code is none: `import logo from '@/logo.png'` is not about a file of the project."""
     seen: set[str] = set()
-    for mention in mentions_in(text):
-        if PurePosixPath(mention.path).suffix.lower() in _SUFFIXES and mention.path not in seen:
-            seen.add(mention.path)
-            yield mention.path
+    for mention in mentions_in(_CODE.sub(_blank, text)):
+        path = picture_name(mention.path)
+        if path and path not in seen:
+            seen.add(path)
+            yield path
+
+
+def picture_name(mentioned: str) -> str:
+    """The path in a mention, where it is one of a picture: without what a sentence goes on with behind it, as in
+    "@plot.png's axis"; empty for every other."""
+    found = _NAMED.match(mentioned)
+    return found[0] if found and not mentioned.startswith(("/", "~")) else ""
 
 
 def media_type_of(content: bytes) -> str | None:
-    """What a picture's first bytes say that it is: one of the four kinds that the providers take; None for all else.
+    """What a picture's first bytes say that it is: one of the kinds that all providers take, which GIF is not; None for
+    all else.
 
     The name of a file is nobody's word for it: a provider refuses one that is something else.
     """
@@ -49,3 +68,7 @@ def media_type_of(content: bytes) -> str | None:
         if content.startswith(beginning):
             return media_type
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
+def _blank(code: re.Match[str]) -> str:
+    return re.sub(r"\S", " ", code[0])

@@ -19,6 +19,12 @@ class Chain:
         if not self.choices:
             raise ValueError("a chain has a first model")
 
+    def seeing(self) -> "Chain | None":
+        """Those of them that can be shown pictures; None where none can."""
+        choices = tuple(choice for choice in self.choices if choice.sees)
+        stronger = tuple(choice for choice in self.stronger if choice.sees)
+        return Chain(choices, stronger, self.wanted or self.first.provider) if choices else None
+
     @property
     def first(self) -> ModelChoice:
         return self.choices[0]

@@ -153,6 +153,7 @@ ModelErrorCode: TypeAlias = Literal[
     "provider.context_length",
     "provider.content_filter",
     "provider.sees_nothing",
+    "picture.lost",
     "provider.unreachable",
     "provider.unknown_host",
     "provider.no_tls",

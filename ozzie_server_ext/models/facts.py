@@ -55,11 +55,6 @@ class Capabilities:
         """Whether it may be offered tools: where nobody knows, it is, and may refuse them itself."""
         return self.tools.value is not False
 
-    @property
-    def sees(self) -> bool:
-        """Whether it may be shown pictures: where nobody knows, it is, and may refuse them itself."""
-        return self.images.value is not False
-
 
 def capabilities(said: CapabilitySettings, ollama: ModelFacts | None, listed: ModelFacts | None) -> Capabilities:
     """`said` is the configuration's part, `ollama` what an Ollama tells of its model, `listed` what litellm's table

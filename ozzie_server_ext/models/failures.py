@@ -91,6 +91,11 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         '"{alias}" ({model}) can\'t be shown pictures.',
         "Choose a model that can with %model, or write the name of the file without the @. Your message is kept.",
     ),
+    "picture.lost": (
+        "A picture of this conversation can't be read from Ozzie's folder any more{because}",
+        "Put the folder blobs of Ozzie's home back as it was, or go on in a new session (%session new). "
+        "Your message is kept.",
+    ),
     "provider.unreachable": (
         'The model provider of "{alias}" can\'t be reached{at}.',
         f"Check that it runs, the network, and base_url in the configuration, {_OR_ANOTHER}",

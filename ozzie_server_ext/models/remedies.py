@@ -25,14 +25,23 @@ _AGAIN = frozenset(
 _AT_ONCE_ELSEWHERE = frozenset({"provider.rate_limited", "provider.unreachable", "provider.token_unavailable"})
 """Of `_AGAIN`: to ask the same provider once more is worth nothing while another one may answer."""
 
-_STRONGER = frozenset({"provider.context_length", "provider.bad_request", "provider.sees_nothing", EMPTY})
+_STRONGER = frozenset({"provider.context_length", "provider.bad_request", EMPTY})
 """The provider is well; its model reads too little, lacks what was asked of it, or had nothing to say."""
 
 _OURS = frozenset({"worker.lost", "worker.unavailable"})
 """What is wrong with Ozzie's own worker says nothing of a provider."""
 
-_NONE = frozenset({"provider.content_filter", "provider.incomplete", "provider.endless", "provider.length"})
-"""A refusal is not asked round until somebody gives in; and what has shown text would be said twice."""
+_NONE = frozenset(
+    {
+        "provider.content_filter",
+        "provider.sees_nothing",
+        "provider.incomplete",
+        "provider.endless",
+        "provider.length",
+    }
+)
+"""A refusal is not asked round until somebody gives in; where one is told that it sees nothing, the others see nothing
+either; and what has shown text would be said twice."""
 
 
 _NOT_BILLED = frozenset(
@@ -47,6 +56,7 @@ _NOT_BILLED = frozenset(
         "provider.server",
         "provider.bad_request",
         "provider.sees_nothing",
+        "picture.lost",
         "provider.context_length",
         "provider.unreachable",
         "provider.unknown_host",

@@ -10,6 +10,7 @@ from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import (
@@ -143,10 +144,15 @@ class WorkerDriver:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
     async def _pictures(self, request: ModelRequest) -> dict[str, str]:
-        """What a worker is to show: it reads no files. Raises what `content` raises."""
-        if self._content is None:
-            return {}
-        contents = [(picture.ref, await self._content(picture.ref)) for picture in request.pictures]
+        """What a worker is to show: it reads no files. Raises ModelError."""
+        contents: list[tuple[BlobRef, bytes]] = []
+        for picture in request.pictures:
+            assert self._content is not None, "who asks with pictures says how they are read"
+            try:
+                contents.append((picture.ref, await self._content(picture.ref)))
+            except OzzieError as error:
+                detail = f"{picture.path}: {error}"
+                raise model_error("picture.lost", request.choice, detail=detail) from error
         if not contents:
             return {}
         return await asyncio.to_thread(

@@ -90,10 +90,11 @@ def _message(message: JsonObject, shown: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parts(text: str, pictures: Sequence[JsonObject], shown: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The text, then each picture behind its name: so a model can tell which is which."""
+    """The text, then each picture behind its number and name, so that a model can tell which is which: also where the
+    texts are joined and the pictures stand apart, as Ollama has them."""
     yield {"type": "text", "text": text}
-    for picture in pictures:
-        yield {"type": "text", "text": f"{picture['path']}:"}
+    for number, picture in enumerate(pictures, start=1):
+        yield {"type": "text", "text": f"\n\nPicture {number}, {picture['path']}:"}
         url = f"data:{picture['media_type']};base64,{shown[str(picture['ref'])]}"
         yield {"type": "image_url", "image_url": {"url": url}}
 

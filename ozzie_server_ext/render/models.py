@@ -32,6 +32,7 @@ _ENDS: Mapping[str, str] = {
     "provider.server": "failed",
     "provider.bad_request": "did not take the request",
     "provider.sees_nothing": "can't be shown pictures",
+    "picture.lost": "was not asked, for a picture was lost",
     "provider.context_length": "got more than it can read",
     "provider.content_filter": "refused the content",
     "provider.unreachable": "was not reachable",

@@ -197,7 +197,11 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
             "worked_s": round(view.elapsed_s(), 3),
             "waited_s": round(view.waited_s, 3),
         },
-        **({"pictures": [name[:_CELL_WIDTH] for name in view.pictures]} if view.pictures else {}),
+        **{
+            name: [path[:_CELL_WIDTH] for path in paths]
+            for name, paths in (("pictures", view.pictures), ("absent", view.absent))
+            if paths
+        },
         "parts": parts,
         "closing": view.closing[:_SENTENCE],
         "error": None

@@ -96,8 +96,8 @@ def _progress(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
 
 
 def _received(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    found = payload.get("pictures") or ()
-    return replace(view, pictures=tuple(str(picture["path"]) for picture in found))
+    pictures = tuple(str(picture.get("path", "")) for picture in payload.get("pictures") or ())
+    return replace(view, pictures=pictures, absent=tuple(map(str, payload.get("absent") or ())))
 
 
 # --- task ---------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class TurnView:
     the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
     `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
     `budget_share` how many per cent of a budget are used, once that is worth a word; `pictures` the names of those that
-    belong to the message."""
+    belong to the message, `absent` of such as were not there."""
 
     task_id: str = ""
     session_id: str = ""
@@ -66,6 +66,7 @@ class TurnView:
     waited_s: float = 0.0
     held_since: datetime | None = None
     pictures: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0

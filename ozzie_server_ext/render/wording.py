@@ -51,12 +51,18 @@ def queued_behind(view: TurnView, now: datetime | None) -> str:
 
 
 def shown_pictures(view: TurnView) -> str:
-    """ "With plot.png and map.jpg", the pictures that belong to the message; empty where there are none."""
-    names = [cut_end(name, _NAME_WIDTH) for name in view.pictures]
-    if len(names) > _NAMED:
-        names[_NAMED - 1 :] = [f"{len(names) - _NAMED + 1} more pictures"]
-    *before, last = names or [""]
-    return f"With {', '.join(before)}{' and ' if before else ''}{last}" if last else ""
+    """ "With plot.png and map.jpg. There is no legend.png.": what the message's names of pictures came to; empty where
+    it has none."""
+    told = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(told + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    shown = [name if len(name) <= _NAME_WIDTH else f"…{name[1 - _NAME_WIDTH :]}" for name in names]
+    if len(shown) > _NAMED:
+        shown[_NAMED - 1 :] = [f"{len(shown) - _NAMED + 1} more"]
+    *before, last = shown
+    return f"{', '.join(before)} {word} {last}" if before else last
 
 
 def figures(view: TurnView) -> list[str]:

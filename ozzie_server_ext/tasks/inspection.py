@@ -10,7 +10,7 @@ from typing import Any
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, mention_at
-from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES
+from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, picture_name
 from ozzie_server_ext.domain.toolmeta import Idempotency, SideEffect
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
@@ -32,6 +32,7 @@ _EFFECTS = {
     SideEffect.REVERSIBLE: "can be undone",
     SideEffect.IRREVERSIBLE: "can't be undone",
 }
+_PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}
 _WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
 _REPEATS = {
     Idempotency.SUPPORTED: "safe to repeat",
@@ -171,10 +172,11 @@ def file_card(found: FileFacts) -> Card:
 
 
 def _kind(found: FileFacts) -> str:
-    if found.picture:
-        name = found.picture.removeprefix("image/")
+    if picture_name(found.path) == found.path:
+        if not found.picture:
+            return "not a PNG, JPEG or WebP picture, so it can't be shown to a model"
         shown = "a message that names it shows it" if found.size <= MAX_PICTURE_BYTES else "too large to be shown"
-        return f"{name.upper() if name != 'webp' else 'WebP'} picture; {shown}"
+        return f"{_PICTURES[found.picture]} picture; {shown}"
     return "text" if found.is_text else "not text"
 
 

@@ -17,6 +17,9 @@ from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.protocol.worker import ModelFacts, ModelName
 
+_TAKES_PICTURES = frozenset({"openai", "openai-compatible", "vllm", "litellm", "anthropic", "gemini", "ollama"})
+"""Drivers whose requests keep their pictures whatever model they name."""
+
 
 class ModelKnowledge:
     """`registry` gives that of the moment; `is_ready` tells whether a model worker would answer at once."""
@@ -65,7 +68,7 @@ class ModelKnowledge:
     async def priced(self, choice: ModelChoice) -> ModelChoice:
         """The choice with what is known of its price and length. Raises Unavailable where it can't be asked for."""
         known = await self.find(choice)
-        return replace(choice, max_output=known.max_output.value, prices=known.prices)
+        return replace(choice, sees=_sees(choice, known), max_output=known.max_output.value, prices=known.prices)
 
     async def _all_informed(self, choices: tuple[ModelChoice, ...]) -> tuple[ModelChoice, ...]:
         return tuple([await self._informed(choice) for choice in choices])
@@ -77,7 +80,7 @@ class ModelKnowledge:
         return replace(
             choice,
             takes_tools=choice.takes_tools and known.takes_tools,
-            sees=choice.sees and known.sees,
+            sees=_sees(choice, known),
             max_output=known.max_output.value,
             prices=known.prices,
         )
@@ -85,7 +88,12 @@ class ModelKnowledge:
     def _is_open(self, choice: ModelChoice) -> bool:
         """Whether the configuration leaves anything open that a turn has to know of the model."""
         said = self._said(choice)
-        return (choice.takes_tools and said.tools is None) or said.prices is None or said.max_output is None
+        return (
+            (choice.takes_tools and said.tools is None)
+            or (choice.sees and said.images is None)
+            or said.prices is None
+            or said.max_output is None
+        )
 
     async def _ollama(self, choice: ModelChoice) -> ModelFacts | None:
         """What the choice's Ollama says of the model. Asked each time: the model of a name may be another tomorrow."""
@@ -109,3 +117,12 @@ class ModelKnowledge:
         except Unavailable:
             return None
         return ModelName(driver=choice.driver, model=choice.model) if is_own_address(choice.driver, address) else None
+
+
+def _sees(choice: ModelChoice, known: Capabilities) -> bool:
+    """Whether it may be shown pictures. Where nobody knows, it is, and may refuse them itself; but litellm drops them
+    without a word on the way to some providers, unless its own table says that the model sees."""
+    images = known.images
+    if choice.driver in _TAKES_PICTURES:
+        return choice.sees and images.value is not False
+    return choice.sees and images.value is True and images.source == "litellm"

@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.pictures import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
     MAX_SHOWN_BYTES,
+    Named,
     Picture,
     media_type_of,
     named_pictures,
@@ -18,59 +19,82 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.rooted import open_below
 
 WAIT_S = 10.0
-"""How long the project's disk may take for one of them."""
+"""How long the project's disk may take for those of one message."""
 _NOT_MEANT = "or write the name without the @."
 
 
 class PictureIntake:
-    """Reads below `project`, as the tools do: what they are not offered, no message shows either."""
+    """Reads below `project`, as the tools do: what they are not offered, no message shows either. One message at a
+    time, in a thread: a disk that hangs costs one thread and no more."""
 
     def __init__(self, project: Path, blobs: BlobStore) -> None:
         self._project = project
         self._blobs = blobs
+        self._turn = asyncio.Lock()
+        self._reading: asyncio.Future[bytes | None] | None = None
 
-    async def of(self, text: str) -> tuple[Picture, ...]:
-        """The pictures that `text` names, kept by content address.
+    async def of(self, text: str) -> Named:
+        """The pictures that `text` names, kept by content address. One that is not there is no mistake: a message may
+        name what is still to be made.
 
-        Raises InputError for one that is not there, is none, or is too large: a message is not answered without what
-        its writer wants to have seen.
+        Raises InputError for one that is there and can't be shown: a message is not answered without what its writer
+        wants to have seen.
         """
+        named = list(named_pictures(text))
+        if not named:
+            return Named()
+        try:
+            async with asyncio.timeout(WAIT_S), self._turn:
+                return await self._taken_in(named)
+        except TimeoutError:
+            raise _refused("The pictures can't be read: the disk does not answer.", "Try again in a moment") from None
+
+    async def _taken_in(self, named: list[str]) -> Named:
         found: list[Picture] = []
-        for path in named_pictures(text):
+        absent: list[str] = []
+        for path in named:
+            content = await self._content(path)
+            if content is None:
+                absent.append(path)
+                continue
             if len(found) == MAX_PICTURES:
                 raise _refused(f"The message names more than {MAX_PICTURES} pictures.", "Write several messages")
-            content = await self._read(path)
             media_type = media_type_of(content)
             if media_type is None:
-                raise _refused(f"{path} is not a PNG, JPEG, GIF or WebP picture, whatever its name says.", "Convert it")
+                raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it")
             if sum(picture.size for picture in found) + len(content) > MAX_SHOWN_BYTES:
                 raise _refused(
-                    f"The pictures of the message have more than {MAX_SHOWN_BYTES >> 20} MB together.",
+                    f"The pictures of the message have more than {MAX_SHOWN_BYTES / 1e6:g} MB together.",
                     "Make them smaller",
                 )
             ref = await self._blobs.put(content)
             found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
-        return tuple(found)
+        return Named(tuple(found), tuple(absent[:MAX_PICTURES]))
 
-    async def _read(self, path: str) -> bytes:
+    async def _content(self, path: str) -> bytes | None:
+        if self._reading is not None and not self._reading.done():
+            raise TimeoutError  # the one before never came back
         try:
-            async with asyncio.timeout(WAIT_S):
-                content = await asyncio.to_thread(_content, self._project, path)
+            self._reading = asyncio.ensure_future(asyncio.to_thread(_read, self._project, path))
+            # Asked for here, because who waits for it may have given up by then; that does not end the thread.
+            self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            content = await asyncio.shield(self._reading)
         except ToolFailed as error:
             raise _refused(f"The picture can't be shown: {error}", "Correct its name (Tab completes it)") from None
-        except TimeoutError:
-            raise _refused(f"{path} can't be read: the disk does not answer.", "Try again in a moment") from None
         except OSError as error:
             raise _refused(f"{path} can't be read: {error.strerror}.", "Check the file") from None
-        if len(content) > MAX_PICTURE_BYTES:
+        if content is not None and len(content) > MAX_PICTURE_BYTES:
             raise _refused(
-                f"{path} is larger than the {MAX_PICTURE_BYTES >> 20} MB that models take of a picture.",
+                f"{path} is larger than the {MAX_PICTURE_BYTES / 1e6:g} MB that every provider takes of a picture.",
                 "Make it smaller",
             )
         return content
 
 
-def _content(project: Path, path: str) -> bytes:
+def _read(project: Path, path: str) -> bytes | None:
+    """None where nothing is there."""
+    if not os.path.lexists(project / path):
+        return None
     with os.fdopen(open_below(project, path, folder=False), "rb") as file:
         return file.read(MAX_PICTURE_BYTES + 1)
 

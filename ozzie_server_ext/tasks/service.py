@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.pictures import Named
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
@@ -65,7 +65,7 @@ class TaskService:
         log: EventLog,
         ids: IdSource,
         runner: Runner,
-        pictures: Callable[[str], Awaitable[tuple[Picture, ...]]] | None = None,
+        pictures: Callable[[str], Awaitable[Named]] | None = None,
     ) -> None:
         """`pictures` takes in those that a message names. It raises InputError for what can't be shown."""
         self._log = log
@@ -103,21 +103,31 @@ class TaskService:
             )
         if message_id is None:
             task_id = TaskId(self._ids.new())
-            return await self._begin(task_id, session_id, text, origin, limits=limits, model=model, attended=attended)
+            named = await self._named(text)
+            return await self._begin(
+                task_id, session_id, text, named, origin, limits=limits, model=model, attended=attended
+            )
         if not is_ulid(message_id):
             raise InputError("The message's id is no ULID.", code="message.id")
+        task_id = TaskId(message_id)
+        if taken := await self._taken(task_id, session_id, message_id):
+            return taken
+        named = await self._named(text)  # which may take a while: others send meanwhile
         async with self._sending_again:
-            task_id = TaskId(message_id)
             return await self._taken(task_id, session_id, message_id) or await self._begin(
                 task_id,
                 session_id,
                 text,
+                named,
                 origin,
                 limits=limits,
                 model=model,
                 message_id=message_id,
                 attended=attended,
             )
+
+    async def _named(self, text: str) -> Named:
+        return Named() if self._pictures is None else await self._pictures(text)
 
     async def _taken(self, task_id: TaskId, session_id: SessionId, message_id: MessageId) -> Submitted | None:
         """What became of a message that was taken in before; None where it was not."""
@@ -134,6 +144,7 @@ class TaskService:
         task_id: TaskId,
         session_id: SessionId,
         text: str,
+        named: Named,
         origin: Origin,
         *,
         limits: Limits,
@@ -142,9 +153,10 @@ class TaskService:
         message_id: MessageId | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
-        pictures = await self._pictures(text) if self._pictures is not None else ()
         bodies = (
-            MessageReceived(message_id=message_id, text=text, origin=origin, pictures=pictures),
+            MessageReceived(
+                message_id=message_id, text=text, origin=origin, pictures=named.pictures, absent=named.absent
+            ),
             TaskCreated(
                 title=_title(text),
                 mode="FREE",

@@ -67,9 +67,17 @@ class Child:
 
     def describe(self, call_id: Any, models: list[str]) -> None:
         """Of each model as many tokens of context as descriptions were asked for, and its process as the longest
-        answer; unless the first one's name says how to fail."""
+        answer; unless the first one's name says how to fail. Names tell what each can do, too."""
         asked = sum(message["type"] == "describe" for message in self._seen)
-        facts = [{"context": asked, "max_output": os.getpid(), "tools": "toolless" not in name} for name in models]
+        facts = [
+            {
+                "context": asked,
+                "max_output": os.getpid(),
+                "tools": "toolless" not in name,
+                "images": "seeing" in name or (False if "blind" in name else None),
+            }
+            for name in models
+        ]
         match models[0]:
             case "silence":
                 return

@@ -73,9 +73,10 @@ export interface EventBodies {
   'tool.call.uncertain': ToolCallUncertain;
 }
 /**
- * Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`.
+ * Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`; `absent`: the names of such that were not there.
  */
 export interface MessageReceived {
+  absent: string[];
   message_id: string;
   origin: Origin;
   pictures: Picture[];

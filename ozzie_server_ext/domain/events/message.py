@@ -21,13 +21,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(Fact):
-    """Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`."""
+    """Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`;
+    `absent`: the names of such that were not there."""
 
     type: ClassVar[str] = "message.received"
     message_id: MessageId
     text: str
     origin: Origin
     pictures: tuple[Picture, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,20 +44,32 @@ def test_a_picture_that_a_cell_names_is_shown_now_and_in_the_turns_after_it(
 
     seen = f"Seen: {len(png())} bytes"
     assert (seen in first.markdown, seen in second.markdown) == (True, True), "as it was when it was named"
-    assert "<sub>With plot.png</sub>" in first.markdown
+    assert "<sub>With plot.png.</sub>" in first.markdown
     assert "With plot.png" not in second.markdown
     assert any("With plot.png" in html for html in first.live)
     assert first.turn["pictures"] == ["plot.png"]
     assert [seen_in_parts(request.body["messages"]) for request in fake_openai.requests] == [[png()], [png()]]
 
 
-def test_a_name_that_is_none_costs_nothing_and_says_what_to_do(kernel: Kernel, fake_openai: FakeOpenAI) -> None:
-    output = kernel.run("What is in @plott.png?")
+def test_a_file_that_is_no_picture_costs_nothing_and_says_what_to_do(
+    kernel: Kernel, fake_openai: FakeOpenAI, picture_home: GatewayHome
+) -> None:
+    (picture_home.project / "text.png").write_text("no picture at all")
+
+    output = kernel.run("What is in @text.png?")
 
     assert (output.status, fake_openai.requests) == ("error", [])
-    assert "plott.png does not exist" in output.markdown
+    assert "text.png is not a PNG, JPEG or WebP picture" in output.markdown.replace("\\", "")
     assert "write the name without the @" in output.markdown
     assert "Traceback" not in json.dumps(output.bundles)
+
+
+def test_a_name_at_which_there_is_nothing_is_told_to_all(kernel: Kernel, fake_openai: FakeOpenAI) -> None:
+    output = kernel.run("What is in @plott.png?")
+
+    assert output.status == "ok"
+    assert "<sub>There is no plott.png.</sub>" in output.markdown
+    assert fake_openai.requests[0].body["messages"][-1]["content"].endswith("[The picture plott.png does not exist.]")
 
 
 def test_a_model_that_can_not_see_is_not_asked(kernel: Kernel, fake_openai: FakeOpenAI) -> None:

@@ -128,8 +128,16 @@ PROVIDERS: dict[str, Any] = {
     "said": {
         "driver": "openai",
         "model": "toolless",
+        "capabilities": {"tools": True, "images": True, "max_output": 100, "price_in": 1, "price_out": 2},
+    },
+    "half-said": {
+        "driver": "openai",
+        "model": "blind",
         "capabilities": {"tools": True, "max_output": 100, "price_in": 1, "price_out": 2},
     },
+    "deepseek": {"driver": "deepseek", "model": "m"},
+    "deepseek-said": {"driver": "deepseek", "model": "m", "capabilities": {"images": True}},
+    "deepseek-seeing": {"driver": "deepseek", "model": "seeing"},
     "elsewhere": {"driver": "openai", "model": "toolless", "base_url": "http://localhost:1/v1"},
     "gemma": {"driver": "worker", "model": "gemma"},
 }
@@ -164,6 +172,30 @@ async def test_a_turn_offers_no_tools_to_a_model_that_is_known_to_take_none(make
 
     assert informed.first.takes_tools is takes
     assert informed.first.model == choice.model
+
+
+@pytest.mark.parametrize(
+    ("name", "sees"),
+    [
+        ("plain", True),
+        ("said", True),
+        ("half-said", False),
+        ("gemma", False),
+        ("offline", False),
+        # litellm drops pictures on the way there, whatever anybody else says of the model.
+        ("deepseek", False),
+        ("deepseek-said", False),
+        ("deepseek-seeing", True),
+    ],
+)
+async def test_a_turn_knows_whom_it_can_show_pictures(make: Make, name: str, sees: bool) -> None:
+    it, choice = knowledge(make("serve")), registry().resolve(name)
+
+    informed = await asyncio.wait_for(it.informed(Chain((choice,)), wait_s=None), WAIT_S)
+
+    assert informed.first.sees is sees
+    if name not in ("gemma", "offline"):
+        assert (await asyncio.wait_for(it.priced(choice), WAIT_S)).sees is sees
 
 
 @pytest.mark.parametrize("name", ["said", "elsewhere", "gemma", "offline"])

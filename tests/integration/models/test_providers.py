@@ -114,6 +114,17 @@ async def test_pictures_are_shown_in_the_providers_format_again_in_the_next_roun
     assert [word in sent for word in ("Which is wider?", "red.png", "wide.png")] == [True, True, True]
 
 
+async def test_pictures_for_deepseek_are_dropped_on_the_way_so_nobody_may_count_on_them(rig: Rig) -> None:
+    """Why `model_knowledge` takes DeepSeek's models for blind: once this fails, they may see."""
+    fake = rig.fakes["openai"]
+    rig.providers["deepseek"] = ProviderAccess(driver="deepseek", base_url=fake.base_url, api_key="sk-deep-0123456789")
+    said = ChatMessage(role="user", content="Which?", pictures=(await rig.picture("red.png", png()),))
+
+    events = await read(rig, request("eyes", SYSTEM, said, provider="deepseek", driver="deepseek"))
+
+    assert text_of(events) == "Seen: "
+
+
 def after(events: list[Finished], text: str, *values: str) -> tuple[ChatMessage, ...]:
     """The conversation once the tools have given `values`."""
     last = events[-1]

@@ -10,10 +10,10 @@ from ozzie_server_ext.agent.shown import with_latest_pictures
 from ozzie_server_ext.domain.budget import tokens_in
 from ozzie_server_ext.domain.events import MessageReceived, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import BlobRef, MessageId
-from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, MAX_SHOWN_BYTES, PICTURE_TOKENS, Picture
+from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, PICTURE_TOKENS, Picture
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ChatMessage, ModelError
-from ozzie_server_ext.models.scripted import End, Say
+from ozzie_server_ext.models.scripted import End, Fail, Say
 from tests.unit.agent.rig import CHOICE, PLAN, TurnRig
 
 BLIND = replace(CHOICE, provider="blind", sees=False, in_chain=True)
@@ -43,22 +43,36 @@ def test_a_conversation_without_pictures_stays_as_it_is() -> None:
 
 def test_the_latest_pictures_are_shown_and_earlier_ones_named() -> None:
     half = MAX_SHOWN_BYTES // 2
-    messages = (user("a", picture("a.png", half)), user("b", picture("b.png", half)), user("c", picture("c.png", 10)))
+    messages = (
+        user("a", picture("a.png", 1)),
+        user("b", picture("b.png", half + 1)),
+        user("c", picture("c.png", half)),
+        user("d", picture("c.png", half)),
+    )
 
-    first, second, third = with_latest_pictures(messages, sees=True)
+    first, second, third, fourth = with_latest_pictures(messages, sees=True)
 
     assert first == user("a\n\n[The picture a.png was shown with this message, and is not shown again.]")
-    assert (second, third) == (messages[1], messages[2])
+    assert second == user("b\n\n[The picture b.png was shown with this message, and is not shown again.]")
+    assert third == user("c\n\n[The picture c.png belongs to this message, too, and is shown below.]")
+    assert fourth == messages[3]
     assert MAX_SHOWN_BYTES >= 2 * MAX_PICTURE_BYTES
+
+
+def test_no_request_shows_more_pictures_than_providers_take() -> None:
+    messages = [user(str(number), picture(f"{number}.png", 1)) for number in range(MAX_PICTURES + 5)]
+
+    shown = [len(message.pictures) for message in with_latest_pictures(messages, sees=True)]
+
+    assert shown == [0] * 5 + [1] * MAX_PICTURES
 
 
 def test_a_model_that_can_not_see_is_told_of_each() -> None:
     (told,) = with_latest_pictures([user("a", picture("a.png"), picture("b.png"))], sees=False)
 
     assert told.pictures == ()
-    assert told.content == (
-        "a\n\n[The picture a.png belongs here; you can't see it.]\n[The picture b.png belongs here; you can't see it.]"
-    )
+    assert "a.png belongs to this message; you can't see it" in told.content
+    assert "b.png belongs to this message; you can't see it" in told.content
 
 
 async def test_a_request_names_its_pictures_by_their_content_and_reserves_for_them(project: Path) -> None:
@@ -89,15 +103,54 @@ async def test_a_message_with_a_picture_is_not_answered_unseen(project: Path) ->
     assert await rig.types() == ["message.received"], "nobody was asked, and nothing is paid"
 
 
-async def test_the_next_of_a_chain_that_can_see_answers_instead(project: Path) -> None:
-    rig = TurnRig(project, [[Say("Red."), End()]], plan=replace(PLAN, chain=Chain((BLIND, SEEING), wanted="blind")))
+async def test_the_next_of_a_chain_that_can_see_answers_instead_at_once(project: Path) -> None:
+    dear = replace(SEEING, provider="dear")
+    chain = Chain((BLIND, SEEING), stronger=(dear,), wanted="blind")
+    rig = TurnRig(project, [[Say("Red."), End()]], plan=replace(PLAN, chain=chain))
+    rig.parts.health.failed("blind", "provider.rate_limited", for_s=50.0, told=True)  # nobody waits for it
     await ask(rig, "What is @a.png?", picture("a.png"))
 
     await rig.run()
 
     (started,) = [body for body in await rig.bodies(ModelCallStarted) if isinstance(body, ModelCallStarted)]
-    assert (started.provider, started.instead_of) == ("seeing", "blind")
-    assert rig.parts.health.cooling("blind") is None, "there is nothing wrong with it"
+    assert (started.provider, started.attempt, started.instead_of) == ("seeing", 1, "blind")
+
+
+async def test_where_the_only_one_that_sees_is_gone_its_error_is_told(project: Path) -> None:
+    script = [[Fail("provider.unreachable")]]
+    rig = TurnRig(project, script, plan=replace(PLAN, chain=Chain((BLIND, SEEING), wanted="blind")))
+    await ask(rig, "What is @a.png?", picture("a.png"))
+
+    with pytest.raises(ModelError) as failed:
+        await rig.run()
+
+    assert failed.value.code == "provider.unreachable"
+
+
+async def test_a_picture_that_nobody_answered_is_not_shown_to_later_turns(project: Path) -> None:
+    rig = TurnRig(project, [[Fail("provider.bad_request")], [Say("Hi."), End()]])
+    await ask(rig, "What is @bad.png?", picture("bad.png"))
+    with pytest.raises(ModelError):
+        await rig.run()
+    await ask(rig, "Forget it.", task="t2")
+
+    await rig.run("t2")
+
+    assert rig.model.requests[0].pictures == (picture("bad.png"),)
+    assert rig.model.requests[1].pictures == ()
+    assert "bad.png belongs to this message, and is not shown" in rig.model.requests[1].messages[1].content
+
+
+async def test_a_picture_that_is_not_there_is_told_to_the_model(project: Path) -> None:
+    rig = TurnRig(project, [[Say("There is none."), End()]])
+    message = MessageReceived(
+        message_id=MessageId(rig.ids.new()), text="@gone.png?", origin=Origin(channel="test"), absent=("gone.png",)
+    )
+    await rig.record(message)
+
+    await rig.run()
+
+    assert rig.model.requests[0].messages[1].content == "@gone.png?\n\n[The picture gone.png does not exist.]"
 
 
 async def test_a_later_message_may_be_answered_by_who_can_not_see(project: Path) -> None:

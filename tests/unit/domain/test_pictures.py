@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.mentions import mention_at, mentions_in
+from ozzie_server_ext.domain.mentions import MAX_PATH_CHARS, mention_at, mentions_in
 from ozzie_server_ext.domain.pictures import media_type_of, named_pictures
 from tests.fakes.pictures import png
 
@@ -15,10 +15,17 @@ from tests.fakes.pictures import png
         ("What does @plots/a.png show?", ["plots/a.png"]),
         ("Compare @a.PNG and @b.jpg, then @c.jpeg.", ["a.PNG", "b.jpg", "c.jpeg"]),
         ('The same: @a.gif @a.gif @"my plot.webp"', ["a.gif", "my plot.webp"]),
-        ("@a.csv @b.svg @c.png.txt @png @folder/", []),
+        ("@a.csv @b.svg @c.png.txt @d.png/e @png @folder/", []),
         ("Mail me@a.png, or see icon@2x.png", []),
         ("one\n@two.png\nthree", ["two.png"]),
         ('@"begun.png\nand not ended" @', []),
+        ("What is @a.png's axis, in **@b.png**? （@c.png） @d.png：", ["a.png", "b.png", "c.png", "d.png"]),
+        ("@a.pngを見て @b-2.PNG!", ["a.png", "b-2.PNG"]),
+        ("import logo from '@/assets/logo.png'; @~/me.png", []),
+        ("all of @plots/*.png and @http://127.0.0.1/a.png", []),
+        ("```\n@a.png\n```\nand `@b.png`, but @c.png", ["c.png"]),
+        ("```css\nurl(@a.png)", []),
+        (f"@{'x' * MAX_PATH_CHARS}.png @a.png", ["a.png"]),
     ],
 )
 def test_the_pictures_that_a_message_names(text: str, named: list[str]) -> None:
@@ -36,7 +43,7 @@ def test_every_mention_of_a_text_is_the_one_that_stands_there(text: str) -> None
     [
         (png(), "image/png"),
         (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
-        (b"GIF89a", "image/gif"),
+        (b"GIF89a", None),
         (b"RIFF\x10\x00\x00\x00WEBPVP8 ", "image/webp"),
         (b"RIFF\x10\x00\x00\x00WAVEfmt ", None),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),

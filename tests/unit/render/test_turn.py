@@ -240,21 +240,35 @@ def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
 
 
 @pytest.mark.parametrize(
-    ("count", "words"),
+    ("count", "absent", "words"),
     [
-        (0, ""),
-        (1, "With 1.png"),
-        (2, "With 1.png and 2.png"),
-        (4, "With 1.png, 2.png, 3.png and 4.png"),
-        (7, "With 1.png, 2.png, 3.png and 4 more pictures"),
+        (1, (), "With 1.png."),
+        (2, (), "With 1.png and 2.png."),
+        (4, (), "With 1.png, 2.png, 3.png and 4.png."),
+        (7, ("x.png",), "With 1.png, 2.png, 3.png and 4 more. There is no x.png."),
+        (0, ("x.png", "y.png"), "There is no x.png or y.png."),
+        (
+            0,
+            (f"{'long/' * 20}x.png",),
+            f"There is no …{('long/' * 20)[-54:]}x.png.",
+        ),
     ],
 )
-def test_the_pictures_of_a_message_are_named_in_every_form(count: int, words: str) -> None:
+def test_the_pictures_of_a_message_are_named_in_every_form(count: int, absent: tuple[str, ...], words: str) -> None:
     named = [{"path": f"{number}.png", "media_type": "image/png"} for number in range(1, count + 1)]
-    view = fold(new_turn(), "message.received", {"text": "look", "pictures": named})
+    view = fold(new_turn(), "message.received", {"text": "look", "pictures": named, "absent": absent})
     view = fold(view, "task.succeeded", {})
 
     assert shown_pictures(view) == words
-    assert f'<p class="oz-note">{words}</p>' in live_html(view) or not words
-    assert f"<sub>{words}</sub>" in turn_markdown(view) or not words
-    assert plain_text(view).split("\n")[1:-1] == ([words] if words else [])
+    assert f'<p class="oz-note">{words}</p>' in live_html(view)
+    assert f"<sub>{words}</sub>" in turn_markdown(view)
+    assert " ".join(plain_text(view).split("\n")[1:-1]) == words
+
+
+def test_a_message_without_pictures_has_no_word_of_them() -> None:
+    view = fold(fold(new_turn(), "message.received", {"text": "look"}), "task.succeeded", {})
+
+    assert shown_pictures(view) == ""
+    assert 'class="oz-note"' not in live_html(view)
+    assert turn_markdown(view).count("<sub>") == 1
+    assert len(plain_text(view).split("\n")) == 2

@@ -149,6 +149,7 @@ async def test_a_file_shows_its_size_and_its_first_lines(it: Inspection) -> None
     [
         (png(), "PNG picture; a message that names it shows it"),
         (b"RIFF\x10\x00\x00\x00WEBP", "WebP picture; a message that names it shows it"),
+        (b"GIF89a\0", "not a PNG, JPEG or WebP picture, so it can't be shown to a model"),
         (png().ljust(MAX_PICTURE_BYTES + 1, b"\0"), "PNG picture; too large to be shown"),
     ],
 )
