@@ -93,8 +93,8 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     ),
     "picture.lost": (
         "A picture of this conversation can't be read from Ozzie's folder any more{because}",
-        "Put the folder blobs of Ozzie's home back as it was, or go on in a new session (%session new). "
-        "Your message is kept.",
+        "Put the folder blobs of Ozzie's home back as it was; or leave this session, and begin another with "
+        "%session new. Your message is kept.",
     ),
     "provider.unreachable": (
         'The model provider of "{alias}" can\'t be reached{at}.',
