@@ -16,7 +16,7 @@ from tests.browser.notebook_page import NotebookPage
 from tests.fakes.openai_server import FakeOpenAI
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
-MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted")
+MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted", "eyes")
 """What the fake provider does with a request follows from the model's name."""
 
 _REPORT = pytest.StashKey[pytest.TestReport]()
