@@ -14,6 +14,7 @@ from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
@@ -217,13 +218,21 @@ class Ozzie:
         model: str = "",
         message_id: MessageId | None = None,
         attended: bool = True,
+        answer_schema: JsonObject | None = None,
     ) -> Submitted:
         config = await self.configuration.refresh()
         await self.secrets.refresh()
         await self.sessions.expect_open(session_id)
         limits = limits_under(config.settings)
         return await self.tasks.submit(
-            session_id, text, origin, limits=limits, model=model, message_id=message_id, attended=attended
+            session_id,
+            text,
+            origin,
+            limits=limits,
+            model=model,
+            message_id=message_id,
+            attended=attended,
+            answer_schema=answer_schema,
         )
 
     async def _run_turn(self, row: Row, recorder: Recorder) -> int:

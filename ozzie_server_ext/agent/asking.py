@@ -1,7 +1,6 @@
 """One round's request to a model: asked along the chain until somebody answers, streamed, and recorded (MD-4)."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -11,15 +10,12 @@ from ozzie_server_ext.agent.answer import MAX_ANSWER_CHARS, IncompleteAnswer, Re
 from ozzie_server_ext.agent.breach import TurnHeld, end, exceeded, question
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
-from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
-from ozzie_server_ext.agent.shown import with_latest_pictures
+from ozzie_server_ext.agent.requests import Requests, injected_tools, need_of, toolset_version
 from ozzie_server_ext.agent.uncut import uncut
-from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
     Finish,
-    InjectedTool,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
@@ -29,17 +25,15 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.pictures import PICTURE_TOKENS
 from ozzie_server_ext.models.attempts import Attempt, Attempts
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelChoice, ModelError, ModelRequest, Reasoning
+from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError, ModelRequest, Reasoning
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach, Reserved
 from ozzie_server_ext.models.rates import Place
 from ozzie_server_ext.models.remedies import may_be_billed
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import Tool
 
 WARN_SHARE = 0.8
 """Of a budget (UX §2.6)."""
@@ -63,13 +57,17 @@ class Asking:
         self._leaving = leaving
         self._offered = ""
         self._choice = plan.chain.first
+        self._requests = Requests(parts, plan, conversation, recorder.task_id)
 
-    async def ask(self, number: int) -> None:
-        """Have round `number` answered. When this returns, the answer is recorded, whole or not.
+    async def ask(self, number: int, why: str = "") -> None:
+        """Have round `number` answered. When this returns, the answer is recorded, whole or not. `why` is said of it
+        until its first word comes.
 
         Raises ModelError or IncompleteAnswer, after whose failure nobody else could be asked, BudgetBreach where a
         budget has no room for it, or what a cancellation raises; what had come is recorded then, too.
         """
+        if why:
+            self._publish("task.progress", {"step": why})
         attempts = self._attempts()
         attempt: Attempt | None = attempts.first()
         while attempt is not None:
@@ -85,6 +83,9 @@ class Asking:
                 attempts = self._attempts()
                 attempt = attempts.first()
             except OzzieError as error:
+                if _is_refused(error) and self._requests.let_go(self._choice):
+                    attempt = attempts.anew(f'"{self._choice.said}" takes no such schema: asking without')
+                    continue
                 attempt = attempts.after(error)
                 if attempt is None:
                     raise attempts.outcome(error) from None
@@ -133,8 +134,8 @@ class Asking:
             first = await self._priced(cheaper.first, allowance)
         except ModelError:
             return None
-        request = self._request(first, self._prompt(first))
-        need = _need(request, canonical_bytes(request.to_json()))
+        request = self._requests.request(first, self._requests.prompt(first))
+        need = need_of(request, canonical_bytes(request.to_json()))
         return cheaper if await self._parts.ledger.fits(allowance.budgets, need) else None
 
     @property
@@ -159,10 +160,10 @@ class Asking:
     async def _attempt(self, number: int, attempt: Attempt) -> None:
         allowance = self._plan.allowance()
         choice = self._choice = await self._priced(attempt.choice, allowance)
-        prompt = self._prompt(choice)
-        request = self._request(choice, prompt)
+        prompt = self._requests.prompt(choice)
+        request = self._requests.request(choice, prompt)
         document = canonical_bytes(request.to_json())
-        need = _need(request, document)
+        need = need_of(request, document)
 
         def for_room() -> None:
             self._publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
@@ -176,7 +177,7 @@ class Asking:
                 document = canonical_bytes(request.to_json())
             rates, tokens = self._plan.rates_of(choice), need.read
             async with self._parts.rates.place(choice.provider, rates, tokens, waiting=for_place) as place:
-                injected = _injected(self._tools(choice))
+                injected = injected_tools(self._requests.tools(choice))
                 started = ModelCallStarted(
                     call_id=request.call_id,
                     reply_id=ReplyId(self._parts.ids.new()),
@@ -187,7 +188,7 @@ class Asking:
                     request_blob=await self._parts.blobs.put(document),
                     config=self._plan.config_version,
                     prompt=prompt.version,
-                    tools=_toolset_version(injected),
+                    tools=toolset_version(injected),
                     attempt=attempt.number,
                     instead_of=attempt.instead_of,
                     reserved_cost=reserved.cost,
@@ -232,21 +233,6 @@ class Asking:
             return await self._plan.priced(choice)
         except Unavailable as error:
             raise model_error("worker.unavailable", choice, detail=str(error)) from error
-
-    def _request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
-        history = self._conversation.messages(self._plan.max_history, self._recorder.task_id)
-        return ModelRequest(
-            call_id=CallId(self._parts.ids.new()),
-            choice=choice,
-            messages=(
-                ChatMessage(role="system", content=prompt.text),
-                *with_latest_pictures(history, sees=choice.sees),
-            ),
-            tools=tuple(tool.spec for tool in self._tools(choice)),
-        )
-
-    def _tools(self, choice: ModelChoice) -> tuple[Tool, ...]:
-        return tuple(self._parts.registry.all()) if choice.takes_tools else ()
 
     async def _call(self, request: ModelRequest, reply: Reply, place: Place, reserved: Reserved) -> Finished:
         """The answer streamed to the feed and recorded whole; what had come of one that is not."""
@@ -329,18 +315,6 @@ class Asking:
             ttft_ms=answer.ttft_ms,
         )
 
-    def _prompt(self, choice: ModelChoice) -> Prompt:
-        return compose(
-            soul=self._plan.soul,
-            custom=self._plan.custom_prompt,
-            tools=[tool.spec for tool in self._tools(choice)],
-            session=SessionContext(
-                title=self._plan.session_title,
-                goes_on=self._conversation.goes_on(self._recorder.task_id),
-                recovered=self._plan.recovered,
-            ),
-        )
-
     def _show(self, reply: Reply, content: str) -> None:
         delta: dict[str, Json] = {
             "reply_id": reply.reply_id,
@@ -360,26 +334,6 @@ class Asking:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)
 
 
-def _need(request: ModelRequest, document: bytes) -> Need:
-    choice = request.choice
-    longest = choice.longest_answer
-    shown = sum(len(message.pictures) for message in request.messages)
-    return Need(
-        read=tokens_in(document) + shown * PICTURE_TOKENS,
-        written=longest or UNKNOWN_OUTPUT,
-        prices=choice.prices,
-        is_guess=longest is None,
-    )
-
-
-def _injected(tools: tuple[Tool, ...]) -> ToolsetInjected:
-    return ToolsetInjected(
-        tools=tuple(
-            InjectedTool(tool_id=tool.meta.tool_id, name=tool.meta.name, version=tool.meta.version) for tool in tools
-        )
-    )
-
-
-def _toolset_version(injected: ToolsetInjected) -> str:
-    """One hash for the set of tools on offer, as `model.call.started` records it."""
-    return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in injected.tools])).hexdigest()[:16]
+def _is_refused(error: OzzieError) -> bool:
+    """Whether nothing of an answer came, and the same request, put differently, may be taken."""
+    return isinstance(error, ModelError) and error.code == "provider.bad_request" and not error.streamed

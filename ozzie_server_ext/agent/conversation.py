@@ -3,20 +3,24 @@
 A turn has no other memory than this. So it goes on after a crash from exactly what the log says was done.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
+from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.events import (
     Event,
     Finish,
     MessageCompleted,
     MessageReceived,
+    MessageRejected,
     ModelCallCompleted,
     ModelCallStarted,
+    TaskCreated,
     TaskModelChosen,
     TaskQueued,
+    TaskRetried,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
@@ -24,6 +28,7 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -32,13 +37,16 @@ EVENT_TYPES = frozenset(
     {
         MessageReceived.type,
         MessageCompleted.type,
+        MessageRejected.type,
         ModelCallStarted.type,
         ModelCallCompleted.type,
         ToolCallRequested.type,
         ToolCallCompleted.type,
         ToolCallFailed.type,
         ToolCallUncertain.type,
+        TaskCreated.type,
         TaskQueued.type,
+        TaskRetried.type,
         TaskModelChosen.type,
     }
 )
@@ -62,10 +70,12 @@ class _Said:
 class Round:
     """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
 
-    `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells."""
+    `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
+    `problem` says in what it does not have the wanted shape; then it comes anew."""
 
     task_id: TaskId | None
     number: int
+    reply_id: ReplyId | None = None
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = field(default_factory=dict[str, str])
@@ -73,6 +83,7 @@ class Round:
     whole: bool = False
     placed: bool = False
     guessed: bool = False
+    problem: str = ""
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""
@@ -88,6 +99,7 @@ class Conversation:
         self._entries: list[_Said | Round] = []
         self._received: dict[TaskId | None, _Said] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
+        self._schemas: dict[TaskId | None, JsonObject] = {}
         self._turns = 0
         self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
@@ -110,7 +122,7 @@ class Conversation:
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
                 self._begin_turn(event.task_id)
                 self._replies[call_id] = reply_id
-                self._rounds[reply_id] = Round(event.task_id, number)
+                self._rounds[reply_id] = Round(event.task_id, number, reply_id)
                 self._beginless.pop(event.task_id, None)
             case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish):
                 finished = self._entry(self._replies.get(call_id), event.task_id)
@@ -121,6 +133,10 @@ class Conversation:
                 self._last[event.task_id] = finished
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id, event.task_id).text = text
+            case MessageRejected(reply_id=reply_id, problem=problem):
+                self._entry(reply_id, event.task_id).problem = problem
+            case TaskCreated(answer_schema=schema) if schema is not None:
+                self._schemas[event.task_id] = schema
             case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
                 asking = self.last_round(event.task_id)
                 if asking is not None and (asking.guessed or asking.number == number):
@@ -137,6 +153,9 @@ class Conversation:
                 # stopped stays.
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
                 self._drop_short(event.task_id)
+            case TaskRetried():
+                # It is a new beginning, and what did not fit counts no more.
+                self._drop(event.task_id, lambda given: given.problem)
             case TaskModelChosen():
                 self._drop_short(event.task_id)
             case _:
@@ -154,34 +173,37 @@ class Conversation:
         """Those of the message that the task answers."""
         return self._pictures.get(task_id, ())
 
+    def schema(self, task_id: TaskId | None) -> JsonObject | None:
+        """What the answer of the task has to fit."""
+        return self._schemas.get(task_id)
+
+    def rejected(self, task_id: TaskId | None) -> int:
+        """How many answers of the task did not fit it."""
+        rounds = (entry for entry in self._entries if isinstance(entry, Round))
+        return sum(1 for entry in rounds if entry.task_id == task_id and entry.problem)
+
+    def used_tools(self, task_id: TaskId | None) -> bool:
+        """Whether the model asked for any within the task."""
+        return any(each.uses for each in self._entries if isinstance(each, Round) and each.task_id == task_id)
+
     def messages(self, max_history: int, task_id: TaskId | None = None) -> tuple[ChatMessage, ...]:
         """The conversation as the model of this task reads it: at most `max_history` messages, beginning with one of
         the user's. Messages of other tasks that have not begun are left out."""
         found: list[ChatMessage] = []
+        begins: list[int] = []  # where the user says something, which a complaint is not
         own = [self._received[task_id]] if task_id in self._received else []
         for entry in [*self._entries, *own]:
             if isinstance(entry, _Said):
+                begins.append(len(found))
                 found.append(self._message(entry, task_id))
-            elif entry.text or entry.uses:
-                # A round that asked for more than is carried out was refused whole: nothing of it is owed.
-                uses = entry.uses if len(entry.uses) <= MAX_CALLS_A_ROUND else ()
-                found.append(ChatMessage(role="assistant", content=entry.text, tool_uses=uses))
-                # A provider refuses a call without a result, so one that was cut off gets one here.
-                found.extend(
-                    ChatMessage(
-                        role="tool",
-                        content=entry.outcomes.get(use.call_id, '{"error":"The turn was stopped."}'),
-                        tool_call_id=use.call_id,
-                        name=use.name,
-                    )
-                    for use in uses
-                )
-        start = max(0, len(found) - max_history)
-        while start < len(found) and found[start].role != "user":
-            start += 1
-        if start == len(found):  # one turn alone is longer than the window: keep all of that turn
-            start = max((i for i, message in enumerate(found) if message.role == "user"), default=0)
-        return tuple(found[start:])
+            elif not entry.problem:
+                found.extend(_answer(entry))
+            elif entry.task_id == task_id:  # it came anew, and was of no interest but to its own turn
+                found.extend(_answer(entry))
+                _complain(found, entry.problem)
+        # Where one turn alone is longer than the window, all of that turn is kept.
+        whole = [begin for begin in begins if begin >= len(found) - max_history]
+        return tuple(found[min(whole) if whole else max(begins, default=0) :])
 
     def _message(self, said: _Said, task_id: TaskId | None) -> ChatMessage:
         """With its pictures, unless nobody has answered it: one that a provider refuses would end all turns to come."""
@@ -214,6 +236,7 @@ class Conversation:
             last = self._last.get(task_id)
             found = Round(task_id, last.number + 1 if last else 1, guessed=True)
         if reply_id:
+            found.reply_id = reply_id
             self._rounds[reply_id] = found
         else:
             self._beginless[task_id] = found
@@ -223,19 +246,48 @@ class Conversation:
         """An answer that a budget bounded, and that broke off for it, comes anew once there is room, or from a cheaper
         model. One whose gateway ended before that could be said is not told from it: it is asked for once more."""
         last = self._last.get(task_id)
-        if last is None or last.finish != "length":
-            return
-        self._entries = [entry for entry in self._entries if entry is not last]
-        before = [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
-        if before:
-            self._last[task_id] = before[-1]
+        if last is not None and last.finish == "length":
+            self._drop(task_id, lambda entry: entry is last)
+
+    def _drop(self, task_id: TaskId | None, unwanted: Callable[[Round], object]) -> None:
+        """Forget rounds of the task. What is behind them comes after the round that is the last then."""
+        self._entries = [
+            entry
+            for entry in self._entries
+            if not (isinstance(entry, Round) and entry.task_id == task_id and unwanted(entry))
+        ]
+        rounds = [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
+        whole = [entry for entry in rounds if entry.whole]
+        if whole:
+            self._last[task_id] = whole[-1]
         else:
-            del self._last[task_id]
+            self._last.pop(task_id, None)
 
     def _outcome(self, call_id: CallId, content: str) -> None:
         if call_id in self._calls:
             asking, use_id = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
+
+
+def _answer(given: Round) -> Iterator[ChatMessage]:
+    if not given.text.strip() and not given.uses:  # some providers refuse a blank one
+        return
+    # A round that asked for more than is carried out was refused whole: nothing of it is owed.
+    uses = given.uses if len(given.uses) <= MAX_CALLS_A_ROUND else ()
+    yield ChatMessage(role="assistant", content=given.text, tool_uses=uses)
+    for use in uses:
+        # A provider refuses a call without a result, so one that was cut off gets one here.
+        content = given.outcomes.get(use.call_id, '{"error":"The turn was stopped."}')
+        yield ChatMessage(role="tool", content=content, tool_call_id=use.call_id, name=use.name)
+
+
+def _complain(found: list[ChatMessage], problem: str) -> None:
+    """Within the user's last message where no answer stands between: some providers refuse two in a row."""
+    last = found[-1] if found else None
+    if last is not None and last.role == "user":
+        found[-1] = replace(last, content=f"{last.content}\n\n{complaint(problem)}")
+    else:
+        found.append(ChatMessage(role="user", content=complaint(problem)))
 
 
 def _is_half(entry: _Said | Round, task_id: TaskId | None) -> bool:

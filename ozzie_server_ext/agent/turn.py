@@ -10,12 +10,17 @@ from collections.abc import Callable
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.conversation import Conversation, Round
+from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
+from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
+from ozzie_server_ext.domain.events import MessageRejected
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place
+
+_ANEW = "its answer did not fit the schema: asking again"
 
 
 class Turn:
@@ -63,14 +68,36 @@ class Turn:
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None:
                 check_whole(last, self._asking.alias)
-                if not last.uses:
+                if not last.uses and await self._fits(last):
                     return last.number
             if last is not None and last.open_uses():
                 guard.check_uses(last.uses)
                 await self._carry_out(last)
             number = last.number + 1 if last else 1
             guard.check_round(number)
-            await self._asking.ask(number)
+            await self._asking.ask(number, why=_ANEW if last and last.problem else "")
+
+    async def _fits(self, answer: Round) -> bool:
+        """Whether the answer has the shape that was asked for; where it has not, that is recorded. Raises UnfitAnswer
+        where no other may be asked for."""
+        schema = self._conversation.schema(self._recorder.task_id)
+        if schema is None:
+            return True
+        problem = answer.problem
+        if not problem:
+            assert answer.reply_id is not None, "what has a text has a reply"
+            try:
+                problem = await find_misfit(schema, answer.text)
+            except UnfitAnswer as error:
+                await self._recorder.append(MessageRejected(reply_id=answer.reply_id, problem=str(error)))
+                raise
+            if not problem:
+                return True
+            await self._recorder.append(MessageRejected(reply_id=answer.reply_id, problem=problem))
+        tries = self._conversation.rejected(self._recorder.task_id)
+        if tries > MAX_REJECTED or answer.number >= self._plan.limits.max_rounds:
+            raise unfit_answer(self._asking.alias, problem, tries)
+        return False
 
     async def _carry_out(self, asked: Round) -> None:
         # All tools that run today only read, so a round's calls may run side by side; effects will come one a round.

@@ -7,17 +7,22 @@ import json
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
-from ozzie_server_ext.cli.output import for_terminal
+from ozzie_server_ext.agent.fitting import expect_schema
+from ozzie_server_ext.agent.shape import value_in
+from ozzie_server_ext.cli.output import failure_lines, for_terminal
 from ozzie_server_ext.cli.standard_input import standard_input
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
@@ -25,15 +30,19 @@ from ozzie_server_ext.render.turnview import TurnView
 
 def ask(options: argparse.Namespace) -> int:
     """Ask in the terminal's session. Raises OzzieError."""
-    return ask_in(options.message, session=options.session, model=options.model, as_json=options.json)
+    schema = None if options.schema is None else _schema(Path(options.schema))
+    return ask_in(options.message, session=options.session, model=options.model, as_json=options.json, schema=schema)
 
 
-def ask_in(message: str, *, session: str, model: str, as_json: bool) -> int:
-    """Ask, print, and return 0 if the turn was done; `-` is what standard input says. Raises OzzieError."""
+def ask_in(message: str, *, session: str, model: str, as_json: bool, schema: JsonObject | None = None) -> int:
+    """Ask, print, and return 0 if the turn was done; `-` is what standard input says. With a `schema`, what is printed
+    is a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    view = asyncio.run(_ask(text, session, model, as_json))
+    view = asyncio.run(_ask(text, session, model, schema, quiet=as_json or schema is not None))
     if as_json:
-        print(json.dumps(_summary(view)))
+        print(json.dumps(_summary(view, is_value=schema is not None)))
+    elif schema is not None:
+        _print_value(view)
     return 0 if view.status == "Done" else 1
 
 
@@ -65,7 +74,28 @@ async def _connect(handshake: Handshake) -> GatewayClient:
     return await GatewayClient.connect(handshake.url, handshake.token)
 
 
-async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
+def _schema(path: Path) -> JsonObject:
+    try:
+        schema = loads_object(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}.", hint="Name a file with a JSON Schema.") from None
+    except InvalidJson as error:
+        raise InputError(f"{path}: {error}", hint="A JSON Schema is a JSON object.") from None
+    asyncio.run(expect_schema(schema))  # before a gateway is started for it
+    return schema
+
+
+def _print_value(view: TurnView) -> None:
+    """The value alone, for the next program; why there is none, to standard error."""
+    if view.status == "Done":
+        print(json.dumps(value_in(view), indent=2))  # in ASCII: a terminal obeys some other characters
+    elif view.error is not None:
+        print("\n".join(failure_lines({"message": view.error.message, "hint": view.error.hint})), file=sys.stderr)
+    else:
+        print(visible_label(view.closing) or view.status, file=sys.stderr)
+
+
+async def _ask(text: str, session: str, model: str, schema: JsonObject | None, *, quiet: bool) -> TurnView:
     gateway = _Gateway()
     try:
         opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
@@ -76,13 +106,14 @@ async def _ask(text: str, session: str, model: str, as_json: bool) -> TurnView:
                 "session_id": opened["session_id"],
                 "model": model,
                 "message_id": new_message_id(),
-                "attended": sys.stdout.isatty() and not as_json,
+                "attended": sys.stdout.isatty() and not quiet,
+                "answer_schema": schema,
             },
         )
         task_id = str(sent["task_id"])
         stopper = asyncio.ensure_future(_cancel_when_interrupted(gateway, task_id))
         try:
-            return await _follow(gateway, task_id, int(str(sent["position"])) - 1, as_json)
+            return await _follow(gateway, task_id, int(str(sent["position"])) - 1, quiet=quiet)
         finally:
             stopper.cancel()
     finally:
@@ -102,7 +133,7 @@ async def _cancel_when_interrupted(gateway: _Gateway, task_id: str) -> None:
         await gateway.request("task.cancel", {"task_id": task_id})
 
 
-async def _follow(gateway: _Gateway, task_id: str, position: int, as_json: bool) -> TurnView:
+async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool) -> TurnView:
     """The turn to its end, also behind a gateway that goes. Raises OzzieError."""
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
     queue: asyncio.Queue[EventFrame | None] | None = None
@@ -123,13 +154,13 @@ async def _follow(gateway: _Gateway, task_id: str, position: int, as_json: bool)
         view = fold_frame(view, frame)
         if view.error is not None:
             view = replace(view, error=replace(view.error, hint=for_terminal(view.error.hint)))
-        if not as_json:
+        if not quiet:
             sys.stdout.write(writer.update(view))
             sys.stdout.flush()
     return view
 
 
-def _summary(view: TurnView) -> JsonObject:
+def _summary(view: TurnView, *, is_value: bool) -> JsonObject:
     error: JsonObject | None = (
         {"code": view.error.code, "message": view.error.message, "hint": view.error.hint} if view.error else None
     )
@@ -137,6 +168,7 @@ def _summary(view: TurnView) -> JsonObject:
         "task_id": view.task_id,
         "status": view.status,
         "text": "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart)),
+        **({"answer": value_in(view) if view.status == "Done" else None} if is_value else {}),
         "model": f"{view.provider}/{view.model}",
         "input_tokens": view.input_tokens,
         "output_tokens": view.output_tokens,

@@ -56,6 +56,7 @@ ASK = Verb(
         _argument("message", metavar="text", help="the message; - reads it from standard input"),
         _TERMINAL,
         _argument("--model", default="", metavar="NAME", help="an alias, a provider, or driver/model"),
+        _argument("--schema", metavar="FILE", help="print the answer as JSON that fits the JSON Schema in this file"),
     ),
 )
 

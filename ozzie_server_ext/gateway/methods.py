@@ -151,7 +151,7 @@ async def session_costs(call: Call) -> JsonObject:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
     """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message. Where it is not
-    `attended`, nobody is there to be asked."""
+    `attended`, nobody is there to be asked. `answer_schema`: a JSON Schema that the answer has to fit."""
 
     content: str
     session_id: str = ""
@@ -159,6 +159,7 @@ class MessageSend:
     model: str = ""
     message_id: str = ""
     attended: bool = True
+    answer_schema: JsonObject | None = None
 
 
 async def message_send(call: Call) -> JsonObject:
@@ -174,7 +175,13 @@ async def message_send(call: Call) -> JsonObject:
     session_id = call.session(asked.session_id)
     message_id = MessageId(asked.message_id) if asked.message_id else None
     sent = await call.ozzie.submit(
-        session_id, asked.content, origin, model=asked.model, message_id=message_id, attended=asked.attended
+        session_id,
+        asked.content,
+        origin,
+        model=asked.model,
+        message_id=message_id,
+        attended=asked.attended,
+        answer_schema=asked.answer_schema,
     )
     return encode(sent)
 

@@ -8,6 +8,7 @@ from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
@@ -89,9 +90,10 @@ class Services(Protocol):
         model: str = "",
         message_id: MessageId | None = None,
         attended: bool = True,
+        answer_schema: JsonObject | None = None,
     ) -> Submitted:
         """A message becomes a turn under the settings of this moment; with the same `message_id`, once. Where it is not
-        `attended`, nobody is there to be asked.
+        `attended`, nobody is there to be asked. With an `answer_schema`, its answer is JSON that fits it.
 
         Raises NotFound, InputError, or Conflict in a closed session.
         """

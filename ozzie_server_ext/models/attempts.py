@@ -101,6 +101,10 @@ class Attempts:
         following = self._left.pop(0)
         return self._ask(following, why=f'asking "{following.said}": {error}')
 
+    def anew(self, why: str) -> Attempt:
+        """The one that was asked last is asked again at once, otherwise."""
+        return self._ask(self._now.choice, why=why)
+
     def outcome(self, error: OzzieError) -> OzzieError:
         """The error to end with: that of the model which was wanted, or else of the first that was asked, and what
         became of each that was to stand in for it. `error` itself where nobody else was asked."""

@@ -52,9 +52,10 @@ class ChatMessage:
 class ModelChoice:
     """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
-    `takes_tools`: whether it can be offered any; `sees`: whether it can be shown pictures. `in_chain`: whether others
-    may answer under the same alias. `max_tokens` is the configuration's limit of one answer, `max_output` the model's
-    own; `prices` are None where nobody knows them."""
+    `takes_tools`: whether it can be offered any; `sees`: whether it can be shown pictures; `structured`: whether it is
+    known to hold an answer to a JSON Schema. `in_chain`: whether others may answer under the same alias. `max_tokens`
+    is the configuration's limit of one answer, `max_output` the model's own; `prices` are None where nobody knows
+    them."""
 
     alias: str
     provider: str
@@ -63,6 +64,7 @@ class ModelChoice:
     max_tokens: int | None = None
     takes_tools: bool = True
     sees: bool = True
+    structured: bool = False
     in_chain: bool = False
     max_output: int | None = None
     prices: TokenPrices | None = None
@@ -80,12 +82,13 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model."""
+    """One call of a model. `schema`: the provider is to hold the answer to it."""
 
     call_id: CallId
     choice: ModelChoice
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
+    schema: JsonObject | None = None
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -107,6 +110,7 @@ class ModelRequest:
                 {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
                 for tool in self.tools
             ],
+            **({} if self.schema is None else {"schema": self.schema}),
         }
 
 

@@ -1,5 +1,6 @@
 """What a child of ours does first: tie its life to its parent's, and step back behind it."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -22,3 +23,15 @@ def become_child(parent: int, *, nice: int) -> None:
     os.nice(nice)
     # A terminal's Ctrl-C is for the parent, which then stops us in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def limit_child(*, cpu_s: int, memory: int, nice: int) -> None:
+    """Called by the child itself: step back behind the parent, and what it may use up before the system ends it.
+    `memory` is address space in bytes, of which Python takes some."""
+    import resource  # there is none on Windows, where these limits don't exist
+
+    os.nice(nice)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):  # macOS refuses this one
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ozzie_server_ext.agent.shape import holding
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.worker import Provider
@@ -49,6 +50,12 @@ def completion_arguments(
         # Tools are ours to run. Without this litellm looks for its own MCP gateway first, and fails where the package
         # mcp is not installed.
         arguments["_skip_mcp_handler"] = True
+    if isinstance(schema := request.get("schema"), dict):
+        named: dict[str, Any] = {"name": "answer", "schema": schema}
+        if provider.driver == "openai":
+            # What it can't hold to without exception it refuses as strict, and else follows as well as the model can.
+            named["strict"] = holding(schema) == "closed"
+        arguments["response_format"] = {"type": "json_schema", "json_schema": named}
     if request.get("max_tokens") is not None:
         arguments["max_tokens"] = request["max_tokens"]
     if provider.base_url:

@@ -48,7 +48,9 @@ def loads(
     except RecursionError:
         raise InvalidJson(f"The JSON text is nested deeper than {max_depth} levels.") from None
     except ValueError as error:
-        raise InvalidJson(f"Not JSON: {error}.") from None
+        # Python's own bound of an integer names a setting of its own, and is no error of JSON's.
+        why = f"Not JSON: {error}." if isinstance(error, json.JSONDecodeError) else "A number has too many digits."
+        raise InvalidJson(why) from None
     if raw.count("[") + raw.count("{") > max_depth:
         _check_depth(value, max_depth)
     # Lone surrogates come as escapes; in a str they may also stand there by themselves.

@@ -29,6 +29,7 @@ NAMES: dict[str, Names] = {
     "session.erased": Names(),
     "message.received": Names("user.message", "user.message", "USER_MESSAGE"),
     "message.completed": Names("assistant.message", "assistant.message", "", "observe"),
+    "message.rejected": Names(),
     "message.sent": Names(),
     "task.created": Names(s4="TASK_CREATED"),
     "task.queued": Names(s4="STATE_TRANSITION"),

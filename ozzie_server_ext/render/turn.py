@@ -40,7 +40,7 @@ def _delta(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
     view = replace(view, step="")
     at = _reply(view, reply_id)
     if at is None:
-        return replace(view, parts=(*view.parts, begun(reply_id, start or 0, content))) if content else view
+        return _with_reply(view, begun(reply_id, start or 0, content)) if content else view
     return _with_part(view, at, grown(_text_part(view, at), start, content))
 
 
@@ -65,7 +65,20 @@ def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime 
     at = _reply(view, reply_id)
     if at is not None:
         return _with_part(view, at, part)
-    return replace(view, parts=(*view.parts, part)) if text else view
+    return _with_reply(view, part) if text else view
+
+
+def _with_reply(view: TurnView, part: TextPart) -> TurnView:
+    """The view with a reply that had not begun. It takes the place of those that were rejected."""
+    if part.reply_id in view.rejected:
+        return view
+    kept = tuple(each for each in view.parts if not (isinstance(each, TextPart) and each.reply_id in view.rejected))
+    return replace(view, parts=(*kept, part))
+
+
+def _rejected(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    reply_id = str(payload.get("reply_id", ""))
+    return replace(view, rejected=view.rejected | {reply_id})
 
 
 def _reply(view: TurnView, reply_id: str) -> int | None:
@@ -288,6 +301,7 @@ _CHANGES: dict[str, _Change] = {
     "reply.delta": _delta,
     "reply.reset": _reset,
     "message.completed": _message_completed,
+    "message.rejected": _rejected,
     "task.progress": _progress,
     "task.created": _created,
     "task.queued": _queued,

@@ -52,7 +52,8 @@ class TurnView:
     the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
     `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
     `budget_share` how many per cent of a budget are used, once that is worth a word; `pictures` the names of those that
-    belong to the message, `absent` of such as were not there."""
+    belong to the message, `absent` of such as were not there; `rejected` the replies that do not have the wanted shape:
+    the last one stands in `parts` until the next one begins."""
 
     task_id: str = ""
     session_id: str = ""
@@ -79,6 +80,7 @@ class TurnView:
     closing: str = ""
     step: str = ""
     question: Question | None = None
+    rejected: frozenset[str] = field(default_factory=frozenset[str])
     ahead: int = 0
     budget_share: int = 0
     open_calls: frozenset[str] = field(default_factory=frozenset[str])

@@ -81,6 +81,7 @@ class ModelKnowledge:
             choice,
             takes_tools=choice.takes_tools and known.takes_tools,
             sees=_sees(choice, known),
+            structured=known.structured.value is True,
             max_output=known.max_output.value,
             prices=known.prices,
         )

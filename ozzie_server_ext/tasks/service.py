@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from ozzie_server_ext.agent.fitting import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
@@ -19,7 +21,7 @@ from ozzie_server_ext.domain.events import (
     TaskStopping,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.pictures import Named
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
@@ -85,13 +87,14 @@ class TaskService:
         model: str = "",
         message_id: MessageId | None = None,
         attended: bool = True,
+        answer_schema: JsonObject | None = None,
     ) -> Submitted:
         """Take in a message as a new turn of its session. It is durable when this returns.
 
         A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
         second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized
-        message, for a picture that can't be shown and for an id that is none, Conflict for one that stands for
-        something else.
+        message, for a picture that can't be shown, for an `answer_schema` that is none and for an id that is none,
+        Conflict for one that stands for something else.
         """
         if not text.strip():
             raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
@@ -101,32 +104,31 @@ class TaskService:
                 hint="Put the text into a file of the project and name the file.",
                 code="message.too_long",
             )
+        begin = partial(
+            self._begin,
+            session_id=session_id,
+            text=text,
+            origin=origin,
+            limits=limits,
+            model=model,
+            attended=attended,
+            answer_schema=answer_schema,
+        )
         if message_id is None:
-            task_id = TaskId(self._ids.new())
-            named = await self._named(text)
-            return await self._begin(
-                task_id, session_id, text, named, origin, limits=limits, model=model, attended=attended
-            )
+            return await begin(TaskId(self._ids.new()), named=await self._looked_at(text, answer_schema))
         if not is_ulid(message_id):
             raise InputError("The message's id is no ULID.", code="message.id")
         task_id = TaskId(message_id)
         if taken := await self._taken(task_id, session_id, message_id):
             return taken
-        named = await self._named(text)  # which may take a while: others send meanwhile
+        named = await self._looked_at(text, answer_schema)  # which may take a while: others send meanwhile
         async with self._sending_again:
-            return await self._taken(task_id, session_id, message_id) or await self._begin(
-                task_id,
-                session_id,
-                text,
-                named,
-                origin,
-                limits=limits,
-                model=model,
-                message_id=message_id,
-                attended=attended,
-            )
+            taken = await self._taken(task_id, session_id, message_id)
+            return taken or await begin(task_id, named=named, message_id=message_id)
 
-    async def _named(self, text: str) -> Named:
+    async def _looked_at(self, text: str, answer_schema: JsonObject | None) -> Named:
+        if answer_schema is not None:
+            await expect_schema(answer_schema)
         return Named() if self._pictures is None else await self._pictures(text)
 
     async def _taken(self, task_id: TaskId, session_id: SessionId, message_id: MessageId) -> Submitted | None:
@@ -142,14 +144,15 @@ class TaskService:
     async def _begin(
         self,
         task_id: TaskId,
+        *,
         session_id: SessionId,
         text: str,
         named: Named,
         origin: Origin,
-        *,
         limits: Limits,
         model: str,
         attended: bool,
+        answer_schema: JsonObject | None,
         message_id: MessageId | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
@@ -168,6 +171,7 @@ class TaskService:
                 sender_id=origin.sender_id,
                 model=model,
                 attended=attended,
+                answer_schema=answer_schema,
             ),
             TaskQueued(reason="created"),
         )

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.fakes.pictures import seen
 from tests.fakes.provider_server import Elsewhere, Misread, Recorded, sse
-from tests.fakes.replies import Answer, Asked, Behaviour, Refusal
+from tests.fakes.replies import Answer, Asked, Behaviour, Refusal, ToolCall
 
 _KINDS = {
     400: "invalid_request_error",
@@ -17,6 +18,8 @@ _KINDS = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
+_SCHEMA_TOOL = "json_tool_call"
+"""litellm's name for the one tool that a model is made to call, so that it is held to a schema."""
 _REASONS = {"content_filter": "refusal", "length": "max_tokens", "": "end_turn"}
 
 
@@ -59,6 +62,7 @@ class AnthropicWire:
             text=texts[-1] if texts else "",
             results=results,
             pictures=[seen(source["media_type"], source["data"]) for source in sources],
+            schema=_schema(body),
             stream=bool(body.get("stream")),
         )
 
@@ -69,6 +73,9 @@ class AnthropicWire:
         def delta(index: int, kind: str, **fields: str) -> bytes:
             return event("content_block_delta", index=index, delta={"type": kind, **fields})
 
+        if asked.schema is not None:
+            call = ToolCall(_SCHEMA_TOOL, json.loads("".join(answer.pieces)))
+            answer = replace(answer, pieces=(), tool_calls=[call])
         prompt, completion = answer.usage or (11, max(1, len(answer.pieces)))
         if not answer.stops_early or answer.pieces:
             usage = {"input_tokens": prompt, "output_tokens": 1, "cache_read_input_tokens": 0}
@@ -134,6 +141,12 @@ class AnthropicWire:
 
     def blocked(self) -> Behaviour:
         return Refusal(status=400, message="Output blocked by content filtering policy")
+
+
+def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if (body.get("tool_choice") or {}).get("name") != _SCHEMA_TOOL:
+        return None
+    return next(tool["input_schema"] for tool in body["tools"] if tool["name"] == _SCHEMA_TOOL)
 
 
 def _reason(answer: Answer) -> str:

@@ -54,6 +54,7 @@ class GeminiWire:
             key=self.key(request),
             text=texts[-1] if texts else "",
             results=[json.dumps(result["response"]) for result in _results(contents[-1])],
+            schema=_schema(body),
             pictures=[seen(_either(each, "mime_type", "mimeType"), each["data"]) for each in given if each],
             stream=found["method"].startswith("stream"),
         )
@@ -123,6 +124,20 @@ def _chunk(model: str, part: Mapping[str, Any]) -> bytes:
 def _sse(event: Mapping[str, Any]) -> bytes:
     """As Google ends its lines."""
     return f"data: {json.dumps(event)}\r\n\r\n".encode()
+
+
+def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    config = _either(body, "generation_config", "generationConfig") or {}
+    schema = _either(config, "response_schema", "responseSchema") or _either(
+        config, "response_json_schema", "responseJsonSchema"
+    )
+    if not schema:
+        return None
+    if _either(config, "response_mime_type", "responseMimeType") != "application/json":
+        raise Misread("response_schema is only supported with response_mime_type application/json")
+    if body.get("tools"):
+        raise Misread("Function calling with a response mime type: 'application/json' is unsupported")
+    return schema
 
 
 def _either(found: Mapping[str, Any], snake: str, camel: str) -> Any:

@@ -55,6 +55,7 @@ class OllamaWire:
             text=str(messages[start]["content"]) if start >= 0 else "",
             results=[str(message["content"]) for message in messages[start + 1 :] if message["role"] == "tool"],
             pictures=pictures,
+            schema=body.get("format"),
             # It streams unless it is told not to.
             stream=bool(body.get("stream", True)),
         )

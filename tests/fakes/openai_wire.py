@@ -44,6 +44,7 @@ class OpenAIWire:
             text=last_user_text(messages),
             results=results,
             pictures=seen_in_parts(messages),
+            schema=_schema(body.get("response_format")),
             stream=bool(body.get("stream")),
             wants_usage=bool((body.get("stream_options") or {}).get("include_usage")),
         )
@@ -114,6 +115,18 @@ class OpenAIWire:
     def blocked(self) -> Behaviour:
         message = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
         return Refusal(status=400, message=message, code="content_policy_violation")
+
+
+def _schema(asked: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if asked is None:
+        return None
+    named = asked["json_schema"]
+    if asked["type"] != "json_schema" or not named["name"]:
+        raise Misread("Invalid value: 'response_format.type'")
+    schema: Mapping[str, Any] = named["schema"]
+    if named.get("strict") and (schema.get("additionalProperties") is not False or "required" not in schema):
+        raise Misread("Invalid schema for response_format 'answer': 'additionalProperties' is required to be supplied")
+    return schema
 
 
 def last_user_text(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """What a fake provider does with a request, in no provider's words: chosen by the model's name, or queued by a test."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,13 +84,14 @@ Behaviour = Answer | Refusal | Raw | Silence | TooLong | Blocked
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What a provider read out of a request. `results`: what tools gave since the last message of the user; `pictures`:
-    all that the request shows."""
+    all that the request shows; `schema`: what the provider holds the answer to."""
 
     model: str
     key: str = ""
     text: str = ""
     results: Sequence[str] = ()
     pictures: Sequence[bytes] = ()
+    schema: Mapping[str, Any] | None = None
     stream: bool = True
     wants_usage: bool = True
 
@@ -101,6 +103,14 @@ HOTEL = b"<html><body>Welcome to the hotel network</body></html>"
 def pieces_of(text: str) -> list[str]:
     """`text` in tokens about as a model would cut it; joined they are `text` again."""
     return re.findall(r"\s*\S{1,6}|\s+$", text) or [text]
+
+
+def example(schema: Mapping[str, Any] | None) -> Any:
+    """A value that fits a simple schema, as a provider makes a model write one."""
+    kind = (schema or {}).get("type", "string")
+    if isinstance(kind, str) and kind.lower() == "object":
+        return {name: example(each) for name, each in (schema or {}).get("properties", {}).items()}
+    return {"string": "Rome", "integer": 7, "number": 7.5, "boolean": True, "array": []}[str(kind).lower()]
 
 
 def behaviour_of(asked: Asked) -> Behaviour:
@@ -124,6 +134,11 @@ def behaviour_of(asked: Asked) -> Behaviour:
             return Answer(pieces=pieces_of(f"The tools gave: {'; '.join(asked.results)}"))
         case "eyes":
             return Answer(pieces=pieces_of(f"Seen: {', '.join(f'{len(each)} bytes' for each in asked.pictures)}"))
+        case "shape" | "gemini-2.5-shape":
+            held = asked.schema is not None
+            return Answer(pieces=pieces_of(json.dumps(example(asked.schema)) if held else "I would rather talk."))
+        case "no-schema" if asked.schema is not None:
+            return Refusal(status=400, message="This response_format type is unavailable now")
         case "endless":
             return Answer(endless=True, gap_s=0.01)
         case "broken":

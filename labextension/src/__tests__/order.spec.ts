@@ -115,6 +115,7 @@ test.each([
   ['completed', '', null, ''],
   ['running', '', null, 'running'],
   ['uncertain', '', null, 'outcome unknown'],
+  ['rejected', '', 'It is not one JSON value.', 'It is not one JSON value.'],
   ['denied', '', 'It is not allowed.', 'It is not allowed.']
 ] as const)('how a step went that is %s', (status, summary, message, said) => {
   const error = message === null ? null : { code: '', message, hint: '' };

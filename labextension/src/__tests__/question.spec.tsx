@@ -33,7 +33,7 @@ class Asked {
   take: () => Promise<void> = () => Promise.resolve();
 
   task = (): Promise<TaskWithSteps> =>
-    Promise.resolve({ ...aTask(), content: '', text: '', steps: [], question: this.question });
+    Promise.resolve({ ...aTask(), content: '', text: '', answer: null, steps: [], question: this.question });
 
   answer = (...given: Given): Promise<void> => {
     this.answers.push(given);

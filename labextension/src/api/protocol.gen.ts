@@ -163,9 +163,10 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked.
+ * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it.
  */
 export interface TaskCreated {
+  answer_schema: {} | null;
   attended: boolean;
   channel: string;
   limits: Limits;
@@ -470,7 +471,7 @@ export interface Response {
   };
 }
 /**
- * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias, or the name by which the model knows the tool.
+ * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
  */
 export interface Step {
   arguments: {} | null;
@@ -487,7 +488,7 @@ export interface Step {
   provider: string;
   round: number;
   started_at: string;
-  status: 'cancelled' | 'completed' | 'denied' | 'failed' | 'requested' | 'running' | 'uncertain';
+  status: 'cancelled' | 'completed' | 'denied' | 'failed' | 'rejected' | 'requested' | 'running' | 'uncertain';
   summary: string;
   token_usage: TokenUsage | null;
   tool_id: string;
@@ -569,9 +570,10 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
  */
 export interface TaskWithSteps {
+  answer: unknown;
   attempt: number;
   cell_id: string;
   channel: string;

@@ -80,6 +80,8 @@ export function stepText({ status, summary, error }: Step, trans: ITranslate): s
       return trans.__('cancelled');
     case 'uncertain':
       return trans.__('outcome unknown');
+    case 'rejected':
+      return trans.__('did not fit');
     case 'completed':
       return summary;
   }

@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.events.fact import (
 from ozzie_server_ext.domain.events.message import (
     MessageCompleted,
     MessageReceived,
+    MessageRejected,
     Origin,
 )
 from ozzie_server_ext.domain.events.model import (
@@ -103,6 +104,7 @@ __all__ = [
     "Limits",
     "MessageCompleted",
     "MessageReceived",
+    "MessageRejected",
     "ModelCallCompleted",
     "ModelCallFailed",
     "ModelCallStarted",

@@ -4,7 +4,7 @@ from typing import TypeAlias, get_args
 
 from ozzie_server_ext.domain.events.budget import BudgetExceeded, BudgetRaised
 from ozzie_server_ext.domain.events.fact import Fact
-from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived
+from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived, MessageRejected
 from ozzie_server_ext.domain.events.model import ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.events.prompt import PromptAnswered, PromptRequested
 from ozzie_server_ext.domain.events.session import (
@@ -41,6 +41,7 @@ EventBody: TypeAlias = (
     | SessionModelChosen
     | MessageReceived
     | MessageCompleted
+    | MessageRejected
     | TaskFact
     | TaskModelChosen
     | ModelCallStarted

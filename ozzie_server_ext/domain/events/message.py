@@ -40,3 +40,12 @@ class MessageCompleted(Fact):
     reply_id: ReplyId
     text: str
     finish: Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRejected(Fact):
+    """A reply that came whole does not have the shape that was asked for, and comes anew. `problem` says why."""
+
+    type: ClassVar[str] = "message.rejected"
+    reply_id: ReplyId
+    problem: str

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId
+from ozzie_server_ext.domain.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
     """A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is
-    there to be asked."""
+    there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it."""
 
     type: ClassVar[str] = "task.created"
     title: str
@@ -35,6 +36,7 @@ class TaskCreated(Fact):
     model: str = ""
     """The alias or provider that the caller chose; empty for the default."""
     attended: bool = True
+    answer_schema: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingInput
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.sessions import CHANNEL, open_session
 from ozzie_server_ext.gateway.rest.shapes import Accepted, Content, SessionId, SessionName, Words
@@ -21,7 +22,7 @@ _RESTS = FINAL_TYPES | {TaskWaitingInput.type}
 class MessageSend:
     """`session_id`, else `session_name`, says where; without either, a session of its own begins. `model`: what is
     to answer this once. `wait`: answer at the end of the turn, or when it asks something; it asks only where it is
-    `attended`."""
+    `attended`. `answer_schema`: a JSON Schema that the answer has to fit; the task's `answer` is its value then."""
 
     content: Content
     session_id: SessionId | None = None
@@ -29,6 +30,7 @@ class MessageSend:
     model: Words = ""
     wait: bool = False
     attended: bool = True
+    answer_schema: JsonObject | None = None
 
 
 async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSteps:
@@ -43,7 +45,14 @@ async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSte
         session_id = (await open_session(call, asked.session_name)).session_id
     name = call.principal.name
     origin = Origin(channel=CHANNEL, sender_id=name, sender_name=name)
-    sent = await call.ozzie.submit(session_id, asked.content, origin, model=asked.model, attended=asked.attended)
+    sent = await call.ozzie.submit(
+        session_id,
+        asked.content,
+        origin,
+        model=asked.model,
+        attended=asked.attended,
+        answer_schema=asked.answer_schema,
+    )
     if asked.wait and await _ended(call, sent):
         return await task_with_steps(call, sent.task_id)
     return Accepted(

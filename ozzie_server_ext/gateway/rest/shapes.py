@@ -200,7 +200,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a session. `finish` says why a reply ended, and is empty for the user's own."""
+    """One message of a session. `finish` says why a reply ended, or that it was "rejected" and comes anew; it is empty
+    for the user's own."""
 
     message_id: str
     task_id: str | None

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from ozzie_server_ext.agent.shape import UnfitAnswer
 from ozzie_server_ext.domain.events import (
     Event,
+    MessageRejected,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
@@ -25,6 +27,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
+        self._answers: dict[str, str] = {}
 
     def all(self) -> list[Step]:
         """The steps so far, in the order in which they began."""
@@ -34,6 +37,11 @@ class Steps:
         body = event.body
         if isinstance(body, ModelCallStarted):
             self._steps[body.call_id] = _model_step(body, time_text(event.ts))
+            self._answers[body.reply_id] = body.call_id
+        elif isinstance(body, MessageRejected) and body.reply_id in self._answers:
+            call_id = self._answers[body.reply_id]
+            why = _failure(UnfitAnswer.code, body.problem)
+            self._steps[call_id] = replace(self._steps[call_id], status="rejected", error=why)
         elif isinstance(body, ToolCallRequested):
             self._steps[body.call_id] = _tool_step(body, time_text(event.ts))
         elif (

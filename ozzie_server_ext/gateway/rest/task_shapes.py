@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time, TokenUsage
 
 
@@ -83,13 +83,14 @@ class Question:
 class Step:
     """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
     `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias,
-    or the name by which the model knows the tool."""
+    or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was
+    asked for: `error` says why."""
 
     kind: Literal["model", "tool"]
     call_id: str
     round: int
     name: str
-    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied", "uncertain"]
+    status: Literal["requested", "running", "completed", "failed", "cancelled", "denied", "uncertain", "rejected"]
     started_at: Time
     duration_ms: float | None
     provider: str
@@ -106,10 +107,11 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
     """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told."""
+    told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
 
     content: str
     text: str
+    answer: Json
     steps: list[Step]
     question: Question | None
 

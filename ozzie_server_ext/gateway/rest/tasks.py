@@ -7,8 +7,9 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
+from ozzie_server_ext.agent.shape import value_in
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested
+from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.gateway.rest import paging
@@ -117,16 +118,20 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
     """All that is known of a task. Raises NotFound."""
     row = await call.ozzie.tasks.get(task_id)
     asked = await call.ozzie.answers.question(task_id)
-    view, steps, content = new_turn(task_id=task_id), Steps(), ""
+    view, steps, content, is_value = new_turn(task_id=task_id), Steps(), "", False
     async for event in events_of(call.ozzie.log, task_id):
         view = fold(view, event.type, encode(event.body), event.ts)
         steps.take(event)
         if isinstance(event.body, MessageReceived):
             content = event.body.text
+        elif isinstance(event.body, TaskCreated):
+            is_value = event.body.answer_schema is not None
+    text = "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text)
     return TaskWithSteps(
         **_fields(row, await _cells(call.ozzie.log, [row])),
         content=content,
-        text="\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text),
+        text=text,
+        answer=value_in(view) if is_value and view.status == "Done" else None,
         steps=steps.all(),
         question=None if asked is None else _question(asked.prompt),
     )

@@ -1,6 +1,6 @@
 """The messages of every session, in the order of their positions."""
 
-from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived
+from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived, MessageRejected
 from ozzie_server_ext.store.codec import strings_text, time_text
 from ozzie_server_ext.store.tables import Column, Rows, Table
 
@@ -21,12 +21,13 @@ MESSAGES = Table(
     key=("message_id",),
     indexes=(("session_id", "position"), ("task_id",)),
 )
-"""`message_id` is a reply's `reply_id` where `role` is "assistant"; `finish` is empty where it is "user"; `labels`
-is a JSON list. `cell_id` is the notebook's cell that a user's message came from; empty where it came from none."""
+"""`message_id` is a reply's `reply_id` where `role` is "assistant"; `finish` is empty where it is "user", and
+"rejected" of a reply that does not have the shape that was asked for; `labels` is a JSON list. `cell_id` is the
+notebook's cell that a user's message came from; empty where it came from none."""
 
 TABLES = (MESSAGES,)
 
-HANDLES = (MessageReceived, MessageCompleted)
+HANDLES = (MessageReceived, MessageCompleted, MessageRejected)
 
 
 def apply(event: Event, rows: Rows) -> None:
@@ -36,6 +37,10 @@ def apply(event: Event, rows: Rows) -> None:
             role, finish, cell_id = "user", "", origin.cell_id
         case MessageCompleted(reply_id=id_, text=text, finish=finish):
             role, cell_id = "assistant", ""
+        case MessageRejected(reply_id=id_):
+            if (told := rows.get(MESSAGES, (id_,))) is not None:
+                rows.put(MESSAGES, {**told, "finish": "rejected"})
+            return
         case _:
             return
     rows.put(

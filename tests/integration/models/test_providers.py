@@ -1,6 +1,7 @@
 """Every wire format through the real worker and the real litellm: what the provider does, and what comes of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -123,6 +124,38 @@ async def test_pictures_for_deepseek_are_dropped_on_the_way_so_nobody_may_count_
     events = await read(rig, request("eyes", SYSTEM, said, provider="deepseek", driver="deepseek"))
 
     assert text_of(events) == "Seen: "
+
+
+async def test_deepseek_refuses_a_schema_so_it_is_never_given_one(rig: Rig) -> None:
+    """It knows `json_object` alone (its API's "JSON Output"), and litellm passes on what it is given."""
+    fake = rig.fakes["openai"]
+    rig.providers["deepseek"] = ProviderAccess(driver="deepseek", base_url=fake.base_url, api_key="sk-deep-0123456789")
+    schema: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    asked = replace(request("no-schema", provider="deepseek", driver="deepseek"), tools=(), schema=schema)
+
+    refused, _ = await failure(rig, asked)
+
+    assert refused.code == "provider.bad_request"
+
+
+@pytest.mark.parametrize("driver", EVERY)
+async def test_an_answer_is_held_to_a_schema_in_the_providers_format(rig: Rig, driver: str) -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
+        "required": ["city", "people"],
+        "additionalProperties": False,
+    }
+
+    # litellm knows by their names which models of Google's can be held to one.
+    model = "gemini-2.5-shape" if driver == "gemini" else "shape"
+    held = await read(rig, replace(ask(driver, model), tools=(), schema=schema))
+    free = await read(rig, replace(ask(driver, model), tools=()))
+
+    taken(rig.fakes[driver])
+    assert json.loads(text_of(held)) == {"city": "Rome", "people": 7}
+    assert (finished(held).finish, finished(held).tool_uses) == ("stop", ())
+    assert text_of(free) == "I would rather talk."
 
 
 def after(events: list[Finished], text: str, *values: str) -> tuple[ChatMessage, ...]:

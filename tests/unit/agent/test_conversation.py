@@ -9,16 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
+from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
     Finish,
     MessageCompleted,
     MessageReceived,
+    MessageRejected,
     ModelCallCompleted,
     ModelCallStarted,
     Origin,
     TaskQueued,
+    TaskRetried,
     TaskStarted,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -204,6 +207,23 @@ def test_a_call_that_the_gateways_end_cancelled_is_still_to_be_made() -> None:
 
 def test_an_answer_that_was_nothing_is_left_out() -> None:
     assert Story().user("go").begins(1).answers("").user("hello?").read() == [("user", "go"), ("user", "hello?")]
+
+
+def test_an_answer_that_did_not_fit_is_complained_of_and_counts_no_more_once_the_task_is_retried() -> None:
+    story = Story().user("which?").begins(1).answers("", "c1").gives("c1", 7).begins(2).answers("Rome.")
+    reply = ReplyId(f"reply-{story.task}-2")
+    story.add(MessageRejected(reply_id=reply, problem="It is no JSON."))
+    before = Conversation(story.events)
+    complained = story.read()
+    story.add(TaskRetried(by="ann", attempt=2))
+    after = Conversation(story.events)
+
+    assert complained[-2:] == [("assistant", "Rome."), ("user", complaint("It is no JSON."))]
+    assert story.read() == complained[:-2]
+    assert (before.rejected(story.task), after.rejected(story.task)) == (1, 0)
+    again = after.last_round(story.task)
+    assert again is not None
+    assert again.number == 1
 
 
 def test_an_event_that_comes_twice_counts_once() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelRequest
 from ozzie_server_ext.programs.worker_request import completion_arguments, litellm_model
@@ -143,3 +144,28 @@ def test_any_other_id_has_the_same_short_substitute_in_call_and_result(call_id: 
 def test_different_ids_have_different_substitutes() -> None:
     ids = [wire_of(ToolUse(call_id=CallId("x" * n), name="x", arguments="{}"))[0]["id"] for n in range(60, 80)]
     assert len(set(ids)) == len(ids)
+
+
+_CLOSED: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("driver", "schema", "strict"),
+    [
+        ("openai", _CLOSED, {"strict": True}),
+        ("openai", {"type": "object"}, {"strict": False}),
+        ("gemini", _CLOSED, {}),
+        ("ollama", _CLOSED, {}),
+    ],
+)
+def test_a_provider_is_given_the_schema_and_openai_is_asked_to_be_strict_where_it_can_be(
+    driver: str, schema: JsonObject, strict: JsonObject
+) -> None:
+    choice = ModelChoice(alias="main", provider="p", driver=driver, model="m")
+    request = ModelRequest(call_id=CallId("c"), choice=choice, messages=(), schema=schema)
+
+    found = completion_arguments(request.to_json(), Provider(driver=driver), timeout_s=9.0)
+
+    named = {"name": "answer", "schema": schema, **strict}
+    assert found["response_format"] == {"type": "json_schema", "json_schema": named}
+    assert "response_format" not in arguments(Provider(driver=driver))

@@ -40,7 +40,14 @@ CATALOGUE = {
 }
 """The design's catalogue, family by family; the last rows are its transient events."""
 
-ADDED = {"budget.raised", "session.model_chosen", "session.moved", "task.model_chosen", "task.stopping"}
+ADDED = {
+    "budget.raised",
+    "message.rejected",
+    "session.model_chosen",
+    "session.moved",
+    "task.model_chosen",
+    "task.stopping",
+}
 """What the catalogue does not have (docs/adr)."""
 
 S0 = (

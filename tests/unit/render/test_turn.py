@@ -46,6 +46,35 @@ def test_folding_the_same_frames_again_changes_nothing():
         assert fold(view, name, payload, START + timedelta(seconds=99)) == view
 
 
+def completed(reply_id: str, text: str) -> Frame:
+    return 1.0, "message.completed", {"reply_id": reply_id, "text": text, "finish": "stop"}
+
+
+STARTED: list[Frame] = [(0.0, "task.started", {"attempt": 1})]
+REJECTED: list[Frame] = [
+    completed("r1", "It is Rome."),
+    (1.0, "message.rejected", {"reply_id": "r1", "problem": "It is not one JSON value."}),
+    delta("r2", 0, '{"city"'),
+    completed("r2", '{"city": "Rome"}'),
+]
+
+
+def test_a_rejected_reply_is_shown_until_the_next_one_takes_its_place():
+    seen = [texts(folded([*STARTED, *REJECTED[:length]])) for length in range(1, len(REJECTED) + 1)]
+    assert seen == [["It is Rome."], ["It is Rome."], ['{"city"'], ['{"city": "Rome"}']]
+
+    view = folded([*STARTED, *REJECTED[:2]])
+    failed = fold(view, "task.failed", {"code": "answer.unfit", "message": "No answer fits.", "hint": ""}, START)
+    for text in (plain_text(failed), turn_markdown(failed)):
+        assert ("It is Rome." in text, "No answer fits." in text) == (True, True)
+
+
+def test_a_rejected_reply_that_is_told_again_does_not_come_back():
+    view = folded(REJECTED)
+    for _, name, payload in REJECTED:
+        assert fold(view, name, payload, START) == view
+
+
 @pytest.mark.parametrize("length", range(len(DONE) + 1))
 def test_every_beginning_of_a_turn_can_be_shown(length: int):
     view = folded(DONE[:length])

@@ -1,0 +1,89 @@
+"""A program that is run for one answer: what it says, what becomes of one that fails, and of one that never ends."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.agent.fitting import expect_schema, find_misfit
+from ozzie_server_ext.agent.shape import UnfitAnswer
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.planes import errand
+from ozzie_server_ext.planes.errand import ErrandEnded, ErrandFailed, run_errand
+
+PROGRAM = "ozzie_server_ext.programs.fits"
+ENDLESS: JsonObject = {"anyOf": [{"type": "array", "minItems": least, "items": {"$ref": "#"}} for least in (2, 3)]}
+"""With each level of an answer, the work doubles."""
+DEEP = "[" * 60 + "]" * 60
+
+
+def running() -> list[int]:
+    """The processes that look at something just now."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if PROGRAM.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  # processes tell nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_it_answers_what_it_is_asked() -> None:
+    assert await run_errand(PROGRAM, b'{"schema": {"type": "string"}, "text": "7"}') == (
+        b'{"problem":"At $: the value is not of type \\"string\\"."}'
+    )
+
+
+async def test_what_it_says_of_its_own_fault_is_kept() -> None:
+    with pytest.raises(ErrandFailed, match="InvalidJson") as failed:
+        await run_errand(PROGRAM, b"no JSON")
+    assert not isinstance(failed.value, ErrandEnded)
+
+
+async def test_one_that_uses_up_its_time_is_ended() -> None:
+    await expect_schema(ENDLESS)
+
+    with pytest.raises(UnfitAnswer, match="takes too much time or memory"):
+        await find_misfit(ENDLESS, DEEP)
+
+    assert running() == []
+
+
+async def test_others_go_on_meanwhile() -> None:
+    """The gateway's loop and its threads are not held up by any number of them."""
+    slow = [asyncio.create_task(find_misfit(ENDLESS, DEEP)) for _ in range(8)]
+    await until(lambda: len(running()) == len(slow))
+
+    await asyncio.to_thread(int)
+    is_open = [not task.done() for task in slow]
+
+    assert any(is_open)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_a_caller_that_is_cancelled_ends_it() -> None:
+    looking = asyncio.create_task(find_misfit(ENDLESS, DEEP))
+    await until(running)
+
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+
+    assert running() == []
+
+
+async def test_one_that_hangs_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errand, "MAX_WALL_S", 0.05)
+
+    with pytest.raises(ErrandEnded):
+        await run_errand(PROGRAM, b'{"schema": {}}')
