@@ -55,6 +55,10 @@ class AccessTokens:
         for token in [token for token, holder in self._kernels.items() if holder.kernel_id == kernel_id]:
             del self._kernels[token]
 
+    def revoke_kernels(self) -> None:
+        """End those of all kernels: they stand for sessions of an Ozzie that this server does not have any more."""
+        self._kernels.clear()
+
     def revoke(self, principal: Principal) -> None:
         """End the token that this kernel came with; one that it was given since stays."""
         for token in [token for token, holder in self._kernels.items() if holder is principal]:

@@ -87,5 +87,6 @@ class GatewayState:
         if self.relay is not None:
             self.relay.close()
         self.ozzie = self.relay = self.failure = None
+        self.access.revoke_kernels()
         for connection in list(self.connections):
             connection.close(SERVICE_RESTART, "The gateway goes.")

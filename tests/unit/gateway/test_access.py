@@ -1,11 +1,16 @@
 """The tokens that a gateway gives out: whom they stand for, and how they end (THREATS 6)."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.gateway.access import MAX_KERNEL_TOKENS, AccessTokens, behalf_headers
+from ozzie_server_ext.gateway.relay import Relay
+from ozzie_server_ext.gateway.services import Services
+from ozzie_server_ext.gateway.state import GatewayState
 
 SESSION = SessionId("sess_1")
 
@@ -129,3 +134,24 @@ def test_every_gateway_has_tokens_of_its_own_that_nobody_guesses(access: AccessT
 
     assert len(tokens) == 51
     assert all(len(token) >= 43 for token in tokens)
+
+
+@pytest.mark.parametrize("then", ["stops", "is attached", "fails"])
+def test_a_kernels_token_ends_when_its_gateway_leaves_the_home(tmp_path: Path, then: str) -> None:
+    """Also one that was never used: what came with it later would be handed on under this server's own token, and so
+    be bound to no session (THREATS 6)."""
+    state = GatewayState()
+    state.own(cast(Services, object()))
+    token = state.access.issue_kernel_token("kernel-1", SESSION)
+    assert state.access.holder(f"token {token}") is not None
+
+    match then:
+        case "stops":
+            state.stop()
+        case "is attached":
+            state.attach(Relay(tmp_path, tmp_path, tmp_path))
+        case _:
+            state.fail(Unavailable("The home is not there."))
+
+    assert state.access.holder(f"token {token}") is None
+    assert state.access.holder(f"token {state.access.local_token}") is not None
