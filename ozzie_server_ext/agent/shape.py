@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
-from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
@@ -105,17 +103,6 @@ def misfit(schema: JsonObject, text: str) -> str:
     except ValidationError as error:
         return f"At {_place(error.instance_path)}: {_cut(error.message)}."
     return ""
-
-
-def value_in(view: TurnView) -> Json:
-    """The value of a turn whose answer was looked at before it was done; None where it was erased since."""
-    last = view.parts[-1] if view.parts else None
-    if not isinstance(last, TextPart):
-        return None
-    try:
-        return value_of(last.text)
-    except InvalidJson:
-        return None
 
 
 def unfit_answer(alias: str, problem: str, tries: int) -> UnfitAnswer:

@@ -13,7 +13,7 @@ from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
 from ozzie_server_ext.agent.fitting import expect_schema
-from ozzie_server_ext.agent.shape import value_in
+from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.cli.output import failure_lines, for_terminal
 from ozzie_server_ext.cli.standard_input import standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError

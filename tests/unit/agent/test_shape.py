@@ -12,9 +12,9 @@ from ozzie_server_ext.agent.shape import (
     expect_bounded,
     holding,
     misfit,
-    value_in,
     value_of,
 )
+from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
