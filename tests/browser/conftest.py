@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from playwright.async_api import BrowserContext, Page
 from tests.browser.chromium import MISSING, find_chromium, open_chromium
 from tests.browser.lab_server import Lab, start_lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
 from tests.fakes.openai_server import FakeOpenAI
 
-ARTIFACTS = Path(__file__).parent / "artifacts"
 MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted", "eyes")
 """What the fake provider does with a request follows from the model's name."""
 
@@ -82,8 +81,7 @@ async def page(
     yield page
     report = request.node.stash.get(_REPORT, None)
     if report is None or report.failed:
-        ARTIFACTS.mkdir(exist_ok=True)
-        await page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
+        await screenshot(page, request.node.name)
     await page.close()
     lab.end_kernels()
     assert strangers == []

@@ -12,6 +12,7 @@ from playwright.async_api import BrowserContext, expect
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, pieces_of
@@ -38,6 +39,7 @@ async def test_a_page_reloaded_in_mid_turn_follows_it_and_shows_its_end_once(not
     assert await _dirty(it) is False, "following a turn changes nothing in the notebook"
     overhang = "oz => oz.parentElement.clientWidth - oz.offsetWidth"
     assert await it.live(1).evaluate(overhang) == 0, "its figures are not cut off at the right"
+    await screenshot(it.page, "reloaded-in-mid-turn")
 
     sidebar = Sidebar(it.page)
     await sidebar.open()
@@ -46,6 +48,7 @@ async def test_a_page_reloaded_in_mid_turn_follows_it_and_shows_its_end_once(not
     await expect(sidebar.task("Count for me, please.")).to_contain_text("Stopped")
     await expect(it.final(1)).to_contain_text("Stopped here by you.")
     await _expect_the_end_once(it, lab, at=1)
+    await screenshot(it.page, "reloaded-ended")
 
 
 async def test_a_turn_that_ended_while_no_page_was_there_is_in_its_cell_when_one_is(
@@ -155,8 +158,11 @@ async def test_two_pages_show_the_same_and_only_one_has_it_to_save(
 
     await it.begin(1)
     await expect(second.live(1).locator(".oz-status b")).to_have_text("Working")
+    await screenshot(second.page, "two-pages-second-follows")
     await it.ended(1)
     await expect(second.final(1)).to_contain_text("One answer for all of them.")
+    await screenshot(it.page, "two-pages-first-ended")
+    await screenshot(second.page, "two-pages-second-ended")
     assert await _outputs(second, 1) == await _outputs(it, 1)
     assert (await _dirty(it), await _dirty(second)) == (True, False)
 
@@ -185,6 +191,7 @@ async def test_a_page_that_the_network_left_catches_up(
     try:
         await expect(sidebar.banner).to_contain_text("Reconnecting. Shown as of")
         await expect(it.page.locator(".jp-Ozzie-status")).to_have_text("Reconnecting…")
+        await screenshot(it.page, "cut-off")
         await expect(sidebar.task("Answer behind a cut.")).to_contain_text("Working")
         await asyncio.to_thread(lab.wait_for_tasks_to_end)
     finally:

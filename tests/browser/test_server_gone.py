@@ -10,6 +10,7 @@ from playwright.async_api import BrowserContext, expect
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab, lab_home, serve_lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, pieces_of
@@ -46,12 +47,14 @@ async def test_a_page_survives_the_death_of_its_server(
         await expect(sidebar.banner).to_contain_text("Reconnecting. Shown as of")
         await expect(page.locator(".jp-Ozzie-status")).to_have_text("Reconnecting…")
         await expect(sidebar.task(QUESTION)).to_contain_text("Working")
+        await screenshot(page, "gateway-killed")
 
     with serve_lab(home, port=port) as (again, _):
         await expect(sidebar.banner).to_have_count(0)
         await expect(sidebar.task(QUESTION)).to_contain_text("Done")
         await expect(it.final(1)).to_contain_text(ANSWER)
         await _expect_its_end_once(it, again)
+        await screenshot(page, "gateway-back")
         await page.close()
 
 

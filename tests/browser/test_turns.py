@@ -10,6 +10,7 @@ from playwright.async_api import expect
 from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall, pieces_of
 
@@ -31,6 +32,7 @@ async def test_a_cell_streams_and_ends_as_static_markdown(notebook: NewNotebook)
     for word in ("w1 ", "w10 ", "w20 "):
         await expect(text).to_contain_text(word)
         seen.append(await text.inner_text())
+    await screenshot(it.page, "turn-streaming")
     await it.ended(1)
 
     assert len(seen[0]) < len(seen[1]) < len(seen[2])
@@ -70,12 +72,14 @@ async def test_a_tool_row_is_shown_while_the_turn_works_and_a_table_at_its_end(
     await expect(row).to_contain_text("calculator")
     await expect(row).to_contain_text("17.5/100*2480")
     await expect(it.live(1).locator(".oz-status b")).to_have_text("Working")
+    await screenshot(it.page, "turn-tool-row")
     await it.ended(1)
 
     await expect(it.final(1).locator("summary")).to_contain_text("1 step: calculator")
     await it.final(1).locator("summary").click()
     await expect(it.final(1).locator("details td").first).to_have_text("calculator")
     await expect(it.final(1).locator("strong")).to_have_text("434")
+    await screenshot(it.page, "turn-tool-table")
     await it.save()
     _expect_only_the_static_form(lab, it.name, at=1)
 
@@ -110,6 +114,7 @@ async def test_a_stop_keeps_the_text_and_the_next_cell_works(
     await expect(it.final(1)).to_contain_text("1 2 3 4 5 ")
     await expect(it.final(1)).to_contain_text("Stopped here by you.")
     await expect(it.output(1).locator(ERROR_OUTPUT)).to_have_count(0)
+    await screenshot(it.page, f"turn-stopped-by-{way}")
     await asyncio.to_thread(provider.wait_for, lambda fake: "endless" in fake.disconnects)
     await it.run(2)
     await it.run(3)

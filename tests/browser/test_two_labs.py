@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import ARTIFACTS
 from tests.browser.lab_server import start_lab, start_second_lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
 
@@ -41,17 +41,17 @@ async def test_a_page_of_the_attached_lab_sees_its_turn_to_the_end_though_the_ow
         await it.begin(1)
         await expect(it.live(1).locator(".oz-md")).to_contain_text("w5 ")
         await expect(sidebar.task("Count to")).to_contain_text("Working")
-        await picture(own_page, "attached")
+        await screenshot(own_page, "two-labs-attached")
         tasks_of_the_first = first.tasks()
 
         os.kill(first.handshake.pid, signal.SIGKILL)
         await expect(it.live(1)).to_contain_text("continued after a restart")
         await expect(sidebar.task("Count to")).to_contain_text("Working")
-        await picture(own_page, "taken-over")
+        await screenshot(own_page, "two-labs-taken-over")
         await it.ended(1)
         await expect(sidebar.task("Count to")).to_contain_text("Done")
         await expect(sidebar.banner).to_have_count(0)
-        await picture(own_page, "ended")
+        await screenshot(own_page, "two-labs-ended")
         text = await it.final(1).first.inner_text()
         owner = await asyncio.to_thread(second.owner)
         tasks = await asyncio.to_thread(second.tasks)
@@ -60,9 +60,3 @@ async def test_a_page_of_the_attached_lab_sees_its_turn_to_the_end_though_the_ow
         f"w{number}" for number in range(60)
     ]
     assert (owner, tasks_of_the_first, tasks) == (second.handshake.pid, 1, 1)
-
-
-async def picture(page: Page, name: str) -> None:
-    """To be looked at."""
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / f"two-labs-{name}.png")
