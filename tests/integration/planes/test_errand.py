@@ -11,6 +11,7 @@ from ozzie_server_ext.agent.shape import UnfitAnswer
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes import errand
 from ozzie_server_ext.planes.errand import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
 
 PROGRAM = "ozzie_server_ext.programs.fits"
 ENDLESS: JsonObject = {"anyOf": [{"type": "array", "minItems": least, "items": {"$ref": "#"}} for least in (2, 3)]}
@@ -84,6 +85,9 @@ async def test_a_caller_that_is_cancelled_ends_it() -> None:
 
 async def test_one_that_hangs_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errand, "MAX_WALL_S", 0.05)
+    task = canonical_bytes({"schema": ENDLESS, "text": DEEP})
 
     with pytest.raises(ErrandEnded):
-        await run_errand(PROGRAM, b'{"schema": {}}')
+        await run_errand(PROGRAM, task)
+
+    assert running() == []
