@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.config.home import find_home
-from ozzie_server_ext.config.loader import PROJECT_FILE, trust
+from ozzie_server_ext.config.loader import PROJECT_FILE, trust_file
 from ozzie_server_ext.domain.errors import NotFound
 
 
@@ -17,7 +17,7 @@ def trust_project(options: argparse.Namespace) -> int:
     if not file.is_file():
         raise NotFound(f"There is no {file}.", hint="Name the folder that has it: ozzie config trust FOLDER.")
     home.create()
-    trust(home, file)
+    trust_file(home, file)
     if options.json:
         print_json({"trusted": str(file)})
     else:

@@ -28,6 +28,10 @@ class Home:
         return self.root / "SOUL.md"
 
     @property
+    def trusted_file(self) -> Path:
+        return self.root / "trusted.json"
+
+    @property
     def database(self) -> Path:
         return self.root / "data" / "ozzie.db"
 

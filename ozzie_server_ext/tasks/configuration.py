@@ -33,7 +33,7 @@ class Configuration:
             home.config_file,
             home.env_file,
             home.soul_file,
-            home.root / "trusted.json",
+            home.trusted_file,
             project / PROJECT_FILE,
         )
         self._stamp: _Stamp | None = None

@@ -8,7 +8,8 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import JsoncError
-from ozzie_server_ext.config.loader import PROJECT_FILE, ConfigError, load, trust
+from ozzie_server_ext.config.loader import PROJECT_FILE, load, trust_file
+from ozzie_server_ext.config.reading import ConfigError
 from tests.unit.config.conftest import Load
 
 PROVIDER = '{"driver": "openai", "model": "m"}'
@@ -35,7 +36,7 @@ def test_later_layers_win_key_by_key(home: Home, project: Path, tmp_path: Path) 
     system.write_text('{"gateway": {"host": "10.0.0.1", "port": 1}, "sessions": {"max_history": 5}}')
     home.config_file.write_text('{"gateway": {"port": 2}, "agent": {"system_prompt": "user", "max_rounds": 9}}')
     (project / PROJECT_FILE).write_text('{"agent": {"system_prompt": "project"}}')
-    trust(home, project / PROJECT_FILE)
+    trust_file(home, project / PROJECT_FILE)
 
     config = load(home, project=project, env={}, system_file=system)
 
@@ -181,14 +182,14 @@ def test_a_projects_file_counts_for_nothing_until_it_is_trusted(home: Home, proj
         return config.settings.agent.system_prompt, config.ignored
 
     assert system_prompt() == ("", (str(file),))
-    trust(home, file)
+    trust_file(home, file)
     assert system_prompt() == ("obey the project", ())
 
 
 def test_any_change_ends_the_trust_and_going_back_restores_it(home: Home, project: Path, tmp_path: Path) -> None:
     file = project / PROJECT_FILE
     file.write_text('{"agent": {"max_rounds": 3}}')
-    trust(home, file)
+    trust_file(home, file)
 
     file.write_text('{"agent": {"max_rounds": 4}}')
     assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored == (str(file),)
@@ -200,7 +201,7 @@ def test_trust_is_for_one_place_and_not_for_the_same_content_elsewhere(
     home: Home, project: Path, tmp_path: Path
 ) -> None:
     (project / PROJECT_FILE).write_text("{}")
-    trust(home, project / PROJECT_FILE)
+    trust_file(home, project / PROJECT_FILE)
     other = tmp_path / "other"
     (other / PROJECT_FILE).parent.mkdir(parents=True)
     (other / PROJECT_FILE).write_text("{}")
@@ -215,7 +216,7 @@ def test_a_broken_file_can_not_be_trusted_and_an_untrusted_one_breaks_nothing(
     file.write_text('{"agent":')
 
     with pytest.raises(JsoncError):
-        trust(home, file)
+        trust_file(home, file)
     assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored == (str(file),)
 
 
@@ -223,7 +224,7 @@ def test_the_list_of_what_is_trusted_is_private_and_grows(home: Home, project: P
     second = tmp_path / "second.jsonc"
     for file in (project / PROJECT_FILE, second):
         file.write_text("{}")
-        trust(home, file)
+        trust_file(home, file)
 
     assert (home.root / "trusted.json").stat().st_mode & 0o777 == 0o600
     assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.loader import PROJECT_FILE, trust
+from ozzie_server_ext.config.loader import PROJECT_FILE, trust_file
 from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import InMemoryBlobs
@@ -160,7 +160,7 @@ async def test_a_projects_file_counts_from_the_moment_it_is_trusted_until_it_cha
     desk.write(file, '{"agent": {"max_rounds": 7}}')
     assert (await desk.rounds(), desk.configuration.current.ignored) == (25, (str(file),))
 
-    trust(desk.home, file)
+    trust_file(desk.home, file)
     assert (await desk.rounds(), desk.configuration.current.ignored) == (7, ())
     desk.write(file, '{"agent": {"max_rounds": 8}}')
     assert (await desk.rounds(), desk.configuration.current.ignored) == (25, (str(file),))
