@@ -30,6 +30,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
@@ -54,6 +55,7 @@ from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
+from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -113,6 +115,9 @@ class Ozzie:
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         registry = ToolRegistry(builtin_tools())
+        self.tools = registry
+        self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
+        await self.rules.refresh()
         self._closing.push_async_callback(self._stop_workers)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
@@ -133,7 +138,7 @@ class Ozzie:
             rates=Rates(self.clock),
             ledger=self._ledger,
             registry=registry,
-            broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
+            broker=ToolBroker(registry, self.rules, self.blobs, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,
@@ -263,7 +268,13 @@ class Ozzie:
             attended=bool(row["attended"]),
         )
         conversation = await self._conversations.get(recorder.session_id)
-        context = ToolContext(self.project, self.clock)
+        caller = Caller(
+            project=str(self.project.resolve()),
+            channel=str(row["channel"]),
+            user=str(row["sender_id"]),
+            attended=bool(row["attended"]),
+        )
+        context = ToolContext(self.project, self.clock, caller)
         turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
         return await turn.run()
 

@@ -33,6 +33,10 @@ def status(options: argparse.Namespace) -> int:
         print(f"The configuration was not taken:\n{visible_prose(health['config_error'])}")
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
+    if health["policy_error"]:
+        print(f"The rules were not taken, so no tool runs:\n{visible_prose(health['policy_error'])}")
+    for file in health["ignored_policy"]:
+        print(f"{file} is not used: nobody has trusted it yet (ozzie policy trust).")
     return 0
 
 

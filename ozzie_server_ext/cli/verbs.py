@@ -316,4 +316,65 @@ CONFIG = Group(
     ),
 )
 
-COMMANDS: tuple[Verb | Group, ...] = (ASK, STATUS, SESSIONS, TASKS, EVENTS, MODELS, SECRETS, CONFIG, GATEWAY, WORKER)
+TOOLS = Group(
+    "tools",
+    "what a model can call",
+    (
+        Verb("list", "the tools, and what the rules say to a call", "tools:list_tools"),
+        Verb(
+            "show",
+            "a tool's contract",
+            "tools:show_tool",
+            (_argument("name", metavar="NAME", help="its id or name, such as read_file"),),
+        ),
+    ),
+)
+
+_PROJECT = _argument("--project", metavar="FOLDER", help="the project folder (default: here)")
+
+POLICY = Group(
+    "policy",
+    "the rules for what runs, what asks first, and what never runs",
+    (
+        Verb(
+            "check",
+            "check the files of rules, and that their examples are so",
+            "policy:check_rules",
+            (_argument("file", metavar="FILE", nargs="?", help="this one only (default: all that count)"), _PROJECT),
+        ),
+        Verb(
+            "explain",
+            "say what would be done with a call, and by which rule",
+            "policy:explain_call",
+            (
+                _argument("tool", metavar="TOOL", help="its id or name, such as read_file"),
+                _argument("args", metavar="JSON", nargs="?", default="{}", help="its arguments"),
+                _argument("--channel", default="cli", metavar="NAME", help="where it is asked for (default: cli)"),
+                _argument("--user", default="", metavar="NAME", help="who asks"),
+                _argument("--unattended", action="store_true", help="as if nobody were there to be asked"),
+                _PROJECT,
+            ),
+        ),
+        Verb(
+            "trust",
+            "let a project's own rules count, as they are now",
+            "policy:trust_project_rules",
+            (_argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
+        ),
+    ),
+)
+
+COMMANDS: tuple[Verb | Group, ...] = (
+    ASK,
+    STATUS,
+    SESSIONS,
+    TASKS,
+    EVENTS,
+    MODELS,
+    TOOLS,
+    POLICY,
+    SECRETS,
+    CONFIG,
+    GATEWAY,
+    WORKER,
+)

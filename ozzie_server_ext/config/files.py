@@ -1,9 +1,26 @@
-"""Files that are there whole or not at all, also after a power cut."""
+"""Files that are there whole or not at all, also after a power cut; and by what it is noticed that one changed."""
 
 import os
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
+
+Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Of each file that is there: its path, its time of change in nanoseconds, its size in bytes."""
+
+
+def stamps_of(files: Iterable[Path]) -> Stamps:
+    """By what a change of files is noticed without reading them."""
+    found: list[tuple[str, int, int]] = []
+    for file in files:
+        try:
+            info = file.stat()
+        except OSError:
+            continue
+        found.append((str(file), info.st_mtime_ns, info.st_size))
+    return tuple(found)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -28,6 +28,10 @@ class Home:
         return self.root / "SOUL.md"
 
     @property
+    def policy_file(self) -> Path:
+        return self.root / "policy.jsonc"
+
+    @property
     def trusted_file(self) -> Path:
         return self.root / "trusted.json"
 

@@ -25,18 +25,50 @@ class Idempotency(StrEnum):
     NOT_SUPPORTED = "not_supported"
 
 
+class Category(StrEnum):
+    """What a tool does that is never silently allowed, whatever its side effect says (TL-1; the last two: the decisions
+    on S4 §17 in REQUIREMENTS)."""
+
+    EXTERNAL_SEND = "external_send"
+    PAYMENT = "payment"
+    DELETE = "delete"
+    CONFIG_CHANGE = "config_change"
+    HOST_COMMAND = "host_command"
+    LIVE_KERNEL = "live_kernel"
+
+
+class TargetKind(StrEnum):
+    """What an argument names: a file or folder below the project, an address, or a command as its list of words."""
+
+    PATH = "path"
+    URL = "url"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An argument that says what a call acts on: rules are matched with it. A list of texts names several, but for a
+    command."""
+
+    argument: str
+    kind: TargetKind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMeta:
-    """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text."""
+    """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text; `targets` are all
+    arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool."""
 
     tool_id: str
     name: str
-    version: str
     side_effect: SideEffect
     risk_level: RiskLevel
     timeout_s: float
     idempotency: Idempotency
+    categories: frozenset[Category] = frozenset()
+    targets: tuple[Target, ...] = ()
     further_names: tuple[str, ...] = ()
+    version: str = ""
     max_inline_chars: int = 4000
 
     @property

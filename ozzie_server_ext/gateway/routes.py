@@ -17,6 +17,7 @@ from ozzie_server_ext.gateway.rest import (
     secrets,
     sessions,
     tasks,
+    tools,
     usage,
 )
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
@@ -61,6 +62,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/models", models.list_models),
     Operation("GET", "/models/show", models.show_model, errors=(404,), waits_s=WORKER_S),
     Operation("POST", "/models/resolve", models.resolve_model),
+    Operation("GET", "/tools", tools.list_tools),
+    Operation("GET", "/tools/{name}", tools.show_tool),
     Operation("POST", "/secrets/refresh", secrets.refresh_secrets),
     Operation("POST", "/secrets/unlock", secrets.unlock_secrets, waits_s=30.0),
     Operation("POST", "/secrets/lock", secrets.lock_secrets),

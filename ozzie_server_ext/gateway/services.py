@@ -20,10 +20,12 @@ from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.today import TodaysUsage
+from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 class Services(Protocol):
@@ -59,6 +61,10 @@ class Services(Protocol):
     def models(self) -> ModelService: ...
     @property
     def workers(self) -> Pool: ...
+    @property
+    def tools(self) -> ToolRegistry: ...
+    @property
+    def rules(self) -> RulesInForce: ...
     @property
     def details(self) -> ModelDetails: ...
     @property

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from pathlib import Path
 
+from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import PROJECT_FILE, SYSTEM_FILE, Config, load
 from ozzie_server_ext.domain.errors import InputError
@@ -16,8 +17,6 @@ from ozzie_server_ext.store.log import EventLog
 log = logger(__name__)
 
 STREAM = "config"
-
-_Stamp = tuple[tuple[str, int, int], ...]
 
 
 class Configuration:
@@ -36,7 +35,7 @@ class Configuration:
             home.trusted_file,
             project / PROJECT_FILE,
         )
-        self._stamp: _Stamp | None = None
+        self._stamps: Stamps | None = None
         self._refreshing = asyncio.Lock()
         self.current = load(Home(Path("/nonexistent")), env={}, system_file=Path("/nonexistent"))
         self.version = ""
@@ -46,10 +45,10 @@ class Configuration:
     async def refresh(self) -> Config:
         """Read the files again if any changed, and record the change. A broken file leaves the settings as they are."""
         async with self._refreshing:
-            stamp = self._look()
-            if stamp != self._stamp:
+            stamps = stamps_of(self._files)
+            if stamps != self._stamps:
                 await self._read()
-                self._stamp = stamp
+                self._stamps = stamps
         return self.current
 
     async def _read(self) -> None:
@@ -77,13 +76,3 @@ class Configuration:
         events = await self._log.read_stream(STREAM)
         last = events[-1].body if events else None
         return last.version if isinstance(last, ConfigChanged) else ""
-
-    def _look(self) -> _Stamp:
-        found: list[tuple[str, int, int]] = []
-        for file in self._files:
-            try:
-                info = file.stat()
-            except OSError:
-                continue
-            found.append((str(file), info.st_mtime_ns, info.st_size))
-        return tuple(found)

@@ -2,18 +2,25 @@
 
 import hashlib
 import inspect
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import Bug, InputError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+
+_TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""TL-10: what all providers accept."""
 
 
 class InvalidArguments(InputError):
@@ -30,10 +37,12 @@ class ToolFailed(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool is given beside its arguments. `project` is the root of the user's project folder."""
+    """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
+    call is made for."""
 
     project: Path
     clock: Clock
+    caller: Caller = field(default_factory=Caller)
 
 
 class Tool(Protocol):
@@ -61,45 +70,25 @@ class FunctionTool:
     """A tool made from an async function `f(context, *, name: type = default, …) -> ToolResult`.
 
     The first paragraph of its docstring is the description; a parameter's comes from its annotation
-    (`Annotated[…, Field(description=…)]`).
+    (`Annotated[…, Field(description=…)]`). The version of `meta` is filled in here: it is the contract's own hash, so
+    that a changed description, schema or promise is another version (S4 §8.5.2).
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Awaitable[ToolResult]],
-        *,
-        tool_id: str,
-        name: str,
-        side_effect: SideEffect,
-        risk_level: RiskLevel,
-        timeout_s: float,
-        idempotency: Idempotency,
-        further_names: tuple[str, ...] = (),
-        max_inline_chars: int = 4000,
-    ) -> None:
+    def __init__(self, function: Callable[..., Awaitable[ToolResult]], meta: ToolMeta) -> None:
+        """Raises Bug for a contract that can't hold: a name that providers don't take, a target that is no argument."""
         self._function = function
-        self._model = _arguments_model(function, name)
+        self._model = _arguments_model(function, meta.name)
         schema = self._model.model_json_schema()
-        description = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].replace("\n", " ")
         parameters: JsonObject = {
             "type": "object",
             "properties": {key: _without_titles(value) for key, value in schema.get("properties", {}).items()},
             "required": schema.get("required", []),
             "additionalProperties": False,
         }
-        self.spec = ToolSpec(name=name, description=description, parameters=parameters)
-        self.meta = ToolMeta(
-            tool_id=tool_id,
-            name=name,
-            # The contract's own hash: a changed description or schema is another version (S4 §8.5.2).
-            version=hashlib.sha256(canonical_bytes([tool_id, name, description, parameters])).hexdigest()[:12],
-            side_effect=side_effect,
-            risk_level=risk_level,
-            timeout_s=timeout_s,
-            idempotency=idempotency,
-            further_names=further_names,
-            max_inline_chars=max_inline_chars,
-        )
+        _expect_sound(meta, self._model)
+        description = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        self.spec = ToolSpec(name=meta.name, description=description, parameters=parameters)
+        self.meta = replace(meta, version=_version(meta, self.spec))
 
     def check(self, args: JsonObject) -> JsonObject:
         try:
@@ -121,6 +110,22 @@ def _arguments_model(function: Callable[..., Any], name: str) -> type[BaseModel]
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (parameter.annotation, default)
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
+    if not _TOOL_ID.fullmatch(meta.tool_id):
+        raise Bug(f"{meta.tool_id!r} is no id of a tool: it has to be namespace.name.")
+    for name in (meta.name, *meta.further_names):
+        if not _MODEL_NAME.fullmatch(name):
+            raise Bug(f"{name!r} can't be the name of {meta.tool_id}: providers take letters, digits, _ and - only.")
+    for target in meta.targets:
+        if target.argument not in arguments.model_fields:
+            raise Bug(f"{meta.tool_id} has no argument {target.argument}, which it names as a target.")
+
+
+def _version(meta: ToolMeta, spec: ToolSpec) -> str:
+    promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
+    return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 
 def _without_titles(schema: Any) -> Any:

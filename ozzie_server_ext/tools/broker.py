@@ -1,7 +1,6 @@
 """The one path by which a tool runs: validate, decide, record the intent, run, record the outcome (DESIGN §2.4).
 
-Until there is a policy, the decision is S4 §8.6.2's for the careful half: what only reads is allowed, whatever has
-an effect is refused.
+Until it can ask, whatever would have to be asked for is refused.
 """
 
 import asyncio
@@ -22,8 +21,11 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import SideEffect, ToolMeta
+from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.ruling import Ruling, Rulings
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import BlobStore
@@ -46,8 +48,9 @@ class Place:
 class ToolBroker:
     """Enforces what was decided. Results and failures go to the log; the model reads them from there."""
 
-    def __init__(self, registry: ToolRegistry, blobs: BlobStore, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, registry: ToolRegistry, rulings: Rulings, blobs: BlobStore, clock: Clock, ids: IdSource) -> None:
         self._registry = registry
+        self._rulings = rulings
         self._blobs = blobs
         self._clock = clock
         self._ids = ids
@@ -81,12 +84,12 @@ class ToolBroker:
         except OzzieError as error:
             await recorder.append(requested({}), failed(error))
             return
-        refusal = _refusal(tool.meta)
+        ruling = await self._rulings.of(tool.meta, args, context.caller)
+        decided = _decided(call_id, ruling)
+        refusal = _refusal(tool.meta, ruling.verdict, context.caller)
         if refusal is not None:
-            decided = ToolCallDecided(call_id=call_id, decision="DENY", rule="default.effects", reason=str(refusal))
             await recorder.append(requested(args), decided, failed(refusal))
             return
-        decided = ToolCallDecided(call_id=call_id, decision="ALLOW", rule="default.read_only", reason="It only reads.")
         await recorder.append(requested(args), decided, ToolCallStarted(call_id=call_id))
         try:
             outcome = await self._run(tool, args, context, call_id, began)
@@ -142,7 +145,26 @@ def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
     return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
 
 
-def _refusal(meta: ToolMeta) -> PolicyError | None:
-    if meta.side_effect is SideEffect.NONE:
-        return None
-    return PolicyError("Not allowed: tools that change something need a policy, and there is none yet.")
+def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
+    verdict = ruling.verdict
+    return ToolCallDecided(
+        call_id=call_id,
+        decision=verdict.decision.value,
+        rule=verdict.rule,
+        reason=verdict.reason,
+        place=verdict.place,
+        policy=ruling.version,
+    )
+
+
+def _refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
+    """Why the call does not run; None where it does."""
+    match verdict.decision:
+        case Decision.ALLOW:
+            return None
+        case Decision.DENY:
+            return PolicyError(verdict.refusal)
+        case Decision.ASK if not caller.attended:
+            return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
+        case Decision.ASK:
+            return PolicyError(f"Not done: {meta.name} needs a yes, and Ozzie can't ask for one yet.")

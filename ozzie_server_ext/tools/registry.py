@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.tools.base import Tool
 
 
@@ -33,6 +34,11 @@ class ToolRegistry:
     def find(self, name: str) -> Tool | None:
         """The tool of that id or name; models now and then use a further name or the id itself."""
         return self._names.get(name)
+
+    def meta(self, name: str) -> ToolMeta | None:
+        """What the tool of that id or name declares of itself."""
+        tool = self._names.get(name)
+        return tool.meta if tool is not None else None
 
     def may_be_repeated(self, tool_id: str) -> bool:
         """Whether a call of that tool which has no outcome may be made again; of one that is not here, nobody knows."""

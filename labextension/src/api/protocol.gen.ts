@@ -275,11 +275,13 @@ export interface ToolCallCompleted {
   summary: string;
 }
 /**
- * What the rules say to a call: the decision, the rule that made it, and its reason in words.
+ * What the rules say to a call: the decision, the rule that made it and where that stands, its reason in words, and the version of all rules.
  */
 export interface ToolCallDecided {
   call_id: string;
   decision: 'ALLOW' | 'ASK' | 'DENY';
+  place: string;
+  policy: string;
   reason: string;
   rule: string;
 }
@@ -403,7 +405,7 @@ export interface FeedSubscribe {
   types?: string[] | null;
 }
 /**
- * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` names files that nobody has trusted. `vault` is null where there is none, or none that can be used.
+ * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted. `vault` is null where there is none, or none that can be used.
  */
 export interface Health {
   attached: Attached[];
@@ -412,9 +414,11 @@ export interface Health {
   headless: boolean;
   home: string;
   ignored_config: string[];
+  ignored_policy: string[];
   log_warning: string;
   model: string;
   pid: number;
+  policy_error: string;
   position: number;
   project: string;
   role: 'attached' | 'owner';

@@ -25,13 +25,16 @@ class ToolCallRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDecided(Fact):
-    """What the rules say to a call: the decision, the rule that made it, and its reason in words."""
+    """What the rules say to a call: the decision, the rule that made it and where that stands, its reason in words, and
+    the version of all rules."""
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
     decision: Literal["ALLOW", "ASK", "DENY"]
     rule: str
     reason: str
+    place: str = ""
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
     """How the gateway is."""
     ozzie = call.ozzie
     vault, vault_warning = await ozzie.secrets.state()
+    policy = await ozzie.rules.refresh()
     return Health(
         status="ok",
         version=version("jupyter-ozzie"),
@@ -46,6 +47,8 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         config_error=ozzie.config_error,
         log_warning=ozzie.log_warning,
         ignored_config=list(ozzie.config.ignored),
+        policy_error=ozzie.rules.error,
+        ignored_policy=[str(path) for path in policy.ignored],
         vault=VaultHealth(opens_with=list(vault.ways), locked=vault.locked, secrets=vault.secrets) if vault else None,
         vault_warning=vault_warning,
         uptime_s=round(time.monotonic() - ozzie.started_at, 1),

@@ -133,9 +133,9 @@ class ModelWorker:
 class Health:
     """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
     another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
-    person starts. `position` is where the log ends; `config_error`, `log_warning` and `vault_warning` are empty where
-    all is well; `ignored_config` names files that nobody has trusted. `vault` is null where there is none, or none that
-    can be used."""
+    person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning`
+    are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted. `vault` is
+    null where there is none, or none that can be used."""
 
     status: Literal["ok"]
     version: str
@@ -155,6 +155,8 @@ class Health:
     config_error: str
     log_warning: str
     ignored_config: list[str]
+    policy_error: str
+    ignored_policy: list[str]
     vault: VaultHealth | None
     vault_warning: str
     uptime_s: float

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 
 MAX_CHARACTERS = 1000
@@ -137,11 +137,13 @@ def _plain(value: Decimal) -> str:
 TOOLS = (
     FunctionTool(
         evaluate,
-        tool_id="calc.eval",
-        name="calculator",
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=5,
-        idempotency=Idempotency.SUPPORTED,
+        ToolMeta(
+            tool_id="calc.eval",
+            name="calculator",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=5,
+            idempotency=Idempotency.SUPPORTED,
+        ),
     ),
 )

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import (
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.rooted import open_below
 
@@ -102,23 +110,29 @@ def _count(number: int, one: str, many: str) -> str:
 TOOLS = (
     FunctionTool(
         list_folder,
-        tool_id="fs.list",
-        name="list_files",
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=20,
-        idempotency=Idempotency.SUPPORTED,
-        max_inline_chars=2 * MAX_CHARACTERS,
+        ToolMeta(
+            tool_id="fs.list",
+            name="list_files",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=20,
+            idempotency=Idempotency.SUPPORTED,
+            max_inline_chars=2 * MAX_CHARACTERS,
+            targets=(Target("path", TargetKind.PATH),),
+        ),
     ),
     FunctionTool(
         read_text,
-        tool_id="fs.read",
-        name="read_file",
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=20,
-        idempotency=Idempotency.SUPPORTED,
-        further_names=("file_read",),
-        max_inline_chars=2 * MAX_CHARACTERS,
+        ToolMeta(
+            tool_id="fs.read",
+            name="read_file",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=20,
+            idempotency=Idempotency.SUPPORTED,
+            further_names=("file_read",),
+            max_inline_chars=2 * MAX_CHARACTERS,
+            targets=(Target("path", TargetKind.PATH),),
+        ),
     ),
 )

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 
 
@@ -31,11 +31,13 @@ async def now(
 TOOLS = (
     FunctionTool(
         now,
-        tool_id="time.now",
-        name="current_time",
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=5,
-        idempotency=Idempotency.SUPPORTED,
+        ToolMeta(
+            tool_id="time.now",
+            name="current_time",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=5,
+            idempotency=Idempotency.SUPPORTED,
+        ),
     ),
 )

@@ -19,6 +19,7 @@ from ozzie_server_ext.models.ledger import Ledger, Standing
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.ruling import FixedRulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -64,7 +65,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
-            broker=ToolBroker(registry, self.blobs, self.clock, self.ids),
+            broker=ToolBroker(registry, FixedRulings(), self.blobs, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

@@ -124,7 +124,10 @@ async def test_calls_of_one_round_run_side_by_side_and_come_back_in_their_order(
         second_began.set()
         return ToolResult(ok=True, data="second")
 
-    tools = [tool(first, tool_id="a", name="first", timeout_s=20), tool(second, tool_id="b", name="second")]
+    tools = [
+        tool(first, tool_id="test.first", name="first", timeout_s=20),
+        tool(second, tool_id="test.second", name="second"),
+    ]
     rig = TurnRig(project, [[Use("first", {}, "1"), Use("second", {}, "2")], [Say("done")]], tools=tools)
     await rig.ask("both")
 

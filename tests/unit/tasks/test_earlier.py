@@ -4,7 +4,7 @@ import pytest
 
 from ozzie_server_ext.domain.events import Draft, EventBody, MessageReceived, Origin, ToolCallRequested, ToolCallStarted
 from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.earlier import Earlier, EarlierRuns
@@ -23,12 +23,14 @@ async def _write(context: ToolContext) -> ToolResult:
 
 WRITER = FunctionTool(
     _write,
-    tool_id="fs.write",
-    name="write_file",
-    side_effect=SideEffect.REVERSIBLE,
-    risk_level=RiskLevel.LOW,
-    timeout_s=1,
-    idempotency=Idempotency.SUPPORTED,
+    ToolMeta(
+        tool_id="fs.write",
+        name="write_file",
+        side_effect=SideEffect.REVERSIBLE,
+        risk_level=RiskLevel.LOW,
+        timeout_s=1,
+        idempotency=Idempotency.SUPPORTED,
+    ),
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.base import FunctionTool, InvalidArguments, ToolContext
 
@@ -35,7 +35,7 @@ def tool(function: Any = greet, **changed: Any) -> FunctionTool:
         "timeout_s": 1,
         "idempotency": Idempotency.SUPPORTED,
     }
-    return FunctionTool(function, **(settings | changed))
+    return FunctionTool(function, ToolMeta(**(settings | changed)))
 
 
 def test_the_model_is_told_what_the_signature_says() -> None:

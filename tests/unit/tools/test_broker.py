@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,15 +19,26 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.toolmeta import SideEffect, ToolError, ToolResult
+from ozzie_server_ext.domain.toolmeta import (
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolError,
+    ToolMeta,
+    ToolResult,
+)
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.ruling import FixedRulings, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools import broker
-from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool
 
 TASK = TaskId("t")
@@ -41,9 +53,10 @@ class Bench:
         self.log = InMemoryEventLog(self.clock, CountingIds())
         self.recorder = Recorder(log=self.log, session_id=SessionId("s"), task_id=TASK)
         self.context = context
+        self.rulings: Rulings = FixedRulings()
 
     async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
-        broker = ToolBroker(ToolRegistry(tools), self.blobs, self.clock, CountingIds())
+        broker = ToolBroker(ToolRegistry(tools), self.rulings, self.blobs, self.clock, CountingIds())
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
         await broker.call(use, Place(round=2, index=1), self.context, self.recorder)
         return await self.recorded()
@@ -98,23 +111,74 @@ async def test_a_call_is_requested_decided_and_started_before_it_runs_and_comple
     assert requested.call_id != "call_1", "the model's ids are unique in one answer only"
 
 
-@pytest.mark.parametrize("effect", [SideEffect.REVERSIBLE, SideEffect.IRREVERSIBLE])
-async def test_a_tool_with_an_effect_is_refused_and_never_runs(bench: Bench, effect: SideEffect) -> None:
+async def test_a_tool_whose_call_is_denied_never_runs_and_the_model_reads_the_reason(bench: Bench) -> None:
     ran: list[str] = []
 
     def body(context: ToolContext, text: str) -> ToolResult:
         ran.append(text)
         return ToolResult(ok=True)
 
-    requested, decided, failed = await bench.call(probe(body, side_effect=effect))
+    bench.rulings = FixedRulings((rule("deny", {"tools": ["test.probe"]}, "no-probes", "Probes are dangerous."),))
+    requested, decided, failed = await bench.call(probe(body))
 
     assert ran == []
     assert isinstance(requested, ToolCallRequested)
     assert isinstance(decided, ToolCallDecided)
-    assert (decided.decision, decided.rule) == ("DENY", "default.effects")
+    assert (decided.decision, decided.rule, decided.reason) == ("DENY", "no-probes", "Probes are dangerous.")
+    assert decided.place == "/rules.jsonc, line 1"
     assert isinstance(failed, ToolCallFailed)
     assert failed.code == "policy.denied"
-    assert "Not allowed" in failed.message
+    assert failed.message == "Not allowed: probes are dangerous. Rule no-probes in /rules.jsonc, line 1."
+
+
+@pytest.mark.parametrize(
+    ("attended", "code", "said"),
+    [
+        (False, "policy.unattended", "Not done: nobody was there to ask (probe)."),
+        (True, "policy.denied", "Not done: probe needs a yes, and Ozzie can't ask for one yet."),
+    ],
+)
+async def test_what_would_have_to_be_asked_for_is_not_done(bench: Bench, attended: bool, code: str, said: str) -> None:
+    ran: list[str] = []
+
+    def body(context: ToolContext, text: str) -> ToolResult:
+        ran.append(text)
+        return ToolResult(ok=True)
+
+    bench.context = replace(bench.context, caller=Caller(attended=attended))
+    _, decided, failed = await bench.call(probe(body, side_effect=SideEffect.IRREVERSIBLE))
+
+    assert ran == []
+    assert isinstance(decided, ToolCallDecided)
+    assert (decided.decision, decided.rule) == ("ASK", "floor.irreversible")
+    assert isinstance(failed, ToolCallFailed)
+    assert (failed.code, failed.message) == (code, said)
+
+
+async def test_a_rule_sees_the_arguments_that_the_tool_will_get(bench: Bench) -> None:
+    bench.rulings = FixedRulings((rule("deny", {"paths": ["data/**"]}),))
+    reading = FunctionTool(
+        read_data,
+        ToolMeta(
+            tool_id="test.read",
+            name="read",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=1,
+            idempotency=Idempotency.SUPPORTED,
+            targets=(Target("path", TargetKind.PATH),),
+        ),
+    )
+
+    _, decided, *_ = await bench.call(reading, name="read")
+
+    assert isinstance(decided, ToolCallDecided)
+    assert decided.decision == "DENY", "the default of an argument counts as well as what was said"
+
+
+async def read_data(context: ToolContext, *, path: str = "data/all.csv") -> ToolResult:
+    """Read what is there."""
+    return ToolResult(ok=True)
 
 
 async def test_an_unknown_tool_is_answered_with_those_that_there_are(bench: Bench) -> None:
@@ -238,9 +302,9 @@ async def test_a_large_result_lies_in_a_blob_and_its_head_in_the_log(bench: Benc
     ],
 )
 async def test_stopping_the_turn_stops_the_tool_and_is_recorded(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, side_effect: SideEffect, kind: type[EventBody], end: str
+    bench: Bench, side_effect: SideEffect, kind: type[EventBody], end: str
 ) -> None:
-    monkeypatch.setattr(broker, "_refusal", lambda meta: None)  # as once a policy allows it
+    bench.rulings = FixedRulings((rule("allow", {"tools": ["test.probe"]}),))
     running = asyncio.Event()
 
     async def body() -> ToolResult:

@@ -1,0 +1,142 @@
+"""`ozzie policy`: check files of rules, explain a decision, trust a project's rules. None of it needs a gateway."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from ozzie_server_ext.cli.output import counted, print_json
+from ozzie_server_ext.cli.tools import RULINGS
+from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.reading import content_of
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.engine import Explanation, explain
+from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules
+from ozzie_server_ext.policy.rules import Rule
+from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+def check_rules(options: argparse.Namespace) -> int:
+    """Print what the files of rules say, or the one that is named. Raises ConfigError, JsoncError."""
+    registry = ToolRegistry(builtin_tools())
+    if options.file:
+        path = Path(options.file).absolute()
+        policy = Policy(files=(read(path, content_of(path), registry.meta),))
+    else:
+        policy = load(find_home(os.environ), _project(options), registry.meta)
+    if options.json:
+        print_json({"files": [_file(file) for file in policy.files], "ignored": [str(path) for path in policy.ignored]})
+        return 0
+    for file in policy.files:
+        print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples are as they say.")
+        for rule in file.rules:
+            print(f"  {_said(rule)}")
+        for warning in file.warnings:
+            print(visible_prose(warning))
+    for path in policy.ignored:
+        print(f"{visible_label(str(path))} is not used: nobody has trusted it yet (ozzie policy trust).")
+    if not policy.files and not policy.ignored:
+        print("There are no rules but Ozzie's own: what only reads runs, what changes something asks first.")
+    return 0
+
+
+def explain_call(options: argparse.Namespace) -> int:
+    """Print what would be done with a call, and why. Raises NotFound, InputError, ConfigError, JsoncError."""
+    registry = ToolRegistry(builtin_tools())
+    tool = registry.find(options.tool)
+    if tool is None:
+        names = ", ".join(each.meta.name for each in registry.all())
+        raise NotFound(f"There is no tool {visible_label(options.tool)}.", hint=f"There are: {names}.")
+    project = _project(options)
+    policy = load(find_home(os.environ), project, registry.meta)
+    caller = Caller(project=str(project), channel=options.channel, user=options.user, attended=not options.unattended)
+    found = explain(Action.of(tool.meta, _checked(tool, options.args), caller), policy.rules)
+    if options.json:
+        print_json(_explained(found))
+        return 0
+    verdict = found.verdict
+    print(f"{tool.meta.name} {RULINGS[verdict.decision.value]}. {visible_prose(verdict.reason)}")
+    print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
+    if found.overruled is not None:
+        print(f"  {_overruled(found.overruled.rule, tool.meta)}")
+    for rule, why in found.considered:
+        print(f"  {_said(rule)}: {visible_label(why) if why else 'applies'}")
+    return 0
+
+
+def trust_project_rules(options: argparse.Namespace) -> int:
+    """Let the rules of a project count. Raises NotFound, ConfigError, JsoncError."""
+    home = find_home(os.environ)
+    project = Path(options.folder).resolve()
+    if not (project / PROJECT_FILE).is_file():
+        raise NotFound(
+            f"There is no {project / PROJECT_FILE}.", hint="Name the folder that has it: ozzie policy trust FOLDER."
+        )
+    home.create()
+    file = trust_rules(home, project, ToolRegistry(builtin_tools()).meta)
+    if options.json:
+        print_json({"trusted": str(file.path), "rules": len(file.rules)})
+    else:
+        rules = "The rule" if len(file.rules) == 1 else f"The {len(file.rules):,} rules"
+        print(
+            f"{rules} in {visible_label(str(file.path))} count from now on, as written. "
+            "If the file changes, nothing runs in this project until it is trusted again."
+        )
+    return 0
+
+
+def _project(options: argparse.Namespace) -> Path:
+    return Path(options.project or ".").resolve()
+
+
+def _checked(tool: Tool, text: str) -> JsonObject:
+    """The arguments with the tool's defaults. Raises InputError for those that the tool does not take."""
+    try:
+        given = loads_object(text)
+    except InputError as error:
+        raise InputError(
+            f"The arguments are not a JSON object: {error}", hint='Write them as \'{"path": "a.txt"}\'.'
+        ) from None
+    return tool.check(given)
+
+
+def _said(rule: Rule) -> str:
+    verdict = rule.verdict
+    line = verdict.place.rpartition(", ")[2]
+    return f"{visible_label(verdict.rule)} ({line}): {RULINGS[verdict.decision.value]}"
+
+
+def _overruled(rule: str, meta: ToolMeta) -> str:
+    return f"Rule {visible_label(rule)} would let it run, but does not name {meta.tool_id}: for such a tool it has to."
+
+
+def _file(file: RuleFile) -> dict[str, Any]:
+    return {
+        "path": str(file.path),
+        "rules": [
+            {"id": rule.verdict.rule, "decision": rule.verdict.decision.value, "reason": rule.verdict.reason}
+            for rule in file.rules
+        ],
+        "warnings": list(file.warnings),
+    }
+
+
+def _explained(found: Explanation) -> dict[str, Any]:
+    return {
+        "decision": found.verdict.decision.value,
+        "rule": found.verdict.rule,
+        "reason": found.verdict.reason,
+        "place": found.verdict.place,
+        "overruled": found.overruled.rule if found.overruled else None,
+        "considered": [
+            {"rule": rule.verdict.rule, "decision": rule.verdict.decision.value, "applies": not why, "why_not": why}
+            for rule, why in found.considered
+        ],
+    }

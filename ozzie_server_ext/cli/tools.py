@@ -1,0 +1,61 @@
+"""`ozzie tools`: what a model can call, and what the rules say to that."""
+
+import argparse
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from ozzie_server_ext.cli.http import Object, get
+from ozzie_server_ext.cli.output import cell, print_json
+from ozzie_server_ext.render.text import visible_label, visible_prose
+
+RULINGS = {"ALLOW": "runs", "ASK": "asks first", "DENY": "never runs"}
+_EFFECTS = {"none": "none: it only reads", "reversible": "can be undone", "irreversible": "can't be undone"}
+_REPEATS = {
+    "supported": "safe to repeat",
+    "required": "needs a key against doubles",
+    "not_supported": "not safe to repeat",
+}
+
+
+def list_tools(options: argparse.Namespace) -> int:
+    """Print the tools. Raises NotRunning."""
+    listing = get("tools")
+    if options.json:
+        print_json(listing["items"])
+        return 0
+    for tool in listing["items"]:
+        said = RULINGS[tool["ruling"]["decision"]]
+        print(f"{cell(tool['name'], 16)}  {cell(tool['id'], 14)}  {cell(said, 10)}  {visible_label(tool['about'])}")
+    if listing["policy_error"]:
+        print(f"The rules were not taken, so nothing runs:\n{visible_prose(listing['policy_error'])}")
+    return 0
+
+
+def show_tool(options: argparse.Namespace) -> int:
+    """Print one tool's contract. Raises NotRunning, Answered."""
+    tool = get(f"tools/{quote(options.name, safe='')}")
+    if options.json:
+        print_json(tool)
+        return 0
+    print(f"{visible_label(tool['name'])}\n  {visible_label(tool['about'])}\n")
+    for label, said in _facts(tool):
+        print(f"  {label:<12}  {visible_label(said)}")
+    return 0
+
+
+def _facts(tool: Object) -> Iterator[tuple[str, str]]:
+    needed = tool["parameters"]["required"]
+    for name, schema in tool["parameters"]["properties"].items():
+        said = "needed" if name in needed else f"otherwise {schema.get('default')!r}"
+        yield name, ". ".join(filter(None, [said, str(schema.get("description", ""))]))
+    yield "Id", ", ".join([tool["id"], *tool["names"]])
+    yield "Version", tool["version"]
+    yield "Side effect", _EFFECTS[tool["side_effect"]]
+    yield "Risk", tool["risk"]
+    if tool["categories"]:
+        yield "Kind", ", ".join(category.replace("_", " ") for category in tool["categories"])
+    yield "Repeating", _REPEATS[tool["idempotency"]]
+    yield "Time limit", f"{tool['timeout_s']:g} s"
+    ruling = tool["ruling"]
+    where = f" (rule {ruling['rule']} in {ruling['place']})" if ruling["place"] else f" ({ruling['rule']})"
+    yield "A call", f"{RULINGS[ruling['decision']]}. {ruling['reason']}{where}"

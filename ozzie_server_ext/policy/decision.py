@@ -1,0 +1,43 @@
+"""What the rules say to a call: ALLOW < ASK < DENY, the strictest wins (S4 §8.6.1)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Decision(StrEnum):
+    ALLOW = "ALLOW"
+    ASK = "ASK"
+    DENY = "DENY"
+
+    @property
+    def rank(self) -> int:
+        """How strict it is; more is stricter."""
+        return _RANKS[self]
+
+
+_RANKS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision, the rule that made it, and its reason, a sentence for people. `place` names file and line of a rule
+    that stands in a file; it is empty for one of Ozzie's own."""
+
+    decision: Decision
+    rule: str
+    reason: str
+    place: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the call does not run, where it is refused (UX §10, string 14)."""
+        where = f" Rule {self.rule} in {self.place}." if self.place else ""
+        return f"Not allowed: {_inside(self.reason)}.{where}"
+
+
+def _inside(sentence: str) -> str:
+    """A sentence as it stands behind a colon: without its full stop, and small where it began with a plain word."""
+    text = sentence.strip().removesuffix(".")
+    first = text.split(" ", 1)[0]
+    plain = first.isalpha() and first.istitle()
+    return text[:1].lower() + text[1:] if plain else text

@@ -1,0 +1,84 @@
+"""The decision on a call: the strictest rule that applies, above a floor that a rule lowers by naming the tool only.
+
+Pure: the same call, caller and rules always give the same verdict.
+"""
+
+from dataclasses import dataclass
+
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
+from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.rules import Rule
+
+READ_ONLY = Verdict(decision=Decision.ALLOW, rule="default.read_only", reason="It only reads.")
+REVERSIBLE = Verdict(decision=Decision.ALLOW, rule="default.reversible", reason="It can be undone.")
+CHANGES = Verdict(decision=Decision.ASK, rule="default.changes", reason="It changes something of yours.")
+IRREVERSIBLE = Verdict(decision=Decision.ASK, rule="floor.irreversible", reason="It can't be undone.")
+HIGH_RISK = Verdict(decision=Decision.ASK, rule="floor.high_risk", reason="Its risk is high.")
+
+_CATEGORIES = {
+    Category.LIVE_KERNEL: "It runs code in a live kernel, which can do all that you can.",
+    Category.HOST_COMMAND: "It runs a command on this machine, which can do all that you can.",
+    Category.PAYMENT: "It pays.",
+    Category.DELETE: "It deletes.",
+    Category.EXTERNAL_SEND: "It sends something out.",
+    Category.CONFIG_CHANGE: "It changes a configuration.",
+}
+"""TL-1: what is never silently allowed, the gravest first."""
+ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND})
+"""What no rule allows unasked (THREATS 7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A verdict, and how it came to be: each rule with why it does not apply, "" where it does; and what the rules had
+    said, where a floor stood in the way."""
+
+    verdict: Verdict
+    considered: tuple[tuple[Rule, str], ...]
+    overruled: Verdict | None = None
+
+
+def decide(action: Action, rules: tuple[Rule, ...]) -> Verdict:
+    """What is to be done with the call. `rules` come in the order of their layers; of equally strict ones, the first
+    counts."""
+    return explain(action, rules).verdict
+
+
+def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
+    """The decision with all that led to it."""
+    considered = tuple((rule, rule.mismatch(action)) for rule in rules)
+    applying = [rule for rule, why in considered if not why]
+    meta = action.meta
+    verdict = max((rule.verdict for rule in applying), key=lambda each: each.decision.rank, default=default_for(meta))
+    floor = floor_of(meta)
+    if floor is None or any(_reaches_below(rule, meta) for rule in applying):
+        return Explanation(verdict, considered)
+    if verdict.decision is Decision.ALLOW:
+        return Explanation(floor, considered, overruled=verdict)
+    return Explanation(verdict, considered)
+
+
+def default_for(meta: ToolMeta) -> Verdict:
+    """What holds where no rule applies (S4 §8.6.2). What can be undone runs, unless its risk is medium, as where the
+    user's own files change: §8.6.2 lets a project ask for those, and UX §9 shows that it is asked."""
+    floor = floor_of(meta)
+    if floor is not None:
+        return floor
+    if meta.side_effect is SideEffect.NONE:
+        return READ_ONLY
+    return REVERSIBLE if meta.risk_level is RiskLevel.LOW else CHANGES
+
+
+def floor_of(meta: ToolMeta) -> Verdict | None:
+    """What is asked for at least, unless a rule names the tool; None where nothing is."""
+    for category, reason in _CATEGORIES.items():
+        if category in meta.categories:
+            return Verdict(decision=Decision.ASK, rule=f"floor.{category}", reason=reason)
+    if meta.side_effect is SideEffect.IRREVERSIBLE:
+        return IRREVERSIBLE
+    return HIGH_RISK if meta.risk_level is RiskLevel.HIGH else None
+
+
+def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
+    return rule.names(meta) and not meta.categories & ALWAYS

@@ -1,0 +1,76 @@
+"""Hosts of addresses as they are compared: names by IDNA 2008, IP addresses by their value (THREATS 15)."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import idna
+
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+Host: TypeAlias = str | IpAddress
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+"""What one reader of an address drops, and another one takes for a part of it."""
+
+
+def host_of(url: str) -> Host | None:
+    """The host that an address leads to; None where readers of addresses do not agree on one."""
+    if _UNSAFE.search(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        name = parts.hostname
+    except ValueError:
+        return None
+    if not name or not parts.scheme or parts.username is not None or parts.password is not None:
+        return None
+    return canonical_host(name)
+
+
+def canonical_host(name: str) -> Host | None:
+    """A host as it is compared; None for what is no host, or an IP address in one of the forms of old."""
+    try:
+        found = ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        pass
+    else:
+        return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
+    try:
+        plain = idna.encode(name.rstrip("."), uts46=True, std3_rules=True).decode().lower()
+    except (idna.IDNAError, UnicodeError):
+        return None
+    # 2130706433, 0x7f.1 and 127.1 are names to us and IP addresses to the system's resolver.
+    last = plain.rsplit(".", 1)[-1]
+    return None if last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last) else plain
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """`example.org`, that host; `*.example.org`, all below it and not itself; `10.0.0.0/8` or `::1`, IP addresses."""
+
+    host: str
+    below: bool
+    network: IpNetwork | None
+
+    @classmethod
+    def of(cls, pattern: str) -> "HostPattern":
+        """Raises ValueError, whose words say what is wrong with it."""
+        try:
+            return cls("", False, ipaddress.ip_network(pattern.strip("[]")))
+        except ValueError:
+            pass
+        below = pattern.startswith("*.")
+        found = canonical_host(pattern.removeprefix("*."))
+        if not isinstance(found, str) or "*" in found:
+            raise ValueError(
+                f'"{pattern}" is no host: write example.org, *.example.org for all below it, or an IP network'
+            )
+        return cls(found, below, None)
+
+    def matches(self, host: Host) -> bool:
+        if isinstance(host, str):
+            return not self.network and (host.endswith(f".{self.host}") if self.below else host == self.host)
+        return self.network is not None and host in self.network

@@ -1,0 +1,182 @@
+"""Rules as they stand in a file, and as the engine applies them (TL-3)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
+from ozzie_server_ext.policy import conditions
+from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.conditions import Condition, Tools
+from ozzie_server_ext.policy.decision import Decision, Verdict
+
+MAX_RULES = 500
+MAX_PATTERNS = 100
+
+FindTool: TypeAlias = Callable[[str], ToolMeta | None]
+
+Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
+Command = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
+
+
+class _Text(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WhenText(_Text):
+    """The conditions of a rule; what is not stated does not matter. `attended`: somebody is there to be asked."""
+
+    tools: Patterns | None = None
+    side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
+    categories: Annotated[tuple[Category, ...], Field(min_length=1)] | None = None
+    risks: Annotated[tuple[RiskLevel, ...], Field(min_length=1)] | None = None
+    channels: Patterns | None = None
+    users: Patterns | None = None
+    attended: bool | None = None
+    projects: Patterns | None = None
+    paths: Patterns | None = None
+    hosts: Patterns | None = None
+    commands: Annotated[tuple[Command, ...], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
+
+
+class ExampleText(_Text):
+    """A call that a rule must or must not apply to."""
+
+    tool: Pattern
+    args: dict[str, Any] = {}
+    channel: str = ""
+    user: str = ""
+    project: str = ""
+    attended: bool = True
+
+
+class ExamplesText(_Text):
+    match: Annotated[tuple[ExampleText, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
+    no_match: Annotated[tuple[ExampleText, ...], Field(max_length=MAX_PATTERNS)] = ()
+
+
+class RuleText(_Text):
+    """A rule as somebody wrote it."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+    decision: Literal["allow", "ask", "deny"]
+    reason: Annotated[str, Field(min_length=3, max_length=300)]
+    when: WhenText
+    examples: ExamplesText
+
+
+class PolicyText(_Text):
+    """What a file of rules may say."""
+
+    rules: Annotated[tuple[RuleText, ...], Field(max_length=MAX_RULES)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule as it is applied."""
+
+    verdict: Verdict
+    tools: Tools | None
+    conditions: tuple[Condition, ...]
+
+    def mismatch(self, action: Action) -> str:
+        """Why it does not apply to the call, in a few words; "" where it does."""
+        return next((why for condition in self.conditions if (why := condition(action))), "")
+
+    def names(self, meta: ToolMeta) -> bool:
+        """Whether it states the tool itself, and not a pattern that happens to cover it."""
+        return self.tools is not None and self.tools.name(meta)
+
+
+def compile_rule(text: RuleText, place: str) -> Rule:
+    """The rule of that text, which stands at `place`.
+
+    Raises ValueError, whose words say what can't be.
+    """
+    decision = Decision(text.decision.upper())
+    sure = decision is Decision.ALLOW
+    tools = Tools(text.when.tools) if text.when.tools else None
+    found = [*([tools] if tools else []), *_conditions(text.when, sure)]
+    if sure and not found:
+        raise ValueError('a rule that allows has to state a condition in "when"')
+    return Rule(
+        verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place),
+        tools=tools,
+        conditions=tuple(found),
+    )
+
+
+def _conditions(when: WhenText, sure: bool) -> list[Condition]:
+    found: list[Condition] = []
+    if when.side_effects:
+        found.append(conditions.side_effects(when.side_effects))
+    if when.categories:
+        found.append(conditions.categories(when.categories, sure=sure))
+    if when.risks:
+        found.append(conditions.risks(when.risks))
+    if when.channels:
+        found.append(conditions.channels(when.channels))
+    if when.users:
+        found.append(conditions.users(when.users))
+    if when.attended is not None:
+        found.append(conditions.attended(when.attended))
+    if when.projects:
+        found.append(conditions.projects([_folder(name) for name in when.projects]))
+    if when.paths:
+        found.append(conditions.paths(when.paths, sure=sure))
+    if when.hosts:
+        found.append(conditions.hosts(when.hosts, sure=sure))
+    if when.commands:
+        found.append(conditions.commands(when.commands, sure=sure))
+    return found
+
+
+def _folder(name: str) -> Path:
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError:
+        raise ValueError(f'"{name}" names a home folder that is not there') from None
+    if not folder.is_absolute():
+        raise ValueError(f'"{name}" is no folder: write it from the root, or with ~')
+    return folder.resolve()
+
+
+def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
+    """The first of its examples that is not so, in words; "" where all are. Those of tools that are not here now are
+    passed over: they may come with a plugin."""
+    for example, wanted in [(each, True) for each in text.examples.match] + [
+        (each, False) for each in text.examples.no_match
+    ]:
+        meta = find(example.tool)
+        if meta is None:
+            continue
+        why = rule.mismatch(_action(meta, example))
+        if wanted and why:
+            return f"it says that it matches {_shown(example)}, and does not: {why}"
+        if not wanted and not why:
+            return f"it says that it does not match {_shown(example)}, and does"
+    return ""
+
+
+def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
+    """Tools that the rule or its examples name, and that are not here."""
+    named = [*(text.when.tools or ()), *(each.tool for each in (*text.examples.match, *text.examples.no_match))]
+    return tuple(dict.fromkeys(name for name in named if "*" not in name and find(name) is None))
+
+
+def _action(meta: ToolMeta, example: ExampleText) -> Action:
+    project = str(_folder(example.project)) if example.project else ""
+    args: Mapping[str, Any] = example.args
+    caller = Caller(project=project, channel=example.channel, user=example.user, attended=example.attended)
+    return Action.of(meta, args, caller)
+
+
+def _shown(example: ExampleText) -> str:
+    args: JsonObject = example.args
+    said = ", ".join(f"{key} {str(value)[:60]!r}" for key, value in args.items())
+    return f"{example.tool} with {said}" if said else example.tool

@@ -1,0 +1,107 @@
+"""The rules in force: read again when a file changes, recorded then, and nothing is allowed while one is broken."""
+
+import asyncio
+from pathlib import Path
+
+from ozzie_server_ext.config.files import Stamps, stamps_of
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import ConfigChanged, Draft
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.engine import decide
+from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
+from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+log = logger(__name__)
+
+STREAM = "policy"
+BROKEN = "policy.broken"
+
+
+class RulesInForce:
+    """`policy` is what counts. `error` says why the files can't be taken, empty where they can; until they can, every
+    call is denied: nobody knows what the broken one was to forbid."""
+
+    def __init__(
+        self,
+        home: Home,
+        project: Path,
+        registry: ToolRegistry,
+        event_log: EventLog,
+        blobs: BlobStore,
+        *,
+        system_file: Path = SYSTEM_FILE,
+    ) -> None:
+        self._home = home
+        self._project = project
+        self._registry = registry
+        self._log = event_log
+        self._blobs = blobs
+        self._system_file = system_file
+        self._files = (*paths_of(home, project, system_file), home.trusted_file)
+        self._stamps: Stamps | None = None
+        self._recorded: str | None = None
+        self._refreshing = asyncio.Lock()
+        self.policy = Policy()
+        self.error = ""
+        self.hint = ""
+
+    async def refresh(self) -> Policy:
+        """Read the files again if any changed, and record the change."""
+        async with self._refreshing:
+            stamps = stamps_of(self._files)
+            if stamps != self._stamps:
+                await self._read()
+                self._stamps = stamps
+        return self.policy
+
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
+        """What the rules of this moment say to a call."""
+        await self.refresh()
+        if self.error:
+            reason = " ".join(filter(None, [self.error, self.hint]))
+            return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=reason))
+        return Ruling(decide(Action.of(meta, args, caller), self.policy.rules), self.policy.version)
+
+    async def _read(self) -> None:
+        try:
+            fresh = await asyncio.to_thread(
+                load, self._home, self._project, self._registry.meta, system_file=self._system_file
+            )
+        except InputError as error:
+            self.error, self.hint = str(error), error.hint
+            log.warning("the rules were not taken: %s", error)
+            return
+        except Exception:  # whatever it is: rules that can't be read must not be taken for none
+            self.error, self.hint = "The rules can't be read; Ozzie's log has the details.", ""
+            log.exception("the rules can't be read")
+            return
+        for warning in (warning for file in fresh.files for warning in file.warnings):
+            log.warning("%s", warning)
+        await self._record(fresh)
+        self.policy, self.error, self.hint = fresh, "", ""
+
+    async def _record(self, fresh: Policy) -> None:
+        if self._recorded is None:
+            events = await self._log.read_stream(STREAM)
+            last = events[-1].body if events else None
+            self._recorded = last.version if isinstance(last, ConfigChanged) else ""
+        if fresh.version == self._recorded:
+            return
+        texts: JsonObject = {str(file.path): file.content.decode() for file in fresh.files}
+        fact = ConfigChanged(
+            version=fresh.version,
+            blob=await self._blobs.put(canonical_bytes(texts)),
+            files=tuple(texts),
+            previous=self._recorded,
+        )
+        await self._log.append(STREAM, [Draft(body=fact, actor="system", source="policy")])
+        self._recorded = fresh.version

@@ -1,0 +1,169 @@
+"""`ozzie policy` and `ozzie tools`: what the rules say, and what a broken file does to a gateway that runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.policy.files import PROJECT_FILE
+from tests.acceptance.test_record import ozzie
+from tests.rig import GatewayHome, new_home, start_gateway
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "policy.md"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> GatewayHome:
+    return new_home(tmp_path)
+
+
+def write(home: GatewayHome, *rules: dict[str, Any]) -> None:
+    (home.home / "policy.jsonc").write_text(json.dumps({"rules": rules}, indent=1))
+
+
+def rule(rule_id: str, decision: str, **when: Any) -> dict[str, Any]:
+    return {
+        "id": rule_id,
+        "decision": decision,
+        "reason": "Those files are private.",
+        "when": when,
+        "examples": {"match": [{"tool": "read_file", "args": {"path": "private/a"}, "channel": "cli"}]},
+    }
+
+
+def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) -> None:
+    text = DOCUMENT.read_text().split("```jsonc\n")[1].split("```")[0]
+    (home.home / "policy.jsonc").write_text(text)
+
+    done = ozzie(home, "policy", "check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"{home.home / 'policy.jsonc'}: 2 rules, all examples are as they say.",
+        "  private (line 3): never runs",
+        "  ask-for-raw (line 14): asks first",
+    ]
+
+
+def test_without_rules_that_is_said(home: GatewayHome) -> None:
+    done = ozzie(home, "policy", "check")
+
+    assert (
+        done.stdout == "There are no rules but Ozzie's own: what only reads runs, what changes something asks first.\n"
+    )
+
+
+def test_a_broken_file_is_named_with_its_line_and_the_status_is_1(home: GatewayHome) -> None:
+    (home.home / "policy.jsonc").write_text('{\n "rules": [{"id": "x"}]\n}')
+
+    done = ozzie(home, "policy", "check")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"ozzie: {home.home / 'policy.jsonc'}, line 2, column 12: rules.0: the key")
+    assert done.stderr.endswith("Correct the file there and try again.\n")
+
+
+def test_a_decision_is_explained_rule_by_rule(home: GatewayHome) -> None:
+    write(home, rule("private", "deny", paths=["private/**"]), rule("cli", "ask", channels=["cli"], tools=["fs.*"]))
+
+    denied = ozzie(home, "policy", "explain", "read_file", '{"path": "private/a"}')
+    asked = ozzie(home, "policy", "explain", "file_read", '{"path": "b"}', "--json")
+    unattended = ozzie(home, "policy", "explain", "fs.list", "--channel", "notebook", "--unattended")
+
+    file = home.home / "policy.jsonc"
+    assert denied.stdout.splitlines() == [
+        "read_file never runs. Those files are private.",
+        f"  by private in {file}, line 3",
+        "  private (line 3): never runs: applies",
+        "  cli (line 24): asks first: applies",
+    ]
+    found = json.loads(asked.stdout)
+    assert (found["decision"], found["rule"]) == ("ASK", "cli")
+    assert found["considered"][0] == {
+        "rule": "private",
+        "decision": "DENY",
+        "applies": False,
+        "why_not": "its path is another one",
+    }
+    assert unattended.stdout.splitlines()[:2] == ["list_files runs. It only reads.", "  by default.read_only"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nonesuch",), "There is no tool nonesuch."),
+        (("read_file", "{"), "The arguments are not a JSON object"),
+        (("read_file", "{}"), "The arguments of read_file do not fit: path: field required."),
+        (("read_file", '{"pth": "a"}'), "pth: extra inputs are not permitted"),
+    ],
+)
+def test_what_can_not_be_explained_is_said_in_a_sentence(home: GatewayHome, words: tuple[str, ...], said: str) -> None:
+    done = ozzie(home, "policy", "explain", *words)
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_projects_rules_are_trusted_by_hand(home: GatewayHome) -> None:
+    file = home.project / PROJECT_FILE
+    file.parent.mkdir()
+    file.write_text(json.dumps({"rules": [rule("private", "deny", paths=["private/**"])]}))
+
+    before = ozzie(home, "policy", "check", "--project", str(home.project))
+    trusted = ozzie(home, "policy", "trust", str(home.project))
+    after = ozzie(home, "policy", "explain", "read_file", '{"path": "private/a"}', "--project", str(home.project))
+    file.write_text('{"rules": []}')
+    changed = ozzie(home, "policy", "check", "--project", str(home.project))
+
+    assert before.stdout == f"{file} is not used: nobody has trusted it yet (ozzie policy trust).\n"
+    assert trusted.stdout.startswith(f"The rule in {file} count")
+    assert after.stdout.startswith("read_file never runs.")
+    assert changed.returncode == 1
+    assert changed.stderr.splitlines() == [
+        f"ozzie: {file}: the rules of this project have changed since they were trusted.",
+        f"Read them, then run: ozzie policy trust {home.project}",
+    ]
+
+
+def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: GatewayHome) -> None:
+    with start_gateway(home):
+        before = ozzie(home, "tools", "list").stdout.splitlines()
+        write(home, rule("private", "deny", paths=["private/**"]) | {"when": {"tools": ["fs.*"]}})
+        after = ozzie(home, "tools", "list").stdout.splitlines()
+        shown = ozzie(home, "tools", "show", "file_read").stdout
+        (home.home / "policy.jsonc").write_text("{")
+        broken = ozzie(home, "tools", "list").stdout
+        status = ozzie(home, "status").stdout
+        nonesuch = ozzie(home, "tools", "show", "nonesuch")
+
+    assert [line.split()[:3] for line in before] == [
+        ["calculator", "calc.eval", "runs"],
+        ["list_files", "fs.list", "runs"],
+        ["read_file", "fs.read", "runs"],
+        ["current_time", "time.now", "runs"],
+    ]
+    assert [line.split()[2] for line in after] == ["runs", "never", "never", "runs"]
+    file = home.home / "policy.jsonc"
+    assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
+    assert "path          needed. Relative to the project folder." in shown
+    assert broken.count("never runs") == 4
+    assert "The rules were not taken, so nothing runs:" in broken
+    assert f"{file}, line 1, column 2" in status
+    assert (nonesuch.returncode, nonesuch.stderr.splitlines()[0]) == (1, "ozzie: There is no tool nonesuch.")
+
+
+def test_a_turn_is_told_why_a_call_was_refused_and_goes_on(home: GatewayHome) -> None:
+    (home.project / "private").mkdir()
+    (home.project / "private" / "a.csv").write_text("x\n1\n")
+    write(home, rule("private", "deny", paths=["private/**"]))
+    with start_gateway(home) as gateway:
+        done = ozzie(home, "ask", "How many rows has @private/a.csv?", "--json")
+        decided = ozzie(home, "events", "tail", "--type", "tool.call.decided", "--json")
+
+    assert done.returncode == 0, (done.stderr, gateway)
+    assert "Not allowed: those files are private. Rule private in" in done.stdout
+    (event,) = json.loads(decided.stdout)
+    body = event["payload"]
+    assert (body["decision"], body["rule"], len(body["policy"])) == ("DENY", "private", 16)

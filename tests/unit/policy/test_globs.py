@@ -1,0 +1,73 @@
+"""Patterns: a star is any run of characters, two are any number of components; nothing makes them slow (THREATS 15)."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_server_ext.policy.globs import Glob, SequenceGlob
+
+PIECES = st.text(alphabet="ab*", max_size=8)
+WORDS = st.text(alphabet="ab", max_size=10)
+RUNS = st.lists(st.sampled_from(["a", "b", "*", "a*", "**"]), max_size=6)
+COMPONENTS = st.lists(st.sampled_from(["a", "b", "ab", "c"]), max_size=7)
+
+
+@given(PIECES, WORDS)
+def test_a_pattern_over_a_text_matches_as_its_regular_expression_does(pattern: str, text: str) -> None:
+    reference = re.compile("[ab]*".join(map(re.escape, pattern.split("*"))))
+
+    assert Glob.of(pattern).matches(text) == bool(reference.fullmatch(text))
+
+
+@given(RUNS, COMPONENTS)
+def test_a_pattern_over_components_matches_as_its_regular_expression_does(
+    patterns: list[str], texts: list[str]
+) -> None:
+    parts = {"**": "(?:/[^/]+)*", "*": "/[^/]*", "a*": "/a[^/]*"}
+    reference = re.compile("".join(parts.get(pattern, f"/{pattern}") for pattern in patterns))
+
+    assert SequenceGlob.of(patterns, str).matches(texts) == bool(
+        reference.fullmatch("".join(f"/{text}" for text in texts))
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("notes/**", "notes/a/b.md", True),
+        ("notes/**", "notes", True),
+        ("notes/*", "notes/a/b.md", False),
+        ("notes/*.md", "notes/a.md", True),
+        ("notes/*.md", "notes/.md", True),
+        ("**/*.csv", "data/2026/sales.csv", True),
+        ("**/*.csv", "sales.csv", True),
+        ("a/**/z", "a/z", True),
+        ("a/**/m/**/z", "a/b/m/c/z", True),
+        ("a/**/m/**/z", "a/b/c/z", False),
+        ("notes", "notes2", False),
+    ],
+)
+def test_two_stars_cross_folders_and_one_does_not(pattern: str, path: str, matches: bool) -> None:
+    assert SequenceGlob.of(pattern.split("/"), str).matches(path.split("/")) is matches
+
+
+class Counted(str):
+    """A text that counts how often it is searched."""
+
+    searches = 0
+
+    def find(self, *where: Any) -> int:
+        Counted.searches += 1
+        return super().find(*where)
+
+
+def test_a_text_is_searched_once_for_each_piece_of_a_pattern_however_it_is_made() -> None:
+    text = Counted("a" * 100_000)
+    Counted.searches = 0
+
+    assert not Glob.of("*a" * 100 + "*b*").matches(text)
+
+    assert Counted.searches == 101

@@ -1,0 +1,130 @@
+"""The rules in force follow their files; a broken one denies everything until it is mended (TL-3, THREATS 15)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.events import ConfigChanged
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.files import PROJECT_FILE, trust_rules
+from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.store.blobs import InMemoryBlobs
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks import rules
+from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+def text_of(decision: str = "deny", paths: str = "private/**") -> str:
+    match = {"tool": "read_file", "args": {"path": paths.replace("**", "a")}}
+    rule = {"id": "private", "decision": decision, "reason": "Private.", "when": {"paths": [paths]}}
+    return json.dumps({"rules": [rule | {"examples": {"match": [match]}}]})
+
+
+class Desk:
+    """Rules in force, with their files and the log that they are recorded in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder / "home")
+        self.home.create()
+        self.project = folder / "project"
+        (self.project / PROJECT_FILE).parent.mkdir(parents=True)
+        self.registry = ToolRegistry(builtin_tools())
+        self.log = InMemoryEventLog(FakeClock(), CountingIds())
+        self.blobs = InMemoryBlobs()
+        self.rules = self.again()
+
+    def again(self) -> RulesInForce:
+        none = self.home.root / "none"
+        return RulesInForce(self.home, self.project, self.registry, self.log, self.blobs, system_file=none)
+
+    async def reading(self, path: str) -> Ruling:
+        tool = self.registry.find("fs.read")
+        assert tool is not None
+        return await self.rules.of(tool.meta, {"path": path}, Caller())
+
+    async def decision(self, path: str) -> Decision:
+        return (await self.reading(path)).verdict.decision
+
+    async def recorded(self) -> list[ConfigChanged]:
+        found = [event.body for event in await self.log.read_stream(rules.STREAM)]
+        return [body for body in found if isinstance(body, ConfigChanged)]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+async def test_a_rule_counts_from_the_moment_that_its_file_has_it(desk: Desk) -> None:
+    assert await desk.decision("private/a") is Decision.ALLOW
+    desk.home.policy_file.write_text(text_of())
+    assert await desk.decision("private/a") is Decision.DENY
+    assert await desk.decision("public/a") is Decision.ALLOW
+    desk.home.policy_file.unlink()
+    assert await desk.decision("private/a") is Decision.ALLOW
+
+
+async def test_while_a_file_is_broken_every_call_is_denied_and_the_reason_says_what_to_mend(desk: Desk) -> None:
+    desk.home.policy_file.write_text(text_of())
+    assert await desk.decision("public/a") is Decision.ALLOW
+    desk.home.policy_file.write_text(text_of()[:-1])
+
+    ruling = await desk.reading("public/a")
+
+    assert (ruling.verdict.decision, ruling.verdict.rule) == (Decision.DENY, rules.BROKEN)
+    assert ruling.verdict.refusal.startswith(f"Not allowed: {desk.home.policy_file}, line 1, column")
+    assert ruling.verdict.refusal.endswith("Correct the file there and try again.")
+    desk.home.policy_file.write_text(text_of())
+    assert await desk.decision("public/a") is Decision.ALLOW
+
+
+async def test_rules_that_can_not_be_read_for_whatever_reason_are_not_taken_for_none(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: Any, **named: Any) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(rules, "load", broken)
+
+    assert (await desk.reading("a")).verdict.rule == rules.BROKEN
+
+
+async def test_every_set_of_rules_that_counted_is_recorded_once_with_its_text(desk: Desk) -> None:
+    await desk.rules.refresh()
+    assert await desk.recorded() == [], "no rules, nothing to record"
+    desk.home.policy_file.write_text(text_of())
+    (desk.project / PROJECT_FILE).write_text(text_of("ask", "drafts/**"))
+    await desk.rules.refresh()
+    trust_rules(desk.home, desk.project, desk.registry.meta)
+    await desk.rules.refresh()
+    desk.rules = desk.again()
+    ruling = await desk.reading("drafts/a")
+
+    first, second = await desk.recorded()
+    assert (first.previous, second.previous) == ("", first.version)
+    assert first.files == (str(desk.home.policy_file),)
+    assert second.files == (str(desk.home.policy_file), str(desk.project / PROJECT_FILE))
+    texts = loads_object((await desk.blobs.get(second.blob)).decode())
+    assert texts == {
+        str(desk.home.policy_file): text_of(),
+        str(desk.project / PROJECT_FILE): text_of("ask", "drafts/**"),
+    }
+    assert (ruling.verdict.decision, ruling.version) == (Decision.ASK, second.version)
+
+
+async def test_rules_that_go_away_are_recorded_too(desk: Desk) -> None:
+    desk.home.policy_file.write_text(text_of())
+    await desk.rules.refresh()
+    desk.home.policy_file.unlink()
+    await desk.rules.refresh()
+
+    first, second = await desk.recorded()
+    assert (second.version, second.previous, second.files) == ("", first.version, ())
