@@ -8,6 +8,7 @@ from pathlib import Path
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import BudgetsSettings
@@ -21,6 +22,7 @@ from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.keys import VaultSecrets
+from ozzie_server_ext.models.known_secrets import KnownSecrets
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.rates import Rates
@@ -110,6 +112,7 @@ class Ozzie:
         self._closing.push_async_callback(self._close_log)
         await self._anchor()
         self.blobs = FileBlobs(self.home.blobs)
+        self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
@@ -118,6 +121,7 @@ class Ozzie:
         self.tools = registry
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
         await self.rules.refresh()
+        self._known_secrets = KnownSecrets()
         self._closing.push_async_callback(self._stop_workers)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
@@ -127,6 +131,7 @@ class Ozzie:
 
         async def forget() -> None:
             health.forget()
+            self._known_secrets.forget()
             await worker.forget()
 
         self.secrets = SecretChanges(vault, self.log, forget)
@@ -138,7 +143,7 @@ class Ozzie:
             rates=Rates(self.clock),
             ledger=self._ledger,
             registry=registry,
-            broker=ToolBroker(registry, self.rules, self.blobs, self.clock, self.ids),
+            broker=ToolBroker(registry, self.rules, self.artifacts, self.clock, self.ids, self._known_secrets.values),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,
@@ -274,7 +279,7 @@ class Ozzie:
             user=str(row["sender_id"]),
             attended=bool(row["attended"]),
         )
-        context = ToolContext(self.project, self.clock, caller)
+        context = ToolContext(self.project, self.clock, caller, artifacts=self.artifacts.of(recorder.session_id))
         turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
         return await turn.run()
 
@@ -288,7 +293,9 @@ class Ozzie:
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:
         """By the settings of the moment of a call, whatever they were when its turn began."""
-        return self.models.access(choice)
+        access = self.models.access(choice)
+        self._known_secrets.note(access)
+        return access
 
     def _show_step(self, recorder: Recorder, step: str) -> None:
         """Tell whoever watches what a turn waits for."""

@@ -6,10 +6,10 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 
@@ -17,6 +17,8 @@ from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.places import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 from ozzie_server_ext.protocol.jsontext import loads_object
+
+T = TypeVar("T")
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 64 << 20
@@ -71,12 +73,17 @@ def get(path: str, *, timeout_s: float = TIMEOUT_S, **query: Any) -> Object:
     Raises NotRunning, Silent, or Answered.
     """
     given = {name: _in_query(value) for name, value in query.items() if value is not None}
-    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s)
+    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s, ask_at)
+
+
+def get_bytes(path: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+    """As `get`, for what is no JSON."""
+    return _ask(path, None, timeout_s, read_at)
 
 
 def post(path: str, body: Object, *, timeout_s: float = TIMEOUT_S) -> Object:
     """`POST /ozzie/api/<path>`, as `get`."""
-    return _ask(path, json.dumps(body).encode(), timeout_s)
+    return _ask(path, json.dumps(body).encode(), timeout_s, ask_at)
 
 
 def items(path: str, count: int, **query: Any) -> Iterator[Object]:
@@ -97,11 +104,11 @@ def _in_query(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _ask(path: str, body: bytes | None, timeout_s: float) -> Object:
+def _ask(path: str, body: bytes | None, timeout_s: float, asking: Callable[..., T]) -> T:
     found = handshakes()
     for handshake in found:
         try:
-            return ask_at(handshake, path, body, timeout_s)
+            return asking(handshake, path, body, timeout_s)
         except (OSError, HTTPException, InputError):
             continue
     raise Silent(found[0].pid) if found else NotRunning(this_home())
@@ -110,6 +117,11 @@ def _ask(path: str, body: bytes | None, timeout_s: float) -> Object:
 def ask_at(handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S) -> Object:
     """The answer of this very gateway. Raises Answered; OSError, HTTPException or InputError
     where what answers is no gateway."""
+    return loads_object(read_at(handshake, path, body, timeout_s), max_bytes=MAX_ANSWER_BYTES)
+
+
+def read_at(handshake: Handshake, path: str, body: bytes | None, timeout_s: float) -> bytes:
+    """As `ask_at`, whatever it answers."""
     request = urllib.request.Request(
         f"{handshake.url}ozzie/api/{path}",
         data=body,
@@ -121,7 +133,7 @@ def ask_at(handshake: Handshake, path: str, body: bytes | None = None, timeout_s
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
     try:
         with opener.open(request, timeout=timeout_s) as response:
-            return loads_object(response.read(), max_bytes=MAX_ANSWER_BYTES)
+            return response.read()
     except urllib.error.HTTPError as error:
         raise _refusal(error.code, error.read()) from None
 

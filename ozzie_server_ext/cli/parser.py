@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from ozzie_server_ext.cli.verbs import COMMANDS, Group, Verb
+from ozzie_server_ext.cli.declared import Group, Verb
+from ozzie_server_ext.cli.verbs import COMMANDS
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.text import visible_label
 

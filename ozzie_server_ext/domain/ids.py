@@ -10,6 +10,7 @@ ReplyId = NewType("ReplyId", str)
 CallId = NewType("CallId", str)
 MessageId = NewType("MessageId", str)
 PromptId = NewType("PromptId", str)
+ArtifactId = NewType("ArtifactId", str)
 BlobRef = NewType("BlobRef", str)
 """Content address: `sha256:` and 64 hexadecimal digits."""
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, get_origin
 
 import msgspec
 
+from ozzie_server_ext.gateway.rest.artifact_shapes import Download
 from ozzie_server_ext.gateway.rest.operation import Operation
 from ozzie_server_ext.gateway.rest.shapes import Error
 
@@ -154,12 +155,14 @@ def _body(operation: Operation, asked: dict[str, Any]) -> Described:
 
 
 def _has_shape(kind: Any) -> bool:
-    return kind is not NoneType and get_origin(kind) is not dict
+    return kind not in (NoneType, Download) and get_origin(kind) is not dict
 
 
 def _answer(status: int, kind: type) -> Described:
     if kind is NoneType:
         return {"description": f"{responses[status]}."}
+    if kind is Download:  # of any media type
+        return {"description": f"{responses[status]}.", "content": {"*/*": {"schema": {}}}}
     schema = {"type": "object"} if get_origin(kind) is dict else {"$ref": _REF.format(name=_name(kind))}
     return {"description": f"{responses[status]}.", "content": {"application/json": {"schema": schema}}}
 

@@ -6,6 +6,7 @@ from typing import Any
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.rest import (
+    artifacts,
     events,
     examples,
     health,
@@ -58,6 +59,9 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/tasks/{task_id}/output", output.get_task_output),
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("POST", "/tasks/{task_id}/answer", tasks.answer_task, errors=(409,)),
+    Operation("GET", "/artifacts", artifacts.list_artifacts),
+    Operation("GET", "/artifacts/{artifact_id}", artifacts.get_artifact),
+    Operation("GET", "/artifacts/{artifact_id}/content", artifacts.get_artifact_content),
     Operation("GET", "/events", events.list_events),
     Operation("GET", "/models", models.list_models),
     Operation("GET", "/models/show", models.show_model, errors=(404,), waits_s=WORKER_S),

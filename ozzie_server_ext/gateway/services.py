@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
+from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
@@ -51,6 +52,8 @@ class Services(Protocol):
     def secrets(self) -> SecretChanges: ...
     @property
     def tasks(self) -> TaskService: ...
+    @property
+    def artifacts(self) -> ArtifactStore: ...
     @property
     def answers(self) -> Answers: ...
     @property

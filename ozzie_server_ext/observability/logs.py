@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.redaction import redact_text
 
 _ROOT = "ozzie"
 _OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
@@ -26,11 +27,11 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": record.getMessage(),
+            "message": redact_text(record.getMessage()),
             **{name: value for name in _OWN_FIELDS if (value := getattr(record, name, None)) is not None},
         }
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = redact_text(self.formatException(record.exc_info))
         # ASCII keeps a hostile text from looking like another line or another field in a terminal (THREATS 14).
         return json.dumps(line, ensure_ascii=True, default=str)
 

@@ -225,6 +225,7 @@ def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:
         "result": result_text(row, rows),
         "duration_ms": row.duration_ms,
         "labels": list(row.labels),
+        **({"artifacts": list(row.artifacts)} if row.artifacts else {}),
     }
 
 

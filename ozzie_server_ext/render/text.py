@@ -92,6 +92,14 @@ def amount_of_money(nano_usd: int) -> str:
     return money(nano_usd) if rest else f"${cents / 100:,.2f}"
 
 
+def byte_count(size: int) -> str:
+    """ "812 bytes", "9.6 kB", "12 kB": rounded down."""
+    for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
+        if size >= factor:
+            return f"{size // factor} {unit}" if size >= 10 * factor else f"{size * 10 // factor / 10} {unit}"
+    return _counted(size, "byte")
+
+
 def token_count(tokens: int) -> str:
     """ "1 token", "1,940 tokens"."""
     return _counted(tokens, "token")

@@ -34,7 +34,8 @@ _RESULT_WORDS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
     """One call. `argument` and `result` are safe to show as text: one line, nothing invisible in them. `detail` is the
-    whole reason or error where `result` holds its first words."""
+    whole reason or error where `result` holds its first words, and where a long result is found as a whole: it is the
+    first of `artifacts`."""
 
     call_id: str
     tool_id: str = ""
@@ -47,6 +48,7 @@ class ToolRow:
     started_at: datetime | None = None
     duration_ms: float | None = None
     labels: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
 
     @property
     def outside(self) -> bool:
@@ -89,7 +91,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
         case "tool.call.progressed":
             return replace(row, result=short(str(payload.get("summary", ""))))
         case "tool.call.completed" if payload.get("ok", True):
-            return _with_result(_timed(row, payload, ts), "done", str(payload.get("summary", "")))
+            row = replace(row, artifacts=_artifacts(payload))
+            return _kept(_with_result(_timed(row, payload, ts), "done", str(payload.get("summary", ""))))
         case "tool.call.completed":
             said = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
             return _with_result(_timed(row, payload, ts), "failed", said)
@@ -150,6 +153,12 @@ def _with_result(row: ToolRow, state: RowState, said: str) -> ToolRow:
     return replace(row, state=state, result=short(said), detail=visible_label(said))
 
 
+def _kept(row: ToolRow) -> ToolRow:
+    if not row.artifacts:
+        return row
+    return replace(row, detail=f"{row.detail}. In whole: ozzie artifacts get {row.artifacts[0]}".removeprefix(". "))
+
+
 def _timed(row: ToolRow, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
     measured = payload.get("duration_ms")
     if isinstance(measured, int | float):
@@ -169,6 +178,11 @@ def _error_message(data: Any) -> str:
 def _labels(payload: Mapping[str, Any]) -> tuple[str, ...]:
     labels = payload.get("labels")
     return tuple(str(label) for label in labels) if isinstance(labels, list | tuple) else ()
+
+
+def _artifacts(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    artifacts = payload.get("artifacts")
+    return tuple(visible_label(str(each)) for each in artifacts) if isinstance(artifacts, list | tuple) else ()
 
 
 def _is_plain(value: Any) -> bool:

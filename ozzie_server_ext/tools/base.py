@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Bug, InputError
+from ozzie_server_ext.domain.errors import Bug, InputError, NotFound
+from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.policy.action import Caller
@@ -35,6 +37,21 @@ class ToolFailed(InputError):
     code = "tool.failed"
 
 
+class ArtifactReader(Protocol):
+    """The artifacts that a session may read."""
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        """An artifact with its content. Raises NotFound, also for one of another session."""
+        ...
+
+
+class NoArtifacts:
+    """Of what runs outside of any session."""
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        raise NotFound("There are no artifacts here.")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
@@ -43,6 +60,7 @@ class ToolContext:
     project: Path
     clock: Clock
     caller: Caller = field(default_factory=Caller)
+    artifacts: ArtifactReader = field(default_factory=NoArtifacts)
 
 
 class Tool(Protocol):

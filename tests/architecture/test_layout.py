@@ -27,7 +27,19 @@ SERVER_ONLY = (
     "keyring",
     *(
         f"ozzie_server_ext.{name}"
-        for name in ("app", "extension", "gateway", "tasks", "agent", "tools", "models", "store", "vault", "planes")
+        for name in (
+            "app",
+            "extension",
+            "gateway",
+            "tasks",
+            "agent",
+            "tools",
+            "artifacts",
+            "models",
+            "store",
+            "vault",
+            "planes",
+        )
     ),
     "ozzie_server_ext.config",
 )

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.errors import IllegalTransition, InputError
-from ozzie_server_ext.domain.events import SessionRenamed, TaskFailed, TaskRetried
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.errors import Conflict, IllegalTransition, InputError
+from ozzie_server_ext.domain.events import ArtifactSuperseded, SessionRenamed, TaskFailed, TaskRetried
+from ozzie_server_ext.domain.ids import ArtifactId, SessionId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projector import TABLES
 from tests.replay.histories import (
     SESSION,
     TASK,
     Histories,
+    artifact_created,
     call_completed,
     call_failed,
     call_started,
@@ -190,3 +191,38 @@ async def test_a_page_of_rows_begins_behind_the_last_one_of_the_page_before(log:
     assert await page(ids[2], descending=True) == [ids[1], ids[0]]
     with pytest.raises(InputError, match="it can't be compared"):
         await log.rows("sessions", order_by="last_position", after="x")
+
+
+async def test_an_artifact_is_listed_with_its_versions_and_what_it_was_made_from(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [draft(artifact_created("a"), task_id=TASK, labels=("web",))])
+    replaced = ArtifactSuperseded(artifact_id=ArtifactId("a"), by=ArtifactId("b"))
+    await log.append(TASK_STREAM, [draft(artifact_created("b", version=2)), draft(replaced)])
+    first, second = await log.rows("artifacts")
+    assert (first["session_id"], first["task_id"], first["version"], first["labels"]) == (SESSION, TASK, 1, '["web"]')
+    assert (first["name"], first["kind"], first["size"], first["meta"]) == (
+        "plot.txt",
+        "log",
+        3,
+        '{"tool_id":"fs.read"}',
+    )
+    assert (first["superseded_by"], second["superseded_by"], second["version"]) == ("b", "", 2)
+    (newest,) = await log.rows("artifact_names")
+    assert (newest["artifact_id"], newest["version"]) == ("b", 2)
+
+
+async def test_of_two_that_make_the_same_version_of_an_artifact_one_is_first(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [draft(artifact_created("a"))])
+    with pytest.raises(Conflict, match="has the version 1 already"):
+        await log.append(TASK_STREAM, [draft(artifact_created("b"))])
+    await log.append(TASK_STREAM, [draft(artifact_created("c"), session_id=SessionId("sess_other"))])
+    assert [row["artifact_id"] for row in await log.rows("artifacts")] == ["a", "c"]
+
+
+async def test_artifacts_are_made_anew_where_the_event_of_an_earlier_version_was_erased(
+    log: EventLog, store: Store
+) -> None:
+    await log.append(TASK_STREAM, [draft(artifact_created("a"))])
+    await log.append(TASK_STREAM, [draft(artifact_created("b", version=2))])
+    await store.erase(1)
+    await log.rebuild()
+    assert [row["artifact_id"] for row in await log.rows("artifacts")] == ["b"]

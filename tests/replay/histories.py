@@ -4,7 +4,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ozzie_server_ext.domain.artifacts import storage_ref
 from ozzie_server_ext.domain.events import (
+    ArtifactCreated,
+    ArtifactSuperseded,
     BudgetRaised,
     Draft,
     EventBody,
@@ -35,6 +38,7 @@ from ozzie_server_ext.domain.events import (
     WorkerStarted,
 )
 from ozzie_server_ext.domain.ids import (
+    ArtifactId,
     BlobRef,
     CallId,
     MessageId,
@@ -148,6 +152,20 @@ def call_failed(call_id: str, *, partial: bool = False, settled: tuple[int | Non
     )
 
 
+def artifact_created(artifact_id: str, *, name: str = "plot.txt", version: int = 1, size: int = 3) -> ArtifactCreated:
+    return ArtifactCreated(
+        artifact_id=ArtifactId(artifact_id),
+        kind="log",
+        name=name,
+        version=version,
+        storage_ref=storage_ref(BlobRef("sha256:" + "3" * 64)),
+        mime="text/plain",
+        size=size,
+        hash="3" * 64,
+        meta={"tool_id": "fs.read"},
+    )
+
+
 @dataclass
 class Histories:
     """Goes on for ever; each item is one append that the log has to take."""
@@ -155,6 +173,7 @@ class Histories:
     seed: int
     prefix: str = ""
     """Keeps the ids and keys of several histories in one log apart."""
+    _artifacts: list[ArtifactCreated] = field(default_factory=list["ArtifactCreated"], init=False)
     _count: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -211,7 +230,7 @@ class Histories:
 
     def _work(self) -> list[EventBody]:
         call = self._id("C")
-        kind = self._random.randrange(6)
+        kind = self._random.randrange(7)
         reserved = (self._random.choice([None, 0, 5_000_000]), self._random.randint(0, 9000))
         if kind == 0:
             requested = ToolCallRequested(
@@ -233,6 +252,8 @@ class Histories:
             return [completed(self._id("R"), self._word() * 3)]
         if kind == 3:
             return [BudgetRaised(scope="project", key="/p", measure="tokens", amount=reserved[1], by="user")]
+        if kind == 4:
+            return self._artifact()
         cost = self._random.choice([None, 0, 1_000_000])
         tokens = self._random.randint(0, 5000)
         return [
@@ -244,6 +265,14 @@ class Histories:
             ),
             call_completed(call, tokens=tokens, cost=cost),
         ]
+
+    def _artifact(self) -> list[EventBody]:
+        """One under a name of its own, or the next version of the one that was made last."""
+        before = self._artifacts[-1] if self._artifacts and self._random.random() < 0.5 else None
+        name, version = (before.name, before.version + 1) if before else (self._word() + self._id("N"), 1)
+        made = artifact_created(self._id("A"), name=name, version=version, size=self._random.randint(0, 9000))
+        self._artifacts.append(made)
+        return [made, *([ArtifactSuperseded(artifact_id=before.artifact_id, by=made.artifact_id)] if before else [])]
 
     def _transitions(self) -> list[TaskFact]:
         return [

@@ -264,9 +264,10 @@ export interface ToolCallCancelled {
   reason: string;
 }
 /**
- * The outcome. `data` is the result, or `blob` where it is large; `summary` is for people, in a few words.
+ * The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts.
  */
 export interface ToolCallCompleted {
+  artifacts: string[];
   blob: string | null;
   call_id: string;
   data: unknown;
@@ -475,10 +476,11 @@ export interface Response {
   };
 }
 /**
- * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
+ * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
  */
 export interface Step {
   arguments: {} | null;
+  artifacts: string[];
   call_id: string;
   /**
    * In 1e-9 USD; null where a price is unknown.

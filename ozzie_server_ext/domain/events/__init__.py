@@ -5,6 +5,10 @@ class is here once something records it. A fact's shape changes only by a higher
 `store.upcast` that turns the older shape into the present one.
 """
 
+from ozzie_server_ext.domain.events.artifact import (
+    ArtifactCreated,
+    ArtifactSuperseded,
+)
 from ozzie_server_ext.domain.events.budget import (
     BudgetExceeded,
     BudgetRaised,
@@ -92,6 +96,8 @@ __all__ = [
     "FINAL_TYPES",
     "INTERRUPTED",
     "Actor",
+    "ArtifactCreated",
+    "ArtifactSuperseded",
     "BudgetExceeded",
     "BudgetRaised",
     "ConfigChanged",

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias, get_args
 
+from ozzie_server_ext.domain.events.artifact import ArtifactCreated, ArtifactSuperseded
 from ozzie_server_ext.domain.events.budget import BudgetExceeded, BudgetRaised
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived, MessageRejected
@@ -57,6 +58,8 @@ EventBody: TypeAlias = (
     | ToolCallCancelled
     | ToolCallUncertain
     | ToolsetInjected
+    | ArtifactCreated
+    | ArtifactSuperseded
     | PromptRequested
     | PromptAnswered
     | ConfigChanged

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ozzie_server_ext.domain.events.fact import Fact
-from ozzie_server_ext.domain.ids import BlobRef, CallId
+from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 
@@ -47,7 +47,8 @@ class ToolCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(Fact):
-    """The outcome. `data` is the result, or `blob` where it is large; `summary` is for people, in a few words."""
+    """The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of
+    `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts."""
 
     type: ClassVar[str] = "tool.call.completed"
     call_id: CallId
@@ -56,6 +57,7 @@ class ToolCallCompleted(Fact):
     summary: str
     duration_ms: float
     blob: BlobRef | None = None
+    artifacts: tuple[ArtifactId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from tornado.web import authenticated
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
+from ozzie_server_ext.gateway.rest.artifact_shapes import Download
 from ozzie_server_ext.gateway.rest.operation import Call, Operation
 from ozzie_server_ext.gateway.rest.reading import read
 from ozzie_server_ext.gateway.rest.relayed import Collected, Passed
@@ -75,11 +76,17 @@ class RestHandler(OzzieHandler):
         if operation is None:
             raise self._unsupported()
         body = self.body_object() if method == "POST" else {}
+        if operation.downloads:
+            self._forbid_to_run()
         if self.state.relay is not None and await self._handed_on(self.state.relay, operation):
             return
         asked = read(operation, path, self.request.query_arguments, body)
         answer = await operation.run(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
+        if isinstance(answer, Download):
+            self.set_header("Content-Disposition", answer.disposition)
+            self.finish(answer.content, set_content_type=answer.media_type)
+            return
         self.finish(None if answer is None else msgspec.json.encode(answer))
 
     async def _handed_on(self, relay: Relay, operation: Operation) -> bool:
@@ -111,6 +118,11 @@ class RestHandler(OzzieHandler):
         else:
             self.finish(set_content_type=passed.content_type)
         return True
+
+    def _forbid_to_run(self) -> None:
+        """Whatever the content is, it is not Jupyter's page, and nothing of it runs, also where a browser shows it."""
+        self.set_header("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+        self.set_header("X-Content-Type-Options", "nosniff")
 
     def _unsupported(self) -> Refusal:
         return Refusal(

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.rest.artifact_shapes import Download
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
 
@@ -82,6 +83,11 @@ class Operation:
         """Every status that means a refusal, in order."""
         common = {400, 403, 503} | ({413, 415} if self.method == "POST" else set())
         return tuple(sorted({*common, *self.errors, *({404} if self.in_path else ())}))
+
+    @cached_property
+    def downloads(self) -> bool:
+        """Whether it answers a file instead of JSON."""
+        return Download in self.answers.values()
 
     def status_of(self, kind: type) -> int:
         return self.status.get(kind, 204 if kind is NoneType else 200)

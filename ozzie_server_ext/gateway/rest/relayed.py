@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.relay import Answer
 from ozzie_server_ext.protocol.jsontext import loads_object
 
-_HEADERS = ("Content-Type", "Content-Length", "Allow")
+_HEADERS = ("Content-Type", "Content-Length", "Content-Disposition", "Allow")
 """Those that are handed on; the others are this server's own."""
 MAX_COLLECTED_BYTES = 1 << 20
 

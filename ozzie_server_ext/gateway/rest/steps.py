@@ -78,6 +78,7 @@ def _model_step(body: ModelCallStarted, at: str) -> Step:
         tool_id="",
         arguments=None,
         summary="",
+        artifacts=[],
         error=None,
     )
 
@@ -99,6 +100,7 @@ def _tool_step(body: ToolCallRequested, at: str) -> Step:
         tool_id=body.tool_id,
         arguments=body.args,
         summary="",
+        artifacts=[],
         error=None,
     )
 
@@ -133,7 +135,13 @@ def _after(
         case ToolCallStarted():
             return replace(step, status="running")
         case ToolCallCompleted():
-            return replace(step, status="completed", duration_ms=body.duration_ms, summary=body.summary)
+            return replace(
+                step,
+                status="completed",
+                duration_ms=body.duration_ms,
+                summary=body.summary,
+                artifacts=list(body.artifacts),
+            )
         case ToolCallFailed():
             status = "denied" if step.status == "denied" else "failed"
             error = step.error or _failure(body.code, body.message)

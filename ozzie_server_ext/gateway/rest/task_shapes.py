@@ -82,9 +82,9 @@ class Question:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
-    `token_usage` and `cost` are a model's, `tool_id`, `arguments` and `summary` a tool's. `name` is the model's alias,
-    or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was
-    asked for: `error` says why."""
+    `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the
+    model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the
+    schema that was asked for: `error` says why."""
 
     kind: Literal["model", "tool"]
     call_id: str
@@ -101,6 +101,7 @@ class Step:
     tool_id: str
     arguments: JsonObject | None
     summary: str
+    artifacts: list[str]
     error: Failure | None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.budget import Account
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, MessageReceived, Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
@@ -57,7 +58,8 @@ class TurnRig:
         self.feed = Feed(self.log)
         self.model = ScriptedDriver(script, clock=self.clock)
         self.plan = plan
-        self.context = ToolContext(project, self.clock)
+        artifacts = ArtifactStore(self.log, self.blobs, self.ids)
+        self.context = ToolContext(project, self.clock, artifacts=artifacts.of(SESSION))
         registry = ToolRegistry(builtin_tools() if tools is None else tools)
         self.parts = TurnParts(
             models=self.model,
@@ -65,7 +67,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
-            broker=ToolBroker(registry, FixedRulings(), self.blobs, self.clock, self.ids),
+            broker=ToolBroker(registry, FixedRulings(), artifacts, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

@@ -32,7 +32,7 @@ from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ModelError
-from ozzie_server_ext.models.scripted import End, Fail, Say, Use, Wait
+from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Use, Wait
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -137,6 +137,45 @@ async def test_calls_of_one_round_run_side_by_side_and_come_back_in_their_order(
     assert results == [("1", '"first"'), ("2", '"second"')]
 
 
+async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> None:
+    lines = [f"line {number}" for number in range(1, 3001)]
+
+    async def probe(context: ToolContext) -> ToolResult:
+        """Tell three thousand lines."""
+        return ToolResult(ok=True, data="\n".join(lines))
+
+    tools = [tool(probe, tool_id="test.probe", name="probe"), *builtin_tools()]
+    rig = TurnRig(project, [[Use("probe", {}, "1")], [Say("I see.")]], tools=tools)
+    await rig.ask("tell me")
+    await rig.run()
+    cut = json.loads(rig.model.requests[1].messages[-1].content)
+    asked = {"artifact_id": cut["artifact"], "first_line": cut["head"].count("\n") + 1, "max_lines": 2}
+
+    model = ScriptedDriver([[Use("read_artifact", asked, "1")], [Say("I see.")]], clock=rig.clock)
+    rig.parts = replace(rig.parts, models=model)
+    await rig.ask("read on", task="t2")
+    await rig.run(task="t2")
+
+    page = json.loads(model.requests[1].messages[-1].content)
+    head = cut["head"].splitlines()
+    assert (head, cut["tail"].splitlines()[-1], cut["lines"]) == (lines[: len(head)], "line 3000", 3000)
+    assert page["text"].splitlines() == lines[len(head) : len(head) + 2]
+
+
+async def test_a_secret_in_a_file_does_not_reach_the_model(project: Path) -> None:
+    key = "ghp_" + "aB3dE6gH9" * 4
+    (project / "notes.md").write_text(f"The key is {key}.\n")
+    rig = TurnRig(project, [[Use("read_file", {"path": "notes.md"}, "1")], [Say("I see.")]])
+    await rig.ask("read it")
+
+    await rig.run()
+
+    told = json.loads(rig.model.requests[1].messages[-1].content)
+    assert told["text"] == "The key is [redacted: GitHub token]."
+    assert key not in str(rig.model.requests)
+    assert key not in str(await rig.events())
+
+
 async def test_a_tool_that_fails_is_told_to_the_model_which_goes_on(project: Path) -> None:
     rig = TurnRig(project, [[Use("read_file", {"path": "../secret"}, "1"), Use("nope", {}, "2")], [Say("I see.")]])
     await rig.ask("read it")
@@ -145,7 +184,7 @@ async def test_a_tool_that_fails_is_told_to_the_model_which_goes_on(project: Pat
 
     told = {m.tool_call_id: json.loads(m.content)["error"] for m in rig.model.requests[1].messages if m.role == "tool"}
     assert told["1"] == "../secret leads out of the project folder."
-    assert told["2"].startswith("There is no tool nope; there are: calculator")
+    assert told["2"].startswith("There is no tool nope; there are: read_artifact, calculator")
     assert len(await rig.bodies(ToolCallFailed)) == 2
 
 

@@ -6,7 +6,8 @@ import inspect
 
 import pytest
 
-from ozzie_server_ext.cli.verbs import COMMANDS, Group, Verb
+from ozzie_server_ext.cli.declared import Group, Verb
+from ozzie_server_ext.cli.verbs import COMMANDS
 
 VERBS = [verb for command in COMMANDS for verb in (command.verbs if isinstance(command, Group) else [command])]
 

@@ -52,6 +52,19 @@ def test_a_traceback_is_kept_in_the_line(log_file: Path) -> None:
     assert "ValueError: inner" in str(line["traceback"])
 
 
+def test_a_secret_is_not_written(log_file: Path) -> None:
+    key = "ghp_" + "aB3dE6gH9" * 4
+    try:
+        raise ValueError(f"The server refused {key}.")
+    except ValueError:
+        logger("x").exception("refused: %s", key)
+
+    (line,) = lines(log_file)
+    assert line["message"] == "refused: [redacted: GitHub token]"
+    assert str(line["traceback"]).endswith("ValueError: The server refused [redacted: GitHub token].")
+    assert key not in log_file.read_text()
+
+
 def test_the_file_is_the_users_alone(log_file: Path) -> None:
     assert log_file.stat().st_mode & 0o777 == 0o600
 

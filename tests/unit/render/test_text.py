@@ -3,6 +3,7 @@
 import pytest
 
 from ozzie_server_ext.render.text import (
+    byte_count,
     cut_end,
     cut_middle,
     duration,
@@ -59,6 +60,24 @@ def test_a_time_for_a_screen_reader(seconds: float, said: str):
 )
 def test_an_amount_of_money(nano_usd: int, shown: str):
     assert money(nano_usd) == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (9999, "9.9 kB"),
+        (12_345, "12 kB"),
+        (999_999, "999 kB"),
+        (1_000_000, "1.0 MB"),
+        (5_000_000_000, "5.0 GB"),
+    ],
+)
+def test_a_number_of_bytes(size: int, shown: str):
+    assert byte_count(size) == shown
 
 
 def test_counts_agree_with_their_noun():

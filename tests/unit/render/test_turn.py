@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from ozzie_server_ext.protocol.names import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.live import live_html
-from ozzie_server_ext.render.static import static_bundle, turn_markdown
+from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView, WorkPart
 from ozzie_server_ext.render.wording import shown_pictures
 from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded
+from tests.unit.render.frames import call as tool_call
 
 
 def texts(view: TurnView) -> list[str]:
@@ -301,3 +302,20 @@ def test_a_message_without_pictures_has_no_word_of_them() -> None:
     assert 'class="oz-note"' not in live_html(view)
     assert turn_markdown(view).count("<sub>") == 1
     assert len(plain_text(view).split("\n")) == 2
+
+
+def test_a_row_whose_result_was_too_large_says_where_the_whole_is():
+    told = [
+        *BEGINNING,
+        *tool_call("c1", "read_file", {"path": "a"}, 1, duration_ms=5, summary="64 lines", artifacts=["01A"]),
+        *tool_call("c2", "read_file", {"path": "b"}, 2, duration_ms=5, summary="64 lines"),
+    ]
+
+    view = folded(told)
+    large, small = view.rows
+
+    assert (large.result, large.artifacts) == ("64 lines", ("01A",))
+    assert large.detail == "64 lines. In whole: ozzie artifacts get 01A"
+    assert (small.result, small.detail, small.artifacts) == ("64 lines", "64 lines", ())
+    assert f'title="{large.detail}"' in live_html(view)
+    assert [row.get("artifacts") for row in turn_json(view)["parts"][-1]["rows"]] == [["01A"], None]

@@ -1,13 +1,17 @@
 """The one gate: what is recorded of a call, in which order, and what never runs (DESIGN §2.4, §2.5)."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.events import (
+    ArtifactCreated,
+    ArtifactSuperseded,
     EventBody,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -51,12 +55,15 @@ class Bench:
         self.clock = FakeClock()
         self.blobs = InMemoryBlobs()
         self.log = InMemoryEventLog(self.clock, CountingIds())
+        self.artifacts = ArtifactStore(self.log, self.blobs, CountingIds())
         self.recorder = Recorder(log=self.log, session_id=SessionId("s"), task_id=TASK)
         self.context = context
         self.rulings: Rulings = FixedRulings()
 
     async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
-        broker = ToolBroker(ToolRegistry(tools), self.rulings, self.blobs, self.clock, CountingIds())
+        broker = ToolBroker(
+            ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), lambda: [KNOWN]
+        )
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
         await broker.call(use, Place(round=2, index=1), self.context, self.recorder)
         return await self.recorded()
@@ -276,20 +283,93 @@ async def test_a_result_that_is_an_error_keeps_its_words(bench: Bench) -> None:
     assert recorded[-1].data == {"code": "city.unknown", "message": "There is no such city."}
 
 
-@pytest.mark.parametrize("data", [float("nan"), {1: object()}, "\ud800"])
+@pytest.mark.parametrize("data", [float("nan"), {1: object()}, "\ud800", json.loads("[" * 99 + "]" * 99)])
 async def test_a_result_that_is_no_json_is_a_failure_of_the_tool(bench: Bench, data: Any) -> None:
     recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, data=data)))
 
     assert types(recorded) == ["requested", "decided", "started", "failed"]
 
 
-async def test_a_large_result_lies_in_a_blob_and_its_head_in_the_log(bench: Bench) -> None:
+async def test_a_large_result_becomes_an_artifact_and_its_beginning_and_end_go_into_the_log(bench: Bench) -> None:
     recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, data="x" * 5000), max_inline_chars=100))
 
+    assert [body.type for body in recorded[-2:]] == ["artifact.created", "tool.call.completed"]
+    created, completed = recorded[-2:]
+    assert isinstance(created, ArtifactCreated)
+    assert isinstance(completed, ToolCallCompleted)
+    assert (created.kind, created.mime, created.size, created.version) == ("log", "text/plain", 5000, 1)
+    assert created.call_id == completed.call_id
+    assert created.meta == {"tool_id": "test.probe"}
+    assert completed.artifacts == (created.artifact_id,)
+    assert completed.summary == "5.0 kB"
+    assert isinstance(completed.data, dict)
+    assert completed.data["artifact"] == created.artifact_id
+    artifact = await bench.artifacts.get(created.artifact_id)
+    assert await bench.artifacts.content(artifact) == b"x" * 5000
+
+
+async def test_the_words_of_a_tool_for_its_result_stay_beside_the_artifact(bench: Bench) -> None:
+    result = ToolResult(ok=True, data="x" * 5000, summary="64 lines")
+
+    recorded = await bench.call(probe(lambda *_: result, max_inline_chars=100))
+
     assert isinstance(recorded[-1], ToolCallCompleted)
-    assert recorded[-1].data == {"cut": True, "head": '"' + "x" * 99, "total_chars": 5002}
-    assert recorded[-1].blob is not None
-    assert await bench.blobs.get(recorded[-1].blob) == b'"' + b"x" * 5000 + b'"'
+    assert recorded[-1].summary == "64 lines"
+
+
+async def test_the_same_call_made_again_is_the_next_version_and_another_call_is_not(bench: Bench) -> None:
+    tool = probe(lambda _, text: ToolResult(ok=True, data=text * 5000), max_inline_chars=100)
+
+    await bench.call(tool, arguments='{"text": "a"}')
+    await bench.call(tool, arguments='{"text": "a"}')
+    recorded = await bench.call(tool, arguments='{"text": "b"}')
+
+    created = [body for body in recorded if isinstance(body, ArtifactCreated)]
+    assert [body.version for body in created] == [1, 2, 1]
+    assert created[0].name == created[1].name != created[2].name
+    (superseded,) = (body for body in recorded if isinstance(body, ArtifactSuperseded))
+    assert (superseded.artifact_id, superseded.by) == (created[0].artifact_id, created[1].artifact_id)
+
+
+async def test_artifacts_that_a_tool_made_itself_are_told_with_its_result(bench: Bench) -> None:
+    recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, artifact_refs=("01A",))))
+
+    assert isinstance(recorded[-1], ToolCallCompleted)
+    assert recorded[-1].artifacts == ("01A",)
+
+
+KEY = "ghp_" + "aB3dE6gH9" * 4
+KNOWN = "correct horse battery staple"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult(ok=True, data={"line": f"key: {KEY}, and {KNOWN}"}),
+        ToolResult(ok=True, data=f"{KEY} {KNOWN}", summary=f"found {KEY} {KNOWN}"),
+        ToolResult(ok=True, data=[KEY, KNOWN, "x" * 40_000]),
+        ToolResult(ok=True, data=cast("Any", ({1: KEY}, (KNOWN, KEY)))),
+        ToolResult(ok=False, error=ToolError(code="refused", message=f"{KEY} {KNOWN} is no good")),
+    ],
+)
+async def test_no_secret_of_a_result_gets_anywhere(bench: Bench, result: ToolResult) -> None:
+    recorded = await bench.call(probe(lambda *_: result))
+
+    assert "[redacted: GitHub token]" in str(recorded)
+    artifacts = [await bench.artifacts.content(artifact) for artifact in await bench.artifacts.list()]
+    for secret in (KEY, KNOWN):
+        assert secret not in str(recorded)
+        assert secret.encode() not in b"".join(artifacts)
+
+
+async def test_no_secret_of_a_failure_gets_anywhere(bench: Bench) -> None:
+    def body(context: ToolContext, text: str) -> ToolResult:
+        raise ToolFailed(f"The server refused {KEY} and {KNOWN}.")
+
+    recorded = await bench.call(probe(body))
+
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert recorded[-1].message == "The server refused [redacted: GitHub token] and [redacted: known secret]."
 
 
 @pytest.mark.parametrize(

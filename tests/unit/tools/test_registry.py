@@ -68,4 +68,5 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "time.now": ("current_time",),
         "fs.list": ("list_files",),
         "fs.read": ("read_file", "file_read"),
+        "artifact.read": ("read_artifact",),
     }

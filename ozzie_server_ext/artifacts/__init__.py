@@ -1,0 +1,1 @@
+"""What tasks made: kept, listed, opened."""

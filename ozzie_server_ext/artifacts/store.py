@@ -1,0 +1,181 @@
+"""Keeping artifacts, listing them, opening them (TK-6)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import cast
+
+from ozzie_server_ext.domain.artifacts import MAX_NAME, Artifact, ArtifactKind, blob_of, storage_ref
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, EventBody
+from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, TaskId
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.jsontext import loads, loads_object
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.tables import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Content that is durable, and that no event names yet."""
+
+    artifact_id: ArtifactId
+    kind: ArtifactKind
+    name: str
+    mime: str
+    size: int
+    blob: BlobRef
+    call_id: CallId | None = None
+    meta: JsonObject = field(default_factory=dict["str", "Json"])
+
+
+class ArtifactStore:
+    """The artifacts of every session. A log has one of these: it numbers the versions."""
+
+    def __init__(self, log: EventLog, blobs: BlobStore, ids: IdSource) -> None:
+        self._log = log
+        self._blobs = blobs
+        self._ids = ids
+        self._numbering = asyncio.Lock()
+
+    async def keep(
+        self,
+        content: bytes,
+        *,
+        kind: ArtifactKind,
+        name: str,
+        mime: str,
+        call_id: CallId | None = None,
+        meta: JsonObject | None = None,
+    ) -> Kept:
+        """Make the content durable, so that a fact may name it. Raises InputError for a name that is none, Unavailable
+        where nothing can be written."""
+        if not name or len(name) > MAX_NAME or not name.isprintable():
+            raise InputError(f"An artifact's name is one line of at most {MAX_NAME} characters.")
+        return Kept(
+            artifact_id=ArtifactId(self._ids.new()),
+            kind=kind,
+            name=name,
+            mime=mime,
+            size=len(content),
+            blob=await self._blobs.put(content),
+            call_id=call_id,
+            meta=meta or {},
+        )
+
+    async def record(self, recorder: Recorder, kept: Kept, *facts: EventBody) -> None:
+        """Record the artifact and, in the same append and behind it, the facts that go with it. Under a name that its
+        session has, it is the next version. Raises as `EventLog.append`."""
+        async with self._numbering:  # from reading the newest version until the next one is recorded
+            newest = await self._log.rows(
+                "artifact_names", where={"session_id": recorder.session_id, "name": kept.name}, limit=1
+            )
+            created = ArtifactCreated(
+                artifact_id=kept.artifact_id,
+                kind=kept.kind,
+                name=kept.name,
+                version=int(str(newest[0]["version"])) + 1 if newest else 1,
+                storage_ref=storage_ref(kept.blob),
+                mime=kept.mime,
+                size=kept.size,
+                hash=kept.blob.removeprefix("sha256:"),
+                call_id=kept.call_id,
+                meta=kept.meta,
+            )
+            before = [ArtifactId(str(row["artifact_id"])) for row in newest]
+            superseded = [ArtifactSuperseded(artifact_id=id_, by=kept.artifact_id) for id_ in before]
+            await recorder.append(created, *superseded, *facts)
+
+    async def list(
+        self,
+        *,
+        limit: int = 50,
+        after: ArtifactId | None = None,
+        session_id: SessionId | None = None,
+        task_id: TaskId | None = None,
+        kinds: tuple[ArtifactKind, ...] = (),
+    ) -> list[Artifact]:
+        """The newest first. `after`: the artifact that a page ended with; without `kinds`, those of any."""
+        asked: Mapping[str, Json] = {"session_id": session_id, "task_id": task_id, "kind": list(kinds)}
+        where = {name: value for name, value in asked.items() if value}
+        rows = await self._log.rows("artifacts", where=where, descending=True, after=after, limit=limit)
+        return [_artifact(row) for row in rows]
+
+    async def get(self, artifact_id: ArtifactId) -> Artifact:
+        """Raises NotFound."""
+        rows = await self._log.rows("artifacts", where={"artifact_id": artifact_id}, limit=1)
+        if not rows:
+            raise _missing(artifact_id)
+        return _artifact(rows[0])
+
+    async def content(self, artifact: Artifact) -> bytes:
+        """Raises NotFound where it is gone, DamagedStore where it is not what was kept, InputError where it is kept
+        elsewhere."""
+        return await self._blobs.get(blob_of(artifact.storage_ref))
+
+    def of(self, session_id: SessionId) -> "SessionArtifacts":
+        """Those that a session may read."""
+        return SessionArtifacts(self, self._log, session_id)
+
+
+class SessionArtifacts:
+    """The artifacts of one session, and of those that it was forked from, as they were at that moment: its conversation
+    names them."""
+
+    def __init__(self, store: ArtifactStore, log: EventLog, session_id: SessionId) -> None:
+        self._store = store
+        self._log = log
+        self._session_id = session_id
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        """An artifact with its content. Raises NotFound, also for one of another session, and as
+        `ArtifactStore.content`."""
+        artifact = await self._store.get(artifact_id)
+        if not await self._may_read(artifact):
+            raise _missing(artifact_id)
+        return artifact, await self._store.content(artifact)
+
+    async def _may_read(self, artifact: Artifact) -> bool:
+        session_id, until = self._session_id, artifact.position
+        while session_id:  # a parent is older than its forks, so this ends
+            if artifact.session_id == session_id:
+                return artifact.position <= until
+            rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
+            session_id, until = (SessionId(str(rows[0]["parent"])), int(str(rows[0]["forked_at"]))) if rows else ("", 0)
+        return False
+
+
+def _artifact(row: Row) -> Artifact:
+    """A row of the table `artifacts`."""
+    text = {name: str(value) for name, value in row.items()}
+    return Artifact(
+        artifact_id=ArtifactId(text["artifact_id"]),
+        session_id=None if row["session_id"] is None else SessionId(text["session_id"]),
+        task_id=None if row["task_id"] is None else TaskId(text["task_id"]),
+        ts=datetime.fromisoformat(text["ts"]),
+        kind=cast(ArtifactKind, text["kind"]),
+        name=text["name"],
+        version=int(text["version"]),
+        storage_ref=text["storage_ref"],
+        mime=text["mime"],
+        size=int(text["size"]),
+        hash=text["hash"],
+        call_id=None if row["call_id"] is None else CallId(text["call_id"]),
+        meta=loads_object(text["meta"]),
+        labels=_strings(text["labels"]),
+        sources=_strings(text["sources"]),
+        superseded_by=ArtifactId(text["superseded_by"]) if text["superseded_by"] else None,
+        position=int(text["position"]),
+    )
+
+
+def _strings(text: str) -> tuple[str, ...]:
+    return tuple(str(item) for item in cast("list[Json]", loads(text)))
+
+
+def _missing(artifact_id: ArtifactId) -> NotFound:
+    return NotFound(f"There is no artifact {artifact_id[:64]} here.", hint="A list of the artifacts has their ids.")

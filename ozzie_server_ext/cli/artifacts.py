@@ -1,0 +1,107 @@
+"""`ozzie artifacts`: list them, look at one, save one."""
+
+import argparse
+import base64
+import sys
+from pathlib import Path
+
+from ozzie_server_ext.cli.http import Object, get, get_bytes, items
+from ozzie_server_ext.cli.output import cell, local_time, print_json
+from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.render.text import byte_count, visible_label, visible_prose
+
+
+def list_artifacts(options: argparse.Namespace) -> int:
+    """Print the newest artifacts. Raises NotRunning, or Answered."""
+    session_id = find_session(options.session)["id"] if options.session else None
+    if options.task:
+        _expect_id(options.task, "task")
+    found = list(
+        items("artifacts", options.limit, session_id=session_id, task_id=options.task, kind=options.kind or None)
+    )
+    if options.json:
+        print_json(found)
+        return 0
+    if not found:
+        print("No artifacts. Files and long outputs that Ozzie makes appear here.")
+    for artifact in found:
+        size, version = byte_count(artifact["size"]), f"v{artifact['version']}"
+        print(
+            f"{artifact['artifact_id']}  {cell(artifact['kind'], 8)}  {cell(size, 9)}  {cell(version, 4)}  "
+            f"{cell(artifact['name'], 25)}".rstrip()
+        )
+    return 0
+
+
+def show_artifact(options: argparse.Namespace) -> int:
+    """Print what is known of an artifact. Raises NotRunning, NotFound."""
+    artifact = _artifact(options.artifact_id)
+    if options.json:
+        print_json(artifact)
+        return 0
+    newer = artifact["superseded_by"]
+    told = {
+        "artifact": artifact["artifact_id"],
+        "kind": f"{artifact['kind']}, {artifact['mime']}, {byte_count(artifact['size'])}",
+        "version": f"{artifact['version']}, the next one is {newer}" if newer else artifact["version"],
+        "made": local_time(artifact["ts"], "%Y-%m-%d %H:%M:%S"),
+        "session": artifact["session_id"] or "",
+        "task": artifact["task_id"] or "",
+        "call": artifact["call_id"] or "",
+        "sha256": artifact["hash"],
+        "outside": ", ".join(artifact["labels"]),
+    }
+    print(cell(artifact["name"], 70).rstrip())
+    for name, value in told.items():
+        if value:
+            print(f"  {name:<8}  {visible_label(str(value))}")
+    return 0
+
+
+def get_artifact(options: argparse.Namespace) -> int:
+    """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Conflict where the
+    file is there, Unavailable where it can't be written, InputError where a terminal can't show it."""
+    artifact = _artifact(options.artifact_id)
+    content = get_bytes(f"artifacts/{options.artifact_id}/content")
+    if options.output:
+        path = Path(options.output).absolute()
+        _write_new(path, content)
+        told = {"artifact_id": options.artifact_id, "file": str(path), "size": len(content)}
+        print_json(told) if options.json else print(f"{byte_count(len(content))} written to {path}.")
+    elif options.json:
+        print_json({"artifact_id": options.artifact_id, "base64": base64.b64encode(content).decode()})
+    elif not sys.stdout.isatty():
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    elif artifact["mime"].startswith("text/") or artifact["mime"] == "application/json":
+        print(visible_prose(content.decode("utf-8", "replace")))
+    else:
+        raise InputError(
+            f"A terminal can't show {visible_label(artifact['mime'])}.", hint="Write it into a file: --output FILE"
+        )
+    return 0
+
+
+def _artifact(artifact_id: str) -> Object:
+    _expect_id(artifact_id, "artifact")
+    return get(f"artifacts/{artifact_id}")
+
+
+def _expect_id(text: str, what: str) -> None:
+    if not is_ulid(text):
+        raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Nothing that is there is written over."""
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise Conflict(f"{path} is there already.", hint="Give another name to --output.") from None
+    except OSError as error:
+        raise Unavailable(
+            f"{path} can't be written: {error.strerror}.", hint="Give another name to --output."
+        ) from None

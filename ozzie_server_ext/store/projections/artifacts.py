@@ -1,0 +1,98 @@
+"""The artifacts: one row each version, and the newest of each name (TK-6)."""
+
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, Event
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.codec import strings_text, time_text
+from ozzie_server_ext.store.tables import Column, Rows, Table
+
+ARTIFACTS = Table(
+    "artifacts",
+    (
+        Column("artifact_id"),
+        Column("session_id", nullable=True),
+        Column("task_id", nullable=True),
+        Column("ts"),
+        Column("kind"),
+        Column("name"),
+        Column("version", "INTEGER"),
+        Column("storage_ref"),
+        Column("mime"),
+        Column("size", "INTEGER"),
+        Column("hash"),
+        Column("call_id", nullable=True),
+        Column("meta"),
+        Column("labels"),
+        Column("sources"),
+        Column("superseded_by"),
+        Column("position", "INTEGER"),
+    ),
+    key=("artifact_id",),
+    indexes=(("session_id", "artifact_id"), ("task_id",)),
+)
+"""`meta` is a JSON object, `labels` and `sources` are JSON lists; `superseded_by` is empty of the newest version."""
+
+ARTIFACT_NAMES = Table(
+    "artifact_names",
+    (Column("session_id"), Column("name"), Column("artifact_id"), Column("version", "INTEGER")),
+    key=("session_id", "name"),
+)
+"""The newest version of each name in a session; `session_id` is empty of what belongs to none."""
+
+TABLES = (ARTIFACTS, ARTIFACT_NAMES)
+
+HANDLES = (ArtifactCreated, ArtifactSuperseded)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event.
+
+    Raises Conflict for a version that is not newer than those that there are: of two that are made at a time, one is
+    first. It need not be the next one: the event between may have been erased.
+    """
+    match event.body:
+        case ArtifactCreated() as fact:
+            session_id = event.session_id or ""
+            newest = rows.get(ARTIFACT_NAMES, (session_id, fact.name))
+            if newest is not None and int(str(newest["version"])) >= fact.version:
+                raise Conflict(
+                    f'"{fact.name}" has the version {newest["version"]} already.',
+                    hint="Read its versions again, then decide.",
+                    code="conflict.artifact",
+                )
+            rows.put(
+                ARTIFACT_NAMES,
+                {
+                    "session_id": session_id,
+                    "name": fact.name,
+                    "artifact_id": fact.artifact_id,
+                    "version": fact.version,
+                },
+            )
+            rows.put(
+                ARTIFACTS,
+                {
+                    "artifact_id": fact.artifact_id,
+                    "session_id": event.session_id,
+                    "task_id": event.task_id,
+                    "ts": time_text(event.ts),
+                    "kind": fact.kind,
+                    "name": fact.name,
+                    "version": fact.version,
+                    "storage_ref": fact.storage_ref,
+                    "mime": fact.mime,
+                    "size": fact.size,
+                    "hash": fact.hash,
+                    "call_id": fact.call_id,
+                    "meta": canonical_bytes(fact.meta).decode(),
+                    "labels": strings_text(event.labels),
+                    "sources": strings_text(event.sources),
+                    "superseded_by": "",
+                    "position": event.position,
+                },
+            )
+        case ArtifactSuperseded(artifact_id=artifact_id, by=by):
+            if (row := rows.get(ARTIFACTS, (artifact_id,))) is not None:
+                rows.put(ARTIFACTS, {**row, "superseded_by": by})
+        case _:
+            return

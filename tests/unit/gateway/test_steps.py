@@ -1,0 +1,26 @@
+"""The steps of a task, as REST tells them."""
+
+from ozzie_server_ext.domain.events import ToolCallCompleted, ToolCallRequested
+from ozzie_server_ext.domain.ids import ArtifactId, CallId
+from ozzie_server_ext.gateway.rest.steps import Steps
+from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from tests.replay.histories import task_draft
+
+
+async def test_a_step_names_the_artifacts_that_its_call_made() -> None:
+    call_id = CallId("c")
+    requested = ToolCallRequested(
+        call_id=call_id, use_id="u", tool_id="fs.read", name="read_file", version="1", args={}, round=1, index=0
+    )
+    completed = ToolCallCompleted(
+        call_id=call_id, ok=True, data=None, summary="9 lines", duration_ms=1, artifacts=(ArtifactId("01A"),)
+    )
+    log = InMemoryEventLog(FakeClock(), CountingIds())
+    steps = Steps()
+
+    for event in await log.append("task:t", [task_draft(requested), task_draft(completed)]):
+        steps.take(event)
+
+    (step,) = steps.all()
+    assert (step.status, step.summary, step.artifacts) == ("completed", "9 lines", ["01A"])

@@ -1,0 +1,41 @@
+"""What a provider is reached with is known as secret, and nothing else is."""
+
+from ozzie_server_ext.models.driver import ProviderAccess
+from ozzie_server_ext.models.known_secrets import KnownSecrets
+from ozzie_server_ext.protocol.worker import ClientCredentials
+
+CLIENT = ClientCredentials(token_url="https://example.org/token", client_id="ann", client_secret="of-the-client")
+
+
+def test_key_headers_password_and_client_are_known_and_nothing_else() -> None:
+    known = KnownSecrets()
+
+    known.note(
+        ProviderAccess(
+            driver="openai",
+            base_url="https://ann:of%20the%20url@example.org/v1",
+            api_key="the-key",
+            key_name="OPENAI_API_KEY",
+            headers=(("X-Key", "of-the-header"),),
+            oauth2=CLIENT,
+        )
+    )
+
+    assert set(known.values()) == {"the-key", "of-the-header", "of the url", "of-the-client"}
+
+
+def test_a_provider_without_a_key_has_nothing_to_know() -> None:
+    known = KnownSecrets()
+    known.note(ProviderAccess(driver="ollama", base_url="http://localhost:11434"))
+
+    assert known.values() == ()
+
+
+def test_the_latest_are_known_and_none_once_they_are_forgotten() -> None:
+    known = KnownSecrets()
+    for number in range(100):
+        known.note(ProviderAccess(driver="openai", api_key=f"key-{number}"))
+    assert known.values() == tuple(f"key-{number}" for number in range(36, 100))
+
+    known.forget()
+    assert known.values() == ()
