@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import hashlib
 import sys
 from pathlib import Path
 
@@ -62,9 +63,15 @@ def show_artifact(options: argparse.Namespace) -> int:
 
 def get_artifact(options: argparse.Namespace) -> int:
     """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Conflict where the
-    file is there, Unavailable where it can't be written, InputError where a terminal can't show it."""
+    file is there, Unavailable where it can't be written or something else was sent, InputError where a terminal can't
+    show it."""
     artifact = _artifact(options.artifact_id)
     content = get_bytes(f"artifacts/{options.artifact_id}/content")
+    if hashlib.sha256(content).hexdigest() != artifact["hash"]:
+        raise Unavailable(
+            f"What was sent is not artifact {options.artifact_id}: its SHA-256 is another one.",
+            hint="Something else may answer in the place of the gateway. Try again.",
+        )
     if options.output:
         path = Path(options.output).absolute()
         _write_new(path, content)

@@ -10,8 +10,23 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.secret_shapes import ASSIGNED, AUTHORIZATION, BEARER, KEYS, REACH, URL_PASSWORD, kind_of
+from ozzie_server_ext.domain.private_keys import Span, in_lines, private_keys
+from ozzie_server_ext.domain.secret_shapes import (
+    ASSIGNED,
+    AUTHORIZATION,
+    BARE_REST,
+    BEARER,
+    KEYS,
+    OPEN_REST,
+    REACH,
+    URL_HOST,
+    URL_PASSWORD,
+    URL_REST,
+    kind_of,
+)
 
+REDACTED = "[redacted: "
+"""How what stands in the place of a secret begins."""
 MIN_KNOWN = 8
 """A known secret that is shorter is not looked for: it would be found in ordinary words."""
 
@@ -26,7 +41,8 @@ _PAIRS = frozenset({"api key", "access key", "private key", "secret key", "auth 
 }
 _ABOUT = re.compile(
     "ids?|names?|types?|counts?|hash|sha|md|digest|checksum|file|path|ur[li]|at|in|expir(?:es|y|ation)|length|limit|policy|"
-    "version|field|header|env|var|ref|arn|budget|usage|used|status|hint|index|age|date|time|created|changed|updated"
+    "version|field|header|env|var|ref|arn|budget|usage|used|status|hint|index|age|date|time|created|changed|updated|"
+    "pattern|prompt|label|placeholder|message|title|description|help|template"
 )
 """Last words of names that tell something about a secret, and not the secret."""
 _OF_LISTS = re.compile(
@@ -36,16 +52,39 @@ _OF_LISTS = re.compile(
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAME_BEFORE = 40
+_LINE_BEFORE = 200
 _NAME_END = re.compile(r"[A-Za-z0-9_-]*\Z")
+_NETRC = re.compile(r"(?:^|\s)(?:login|account)\s{1,4}\S{1,64}\s{1,8}\Z")
+_CALL = re.compile(r"\(\s{0,4}\\{0,2}[\"']\Z")
 _NAME_PART = re.compile(r"[A-Za-z]+[0-9]{0,2}")
+_NUMBER_PART = re.compile(r"[0-9]{1,4}")
 _BETWEEN = re.compile(r"[._/:-]+")
-_LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
-_PLACEHOLDER = re.compile(r"^.{0,7}$|[<>{}$*]|^[A-Z][A-Z0-9]*_[A-Z0-9_]*$| ")
+_LETTER, _DIGIT, _SPECIAL = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]"), re.compile(r"[!@#$%^&*+=~?]")
+_PLACEHOLDER = re.compile(r"^.{0,7}$|[<>{}$*]|^[A-Z][A-Z0-9]*_[A-Z0-9_]*$|^arn:| ")
 """What stands in the place of a secret where there is none: something short, a variable, words."""
-_EXAMPLE = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd)[0-9]?|\*+|x+", re.IGNORECASE)
+_EXAMPLE = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd)[0-9]?|\*+|x+|\$[A-Z_][A-Z0-9_]*", re.IGNORECASE)
 """What documents write for a password, and code calls one."""
+_VARIABLE = re.compile(r"\$\{|\$\(|\{[A-Za-z_]|%\(|<[A-Za-z]|^\$[A-Za-z_][A-Za-z0-9_]*$")
+"""Places in a text in which a program puts a value."""
+_NO_SECRET = re.compile(
+    r"(?:[a-z][a-z0-9+]*:)?//.*|[a-z][a-z0-9+]*://.*|arn:.*|(?:\.{0,2}/|[~%$]).*|[0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.Z+-]*"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,12}"
+)
+"""Addresses, names of resources, paths, times, and of people."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=:@%!#*|-]+")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+"""Of a contract or an account in a block chain: what is called a token there has one."""
+_OF_FORMS = re.compile(
+    r"str(?:ing)?|text|secret|(?:new|current)?-?password|required|optional|true|false|none|null", re.IGNORECASE
+)
+_SPEAKS = re.compile(r"(?=.* ).*\bpass(?:word|phrase)", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"(?:basic|bearer|token|apikey)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
 
 _STEP = 1 << 16
+
+
+Replaced: TypeAlias = tuple[int, int, str] | None
+"""From where to where a text is replaced, and what a secret there is called; None where there is none."""
 
 
 def redact(value: Json, known: Sequence[str] = ()) -> Json:
@@ -54,7 +93,7 @@ def redact(value: Json, known: Sequence[str] = ()) -> Json:
         case str():
             return redact_text(value, known)
         case list():
-            return [redact(item, known) for item in value]
+            return [redact(item, known) for item in _without_keys(value)]
         case dict():
             return _object(value, known)
         case _:
@@ -66,9 +105,13 @@ def redact_text(text: str, known: Sequence[str] = ()) -> str:
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= MIN_KNOWN:
             text = text.replace(secret, _mask("known secret"))
-    for pattern, replaced in _RULES:
-        text = _substituted(pattern, replaced, text)
-    return text
+    return _without_shapes(_masked(text, private_keys(text)))
+
+
+def redacted_lines(text: str) -> str:
+    """As `redact_text`, with as many line feeds as before: what is told of lines by number stays true, and pages that
+    are cut from it hold no piece of a secret."""
+    return _without_shapes(_masked(text, private_keys(text), lines=True))
 
 
 def naming(name: str) -> Naming:
@@ -85,34 +128,61 @@ def naming(name: str) -> Naming:
     return "token" if "token" in words else ""
 
 
+def _without_shapes(text: str) -> str:
+    for pattern, judged in _RULES:
+        text = _substituted(pattern, judged, text)
+    return text
+
+
+def _masked(text: str, keys: list[Span], *, lines: bool = False) -> str:
+    """`text` with a mask for each private key, and with `lines` behind it the line feeds that the key had."""
+    pieces: list[str] = []
+    copied = 0
+    for begin, end in keys:
+        pieces += [text[copied:begin], _mask("private key"), "\n" * text.count("\n", begin, end) if lines else ""]
+        copied = end
+    return "".join([*pieces, text[copied:]])
+
+
+def _without_keys(items: list[Json]) -> list[Json]:
+    """A notebook keeps a text as a list of its lines, and a private key in it as several strings."""
+    lines = [item for item in items if isinstance(item, str)]
+    if len(lines) < 2 or len(lines) < len(items):
+        return items
+    return [_masked(line, keys) for line, keys in zip(lines, in_lines(lines), strict=True)]
+
+
 def _object(value: JsonObject, known: Sequence[str]) -> JsonObject:
     found: JsonObject = {}
+    called = value.get("name", value.get("key"))
     for key, item in value.items():
         name = redact_text(key, known)
         if name != key and (name in found or name in value):
             others = (f"{name} {at}" for at in range(2, 2 * len(value) + 2))
             name = next(other for other in others if other not in found and other not in value)
-        found[name] = _field(key, item, known)
+        found[name] = _field(called if key == "value" and isinstance(called, str) else key, item, known)
     return found
 
 
 def _field(key: str, item: Json, known: Sequence[str]) -> Json:
     if isinstance(item, list):
-        return [_field(key, each, known) for each in item]
+        return [_field(key, each, known) for each in _without_keys(item)]
     if not isinstance(item, str) or not item:
         return redact(item, known)
     match naming(key):
-        case "password":
+        case "password" if not (_OF_FORMS.fullmatch(item) or _SPEAKS.match(item)):
             return _mask("password")
         case "secret" if not _PLACEHOLDER.search(item):
             return _mask("secret")
-        case "token" if _looks_secret(item, "token"):
+        case "secret" if (header := _SCHEME.fullmatch(item)) and _is_mixed(header["value"]):
+            return item[: header.start("value")] + _mask("token")
+        case "token" if _looks_secret(item, "token", quoted=True):
             return _mask("token")
         case _:
             return redact_text(item, known)
 
 
-def _substituted(pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], text: str) -> str:
+def _substituted(pattern: re.Pattern[str], judged: Callable[[re.Match[str]], Replaced], text: str) -> str:
     """As `pattern.sub`, in steps: no other thread runs, and so nobody is served, during one call of `re`."""
     pieces: list[str] = []
     copied = at = 0
@@ -122,39 +192,68 @@ def _substituted(pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], s
             at += _STEP
             continue
         found = pattern.match(text, seen.start())  # as far as it goes, also behind what was looked at
-        if found is None:
-            at = seen.start() + 1
+        replaced = found and judged(found)
+        if replaced is None:  # what was taken for a value may hold another name, and a secret behind that
+            at = seen.start() + 1 if found is None else found.start(found.lastgroup or 0)
             continue
-        pieces += [text[copied : found.start()], replaced(found)]
-        copied = at = found.end()
+        begin, end, kind = replaced
+        pieces += [text[copied:begin], _mask(kind)]
+        copied = at = end
     return "".join([*pieces, text[copied:]])
 
 
-def _key(found: re.Match[str]) -> str:
-    return _mask(kind_of(found))
+def _key(found: re.Match[str]) -> Replaced:
+    return found.start(), found.end(), kind_of(found)
 
 
-def _url_password(found: re.Match[str]) -> str:
-    return found[0] if _EXAMPLE.fullmatch(found["value"]) else _with_mask(found, "password")
+def _url_password(found: re.Match[str]) -> Replaced:
+    if _EXAMPLE.fullmatch(found["value"]) or "://" in found["value"]:
+        return None
+    rest = URL_REST.match(found.string, found.end())
+    following = rest[0].split("://")[0] if rest else ""
+    further = following.rfind("@")
+    goes_on = further > 0 and following[further - 1] != "/" and not URL_HOST.match(following)
+    return found.start("value"), found.end() + further if goes_on else found.end("value"), "password"
 
 
-def _authorization(found: re.Match[str]) -> str:
-    return _with_mask(found, "token") if _is_mixed(found["value"]) else found[0]
+def _authorization(found: re.Match[str]) -> Replaced:
+    return (*found.span("value"), "token") if _is_mixed(found["value"]) else None
 
 
-def _bearer(found: re.Match[str]) -> str:
+def _bearer(found: re.Match[str]) -> Replaced:
     """It may also be a word, as may what follows it."""
-    return _with_mask(found, "token") if _LETTER.search(found["value"]) and _DIGIT.search(found["value"]) else found[0]
+    value = found["value"]
+    return (*found.span("value"), "token") if _LETTER.search(value) and _DIGIT.search(value) else None
 
 
-def _assigned(found: re.Match[str]) -> str:
-    before = found.string[max(found.start() - _NAME_BEFORE, 0) : found.start()]
-    name = _NAME_END.findall(before)[0] + re.split(r"[^A-Za-z0-9_-]", found[0], maxsplit=1)[0]
-    kind = naming(name)
-    return _with_mask(found, kind) if kind and _looks_secret(found["value"], kind) else found[0]
+def _assigned(found: re.Match[str]) -> Replaced:
+    before = found.string[max(found.start() - _LINE_BEFORE, 0) : found.start()]
+    name = _NAME_END.findall(before[-_NAME_BEFORE:])[0]
+    kind = naming(name + found["name"])
+    group = str(found.lastgroup)
+    begin, end = found.span(group)
+    following = found.string[end : end + 1]
+    before = before[: len(before) - len(name)]
+    match found["between"].strip():
+        case "":
+            is_place = name.startswith("--") or (not name and _NETRC.search(before) is not None)
+        case ",":
+            is_place = group != "bare" and _CALL.search(before) is not None
+        case ">":
+            is_place = before.endswith("<") and following == "<"
+        case _:
+            is_place = True
+    if not is_place or not kind:
+        return None
+    if group != "bare":
+        return (begin, end, kind) if _looks_secret(found[group], kind, quoted=True) else None
+    if following in ("(", "[") or not _looks_secret(found[group], kind, quoted=bool(found["open"])):
+        return None
+    rest = (OPEN_REST[found["open"]] if found["open"] else BARE_REST).match(found.string, end)
+    return begin, rest.end() if rest else end, kind
 
 
-_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Replaced]], ...] = (
     (KEYS, _key),
     (URL_PASSWORD, _url_password),
     (AUTHORIZATION, _authorization),
@@ -163,16 +262,29 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 
-def _looks_secret(value: str, kind: Naming) -> bool:
-    """Whether the value is none that a person would read: long enough, letters and digits, no name, path or address."""
+def _looks_secret(value: str, kind: Naming, *, quoted: bool) -> bool:
+    """Whether the value is none that a person would read: long enough, letters and others, no name, path or address.
+    Without quotes it may be a name of a program's own."""
     least, distinct = (8, 5) if kind == "password" else (16, 8)
-    if len(value) < least or len(set(value)) < distinct or not (_LETTER.search(value) and _DIGIT.search(value)):
+    if len(value) < least or len(set(value)) < distinct or not _LETTER.search(value) or REDACTED in value:
         return False
-    if _EXAMPLE.fullmatch(value) or "://" in value or value.startswith(("/", "./", "../", "~", "%")) or " " in value:
+    if not (_DIGIT.search(value) or (kind == "password" and quoted and _SPECIAL.search(value))):
         return False
+    if " " in value or _EXAMPLE.fullmatch(value) or _VARIABLE.search(value) or _NO_SECRET.fullmatch(value):
+        return False
+    if kind == "token" and (_ADDRESS.fullmatch(value) or not _TOKEN.fullmatch(value)):
+        return False
+    return not _is_name(value, kind, quoted=quoted)
+
+
+def _is_name(value: str, kind: Naming, *, quoted: bool) -> bool:
     parts = [part for part in _BETWEEN.split(value) if part]
-    is_name = all(_NAME_PART.fullmatch(part) for part in parts) and (len(parts) > 1 or kind != "password")
-    return not is_name
+    words = [part for part in parts if _NAME_PART.fullmatch(part)]
+    if len(words) == len(parts):
+        return len(parts) > 1 or kind != "password"
+    numbers = sum(_NUMBER_PART.fullmatch(part) is not None for part in parts)
+    in_code = not quoted and ("." in value or len(words) > 1)
+    return in_code and len(words) + numbers == len(parts) and _NAME_PART.match(parts[0]) is not None
 
 
 def _is_mixed(value: str) -> bool:
@@ -182,10 +294,5 @@ def _is_mixed(value: str) -> bool:
     return _LETTER.search(value) is not None and (has_both or _DIGIT.search(value) is not None)
 
 
-def _with_mask(found: re.Match[str], kind: str) -> str:
-    begin, end = found.start("value") - found.start(), found.end("value") - found.start()
-    return found[0][:begin] + _mask(kind) + found[0][end:]
-
-
 def _mask(kind: str) -> str:
-    return f"[redacted: {kind}]"
+    return f"{REDACTED}{kind}]"

@@ -16,11 +16,6 @@ _WORD = "[A-Za-z0-9]"
 _LONG = "[A-Za-z0-9_-]"
 
 _KEYS: tuple[tuple[str, str], ...] = (
-    (
-        "private key",
-        r"-----BEGIN (?:RSA |EC |DSA |OPENSSH |ENCRYPTED |PGP )?PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[A-Za-z0-9+/=\s\\:,.()]|-(?!----)){64,}+(?:-----END [A-Z ]{0,30}+-----)?",
-    ),
     ("AWS key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
     ("GitHub token", rf"gh[pousr]_{_WORD}{{36,}}+|github_pat_[A-Za-z0-9_]{{22,}}+"),
     ("GitLab token", rf"gl(?:pat|dt|rt|ptt|cbt|ft|soat|oas|agent|imt)-{_LONG}{{20,}}+"),
@@ -46,8 +41,16 @@ _KEYS: tuple[tuple[str, str], ...] = (
 KEYS = re.compile(_START + "(?:" + "|".join(f"(?P<k{at}>{shape})" for at, (_, shape) in enumerate(_KEYS)) + ")")
 """Any of the keys; the group that matched says which, for `kind_of`."""
 
-URL_PASSWORD = re.compile(r"""://[^\s/:@"'<>\\?#]{0,128}+:(?P<value>[^\s/@"'<>{}$\\?#]{1,256}+)@""")
-"""The password in an address such as `postgres://user:password@host`."""
+URL_PASSWORD = re.compile(
+    r"""://[^\s/:@"'<>\\?#]{0,128}+:(?![0-9]{1,5}[/?#])(?P<value>[^\s@"'<>{}\\]{1,256}+)@(?!sha256:)"""
+)
+"""The password in an address such as `postgres://user:password@host`; it may hold what an address should not."""
+
+URL_HOST = re.compile(r"[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,8}+(?::[0-9]{1,5}+)?/")
+"""A host with a dot in its name, and a path behind it."""
+
+URL_REST = re.compile(r"""[^\s"'<>\\?,;)]{0,256}+""")
+"""What of an address follows that, in which a password with an at sign goes on."""
 
 AUTHORIZATION = re.compile(
     r"(?:[Aa]uthorization|AUTHORIZATION)\\{0,2}+[\"']?\s{0,4}+[:=]\s{0,4}+\\{0,2}+[\"']?"
@@ -57,12 +60,34 @@ AUTHORIZATION = re.compile(
 
 BEARER = re.compile(r"(?:Bearer|bearer|BEARER)\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)")
 
+_BETWEEN = (
+    r""",?\s{0,40}+\\{0,2}+["']?[Vv]alue\\{0,2}+["']?\s{0,4}+[:=]\s{0,4}+"""
+    r"|\s{0,24}+(?:=>|:=|\?=|:\s{0,2}+[A-Za-z_][A-Za-z0-9_.\[\]| ]{0,40}+=(?!=)|[:=,])\s{0,8}+"
+    r"|\]\s{0,4}+=\s{0,4}+|>|\s{1,4}+"
+)
+"""What stands between a name and its value: the first is of lists of names and values, the second has a type or none.
+Of the last ones, and of a comma, what is around them decides."""
+
+_QUOTED = "|".join(
+    rf"""{quote}(?P<v{at}>(?:[^{quote}\\\n]|\\[^\n]){{1,256}}+){quote}"""
+    rf"""|\\{{1,2}}+{quote}(?P<w{at}>[^{quote}\\\n]{{1,256}}+)\\{{1,2}}+{quote}"""
+    for at, quote in enumerate("\"'`")
+)
+"""In quotes, and in those of a text that stands in quotes itself."""
+
 ASSIGNED = re.compile(
-    r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|(?:access|private|auth|account)[_-]?key|credential)"
-    r"[A-Za-z0-9_-]{0,24}+\\{0,2}+[\"']?\s{0,4}+(?:=>|:=|[:=])\s{0,4}+\\{0,2}+[\"'`]?"
-    r"(?P<value>[^\s\"'`,;<>(){}\[\]$&\\]{8,}+)(?![(\[])"
+    r"(?P<name>(?i:pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|(?:access|private|auth|account)[_-]?key|credential)"
+    rf"""[A-Za-z0-9_-]{{0,24}}+)(?P<behind>\\{{0,2}}+["']?)(?P<between>{_BETWEEN})"""
+    rf"(?:[\[(]?[fFrRbBuU]{{0,2}}+(?:{_QUOTED})"
+    r"""|\\{0,2}+(?P<open>["'`]?)(?P<bare>[^\s"'`,;<>(){}\[\]&\\]{8,256}+))"""
 )
 """A value after a name that tells of a secret, in code, settings or a log; whether it is one, its look has to tell."""
+
+BARE_REST = re.compile(r"""[^\s"'`,;<>(){}\[\]&\\]*+""")
+"""What of a value without quotes goes on behind what `ASSIGNED` looks at."""
+
+OPEN_REST = {quote: re.compile(rf"[^{quote}\n]*+") for quote in "\"'`"}
+"""What of one goes on whose quote, the key here, is closed far behind it, or not at all."""
 
 
 def kind_of(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ import json
 import logging
 import logging.handlers
 import os
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import cast
@@ -21,17 +22,21 @@ def logger(module: str) -> logging.Logger:
 
 
 class _JsonLines(logging.Formatter):
+    def __init__(self, known_secrets: Callable[[], Sequence[str]]) -> None:
+        super().__init__()
+        self._known_secrets = known_secrets
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "ts": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": redact_text(record.getMessage()),
+            "message": redact_text(record.getMessage(), self._known_secrets()),
             **{name: value for name in _OWN_FIELDS if (value := getattr(record, name, None)) is not None},
         }
         if record.exc_info:
-            line["traceback"] = redact_text(self.formatException(record.exc_info))
+            line["traceback"] = redact_text(self.formatException(record.exc_info), self._known_secrets())
         # ASCII keeps a hostile text from looking like another line or another field in a terminal (THREATS 14).
         return json.dumps(line, ensure_ascii=True, default=str)
 
@@ -47,10 +52,10 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def log_to(folder: Path, name: str) -> logging.Handler:
+def log_to(folder: Path, name: str, known_secrets: Callable[[], Sequence[str]] = tuple) -> logging.Handler:
     """Write our log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB); `stop_logging` ends that.
 
-    Raises Unavailable.
+    `known_secrets` tells what is taken out as it is, beside what looks like a secret. Raises Unavailable.
     """
     path = folder / f"{name}.jsonl"
     try:
@@ -59,7 +64,7 @@ def log_to(folder: Path, name: str) -> logging.Handler:
         raise Unavailable(
             f"The log file {path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
         ) from error
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(_JsonLines(known_secrets))
     root = logging.getLogger(_ROOT)
     root.setLevel(logging.INFO)
     root.addHandler(handler)

@@ -8,6 +8,7 @@ from pydantic import Field
 from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
@@ -35,7 +36,8 @@ async def read_artifact(
 
 
 def _page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
-    text = content.decode("utf-8", "replace")
+    """Secrets are taken out before it is cut, for a piece of one would not be found."""
+    text = redacted_lines(content.decode("utf-8", "replace"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
     return {
         "artifact_id": artifact.artifact_id,
@@ -60,8 +62,8 @@ TOOLS = (
             risk_level=RiskLevel.LOW,
             timeout_s=20,
             idempotency=Idempotency.SUPPORTED,
-            # A page is no artifact again: it always fits.
-            max_inline_chars=2 * MAX_CHARACTERS,
+            # A page is no artifact again: it fits, also where it holds masks, of 24 characters for 8.
+            max_inline_chars=4 * MAX_CHARACTERS,
         ),
     ),
 )

@@ -65,6 +65,21 @@ def test_a_secret_is_not_written(log_file: Path) -> None:
     assert key not in log_file.read_text()
 
 
+def test_a_secret_that_is_known_is_not_written_whatever_it_looks_like(tmp_path: Path) -> None:
+    known: list[str] = []
+    handler = log_to(tmp_path, "gateway", lambda: known)
+    known.append("plain words of ann")
+    try:
+        raise ValueError("plain words of ann")
+    except ValueError:
+        logger("x").exception("refused: %s", "plain words of ann")
+    stop_logging(handler)
+
+    (line,) = lines(tmp_path / "gateway.jsonl")
+    assert line["message"] == "refused: [redacted: known secret]"
+    assert str(line["traceback"]).endswith("ValueError: [redacted: known secret]")
+
+
 def test_the_file_is_the_users_alone(log_file: Path) -> None:
     assert log_file.stat().st_mode & 0o777 == 0o600
 

@@ -1,0 +1,84 @@
+"""Looking for secrets takes time in proportion to the text, whoever wrote that (THREATS 15)."""
+
+import resource
+import subprocess
+import sys
+
+from tests.unit.domain.test_redaction import DASHES, made
+
+_LINEAR = """
+import sys
+from ozzie_server_ext.domain.redaction import redact, redact_text
+for unit in sys.stdin.read().split("\\0"):
+    for end in ["", "(", "[", "@", ".", chr(34), "'", "\\n", "\\\\", "/", "]", ","]:
+        redact_text(unit * (65_536 // len(unit)) + end)
+    redact([unit] * (65_536 // len(unit)))
+print("done")
+"""
+HOSTILE = (
+    "a",
+    " ",
+    "-",
+    "=",
+    "é",
+    "\\n",
+    "eyJ",
+    "-eyJaaaaaaaa",
+    "eyJaaaaaaaa.",
+    "eyJaaaaaaaa.eyJaaaaaaaa",
+    "sk-",
+    "sk-proj-aaaa",
+    "ghp_",
+    "xoxb-a",
+    "AIza",
+    "SG.aaaaaaaaaaaaaaaaaaaa.",
+    "12345678:AA",
+    "://",
+    "://a:",
+    "://a:b",
+    "password",
+    "password=",
+    "token: a1",
+    "token:",
+    "api_key",
+    "Bearer ",
+    "authorization: bearer ",
+    f"{DASHES}BEGIN PRIVATE KEY{DASHES}",
+    f"{DASHES}BEGIN PRIVATE KEY{DASHES}\n",
+    f"{DASHES}BEGIN PRIVATE KEY{DASHES}\n" + made(39) + "\n",
+    f"{DASHES}BEGIN PRIVATE KEY{DASHES}\n" + made(64) + "\n",
+    f"{DASHES}END PRIVATE KEY{DASHES}\n",
+    f"{made(64)}\n{DASHES}END PRIVATE KEY{DASHES}\n",
+    made(64) + "\n",
+    "token=",
+    "token='token=\"token=`",
+    "token='",
+    "token: a = ",
+    "token,",
+    "token ",
+    "token value: ",
+    "token]= ",
+    "--password a",
+    "password a1b2c3d4=",
+    "api_key=aB3dE6gH9jK2mN5p=",
+    "<password>",
+    "://a:b@",
+    "://a:b$#/",
+    "login a password ",
+)
+
+
+def test_no_text_makes_looking_at_it_expensive() -> None:
+    """So much of each, whatever it ends with, takes milliseconds. What took time by the square would take hours, and is
+    ended. The end counts: what is wanted behind a long run and isn't there makes a search begin anew."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LINEAR],
+        input="\0".join(HOSTILE),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 60)),
+    )
+
+    assert done.stdout == "done\n", done.stderr
