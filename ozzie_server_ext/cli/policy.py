@@ -13,8 +13,9 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.engine import Explanation, explain
-from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules
+from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.engine import ALWAYS, Explanation, explain
+from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.text import visible_label, visible_prose
@@ -28,9 +29,9 @@ def check_rules(options: argparse.Namespace) -> int:
     registry = ToolRegistry(builtin_tools())
     if options.file:
         path = Path(options.file).absolute()
-        policy = Policy(files=(read(path, content_of(path), registry.meta),))
+        policy = Policy(files=(read(path, content_of(path), registry.find),))
     else:
-        policy = load(find_home(os.environ), _project(options), registry.meta)
+        policy = load(find_home(os.environ), _project(options), registry.find)
     if options.json:
         print_json({"files": [_file(file) for file in policy.files], "ignored": [str(path) for path in policy.ignored]})
         return 0
@@ -55,17 +56,20 @@ def explain_call(options: argparse.Namespace) -> int:
         names = ", ".join(each.meta.name for each in registry.all())
         raise NotFound(f"There is no tool {visible_label(options.tool)}.", hint=f"There are: {names}.")
     project = _project(options)
-    policy = load(find_home(os.environ), project, registry.meta)
+    policy = load(find_home(os.environ), project, registry.find)
     caller = Caller(project=str(project), channel=options.channel, user=options.user, attended=not options.unattended)
     found = explain(Action.of(tool.meta, _checked(tool, options.args), caller), policy.rules)
     if options.json:
         print_json(_explained(found))
         return 0
     verdict = found.verdict
-    print(f"{tool.meta.name} {RULINGS[verdict.decision.value]}. {visible_prose(verdict.reason)}")
+    ruling = RULINGS[verdict.decision.value]
+    if options.unattended and verdict.decision is Decision.ASK:
+        ruling = "never runs unattended: it would ask first"
+    print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
     if found.overruled is not None:
-        print(f"  {_overruled(found.overruled.rule, tool.meta)}")
+        print(f"  {overruled(found.overruled.rule, tool.meta)}")
     for rule, why in found.considered:
         print(f"  {_said(rule)}: {visible_label(why) if why else 'applies'}")
     return 0
@@ -80,7 +84,7 @@ def trust_project_rules(options: argparse.Namespace) -> int:
             f"There is no {project / PROJECT_FILE}.", hint="Name the folder that has it: ozzie policy trust FOLDER."
         )
     home.create()
-    file = trust_rules(home, project, ToolRegistry(builtin_tools()).meta)
+    file = trust_rules(home, project, ToolRegistry(builtin_tools()).find)
     if options.json:
         print_json({"trusted": str(file.path), "rules": len(file.rules)})
     else:
@@ -89,6 +93,24 @@ def trust_project_rules(options: argparse.Namespace) -> int:
             f"{rules} in {visible_label(str(file.path))} count from now on, as written. "
             "If the file changes, nothing runs in this project until it is trusted again."
         )
+    return 0
+
+
+def untrust_project_rules(options: argparse.Namespace) -> int:
+    """Let the rules of a project count no longer. Raises NotFound, ConfigError."""
+    project = Path(options.folder).resolve()
+    home = find_home(os.environ)
+    home.create()
+    file = untrust_rules(home, project)
+    if file is None:
+        raise NotFound(
+            f"The rules of {project} are not trusted.",
+            hint="Name the folder that they were trusted for.",
+        )
+    if options.json:
+        print_json({"untrusted": str(file)})
+    else:
+        print(f"{visible_label(str(file))} counts no longer. What its rules forbade is not forbidden by them any more.")
     return 0
 
 
@@ -113,7 +135,13 @@ def _said(rule: Rule) -> str:
     return f"{visible_label(verdict.rule)} ({line}): {RULINGS[verdict.decision.value]}"
 
 
-def _overruled(rule: str, meta: ToolMeta) -> str:
+def overruled(rule: str, meta: ToolMeta) -> str:
+    """Why a rule that allows was not enough."""
+    if meta.categories & ALWAYS:
+        return (
+            f"Rule {visible_label(rule)} would let it run, but commands on this machine and code in a live kernel ask "
+            "first whatever a rule says."
+        )
     return f"Rule {visible_label(rule)} would let it run, but does not name {meta.tool_id}: for such a tool it has to."
 
 

@@ -1,6 +1,7 @@
 """What sets Ozzie up: models, tools, rules, secrets, the configuration."""
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
+from ozzie_server_ext.domain.channels import Channel
 
 MODELS = Group(
     "models",
@@ -77,7 +78,12 @@ POLICY = Group(
             (
                 argument("tool", metavar="TOOL", help="its id or name, such as read_file"),
                 argument("args", metavar="JSON", nargs="?", default="{}", help="its arguments"),
-                argument("--channel", default="cli", metavar="NAME", help="where it is asked for (default: cli)"),
+                argument(
+                    "--channel",
+                    choices=tuple(map(str, Channel)),
+                    default="cli",
+                    help="how it is asked (default: cli)",
+                ),
                 argument("--user", default="", metavar="NAME", help="who asks"),
                 argument("--unattended", action="store_true", help="as if nobody were there to be asked"),
                 _PROJECT,
@@ -87,6 +93,12 @@ POLICY = Group(
             "trust",
             "let a project's own rules count, as they are now",
             "policy:trust_project_rules",
+            (argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
+        ),
+        Verb(
+            "untrust",
+            "let a project's own rules count no longer, even where their file is gone",
+            "policy:untrust_project_rules",
             (argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
         ),
     ),

@@ -35,6 +35,8 @@ def status(options: argparse.Namespace) -> int:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     if health["policy_error"]:
         print(f"The rules were not taken, so no tool runs:\n{visible_prose(health['policy_error'])}")
+    for warning in health["policy_warnings"]:
+        print(visible_prose(warning))
     for file in health["ignored_policy"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie policy trust).")
     return 0

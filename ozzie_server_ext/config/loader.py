@@ -9,9 +9,10 @@ from typing import Any
 
 from dotenv import dotenv_values
 
+from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import Path, Place
-from ozzie_server_ext.config.reading import ConfigError, content_of, is_there, parse_object, text_of
+from ozzie_server_ext.config.reading import ConfigError, content_if_there, content_of, parse_object, text_of
 from ozzie_server_ext.config.settings import TEMPLATE, Settings
 from ozzie_server_ext.config.trust import standing, trust
 from ozzie_server_ext.config.validation import line_of, validate
@@ -48,13 +49,14 @@ def load(
     Raises ConfigError or JsoncError.
     """
     variables = {**_env_file(home.env_file), **env}
-    layers = [parse_object(content_of(file), file) for file in (system_file, home.config_file) if is_there(file)]
+    own = (system_file, home.config_file)
+    layers = [parse_object(content, file) for file in own if (content := content_if_there(file)) is not None]
     ignored: tuple[str, ...] = ()
-    if project is not None and is_there(file := project / PROJECT_FILE):
-        content = content_of(file)
-        if standing(home, file, content) == "trusted":
+    if project is not None and not is_one_of(file := project / PROJECT_FILE, own):
+        content, there = _of_project(home, file)
+        if content is not None:
             layers.append(parse_object(content, file))
-        else:
+        elif there:
             ignored = (str(file),)
     merged: JsonObject = {}
     places: dict[Path, Place] = {}
@@ -63,6 +65,23 @@ def load(
         places |= layer.places
     settings = validate(Settings, _expand(merged, (), places, variables), places)
     return Config(settings, merged, tuple(layer.places[()].file for layer in layers), ignored, variables)
+
+
+def _of_project(home: Home, file: FilePath) -> tuple[bytes | None, bool]:
+    """The content of a project's file where it is trusted, and whether anything is there. What nobody has trusted can't
+    do harm by being broken either.
+
+    Raises ConfigError.
+    """
+    try:
+        content = content_if_there(file)
+    except ConfigError:
+        if standing(home, file, None) != "unknown":
+            raise
+        return None, True
+    if content is None or standing(home, file, content) != "trusted":
+        return None, content is not None
+    return content, True
 
 
 def trust_file(home: Home, file: FilePath) -> None:
@@ -77,9 +96,10 @@ def trust_file(home: Home, file: FilePath) -> None:
 
 def _env_file(file: FilePath) -> dict[str, str]:
     """`$OZZIE_PATH/.env`; a variable of the process itself goes before it."""
-    if not is_there(file):
+    content = content_if_there(file)
+    if content is None:
         return {}
-    found = dotenv_values(stream=io.StringIO(text_of(content_of(file), file)), interpolate=False)
+    found = dotenv_values(stream=io.StringIO(text_of(content, file)), interpolate=False)
     return {name: value for name, value in found.items() if value is not None}
 
 

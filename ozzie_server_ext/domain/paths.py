@@ -3,6 +3,8 @@
 from pathlib import PurePosixPath
 
 MAX_PATH_CHARACTERS = 4096
+MAX_PATH_COMPONENTS = 256
+"""More than any real folder is deep, and few enough to be matched with every rule (THREATS 15)."""
 
 
 def path_parts(path: str) -> tuple[str, ...] | None:
@@ -13,4 +15,5 @@ def path_parts(path: str) -> tuple[str, ...] | None:
     pure = PurePosixPath(path.strip() or ".")
     if pure.is_absolute() or str(pure).startswith("~") or ".." in pure.parts:
         return None
-    return tuple(part for part in pure.parts if part != ".")
+    parts = tuple(part for part in pure.parts if part != ".")
+    return parts if len(parts) <= MAX_PATH_COMPONENTS else None

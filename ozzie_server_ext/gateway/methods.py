@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
@@ -162,11 +163,22 @@ class MessageSend:
     answer_schema: JsonObject | None = None
 
 
+def _channel(principal: Principal) -> Channel:
+    match principal.kind:
+        case "kernel":
+            return Channel.NOTEBOOK
+        case "user":
+            return Channel.PAGE
+        case "local":
+            # An attached server relays its pages with the gateway's own token, and says where their paths begin.
+            return Channel.CLI if principal.root is None else Channel.PAGE
+
+
 async def message_send(call: Call) -> JsonObject:
     """A message becomes a turn: its task, and the position from which a feed shows all of it."""
     asked = decode(MessageSend, call.params)
     origin = Origin(
-        channel="notebook" if call.principal.kind == "kernel" else call.principal.kind,
+        channel=_channel(call.principal),
         sender_id=call.principal.name,
         sender_name=call.principal.name,
         kernel_id=call.principal.kernel_id,

@@ -1,12 +1,13 @@
 """What is decided upon: a call, what it names, and who wants it from where."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
+from ozzie_server_ext.policy.globs import folded
 from ozzie_server_ext.policy.hosts import Host, host_of
 
 T = TypeVar("T")
@@ -29,13 +30,20 @@ class Caller:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A call to be decided upon, with all that its arguments name: paths by their components, hosts, commands by their
-    words. None stands for what can't be read as such."""
+    words. None stands for what can't be read as such. Rules that ask or deny compare the folded ones, which are made
+    once here and not again by each rule."""
 
     meta: ToolMeta
     caller: Caller
     paths: tuple[tuple[str, ...] | None, ...] = ()
     hosts: tuple[Host | None, ...] = ()
     commands: tuple[tuple[str, ...] | None, ...] = ()
+    folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
+    folded_commands: tuple[tuple[str, ...] | None, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folded_paths", tuple(map(_folded, self.paths)))
+        object.__setattr__(self, "folded_commands", tuple(map(_folded, self.commands)))
 
     @classmethod
     def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller) -> "Action":
@@ -48,6 +56,10 @@ class Action:
             hosts=tuple(_each(host_of, [value for kind, value in given if kind is TargetKind.URL])),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
         )
+
+
+def _folded(parts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if parts is None else tuple(map(folded, parts))
 
 
 def _each(read: Callable[[str], T | None], values: Iterable[Json]) -> Iterator[T | None]:

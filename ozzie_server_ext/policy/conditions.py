@@ -4,7 +4,6 @@ An ALLOW has to be sure: all that a call names must match, exactly as it is writ
 miss nothing: one match is enough, whatever the case of its letters, and what can't be read matches too.
 """
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,10 +11,13 @@ from typing import TypeVar
 
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
 from ozzie_server_ext.policy.action import Action
-from ozzie_server_ext.policy.globs import MANY, Glob, SequenceGlob
+from ozzie_server_ext.policy.globs import MANY, Glob, SequenceGlob, folded
 from ozzie_server_ext.policy.hosts import Host, HostPattern
 
 T = TypeVar("T")
+
+MAX_COMPONENTS = 32
+"""Of a pattern for paths."""
 
 Condition = Callable[[Action], str]
 """Why a rule does not apply to a call, in a few words; "" where the condition holds."""
@@ -89,14 +91,12 @@ def projects(folders: Iterable[Path]) -> Condition:
 
 def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that no path can match."""
-    fold = _same if sure else _folded
-    globs = [SequenceGlob.of(_path_pattern(pattern), fold) for pattern in patterns]
+    globs = [_glob(_path_pattern(pattern), sure) for pattern in patterns]
 
     def matches(parts: tuple[str, ...]) -> bool:
-        folded = [fold(part) for part in parts]
-        return any(glob.matches(folded) for glob in globs)
+        return any(glob.matches(parts) for glob in globs)
 
-    return _targets("path", lambda action: action.paths, matches, sure)
+    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
 
 
 def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
@@ -111,16 +111,15 @@ def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
 
 def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that names no program."""
-    fold = _same if sure else _folded
-    globs = [SequenceGlob.of(_command_pattern(words), fold) for words in patterns]
+    globs = [_glob(_command_pattern(words), sure) for words in patterns]
 
     def matches(words: tuple[str, ...]) -> bool:
         program, *rest = words
         # /usr/bin/git is git to who denies it; who allows git has said nothing of a program in another place.
         names = [program] if sure else [program, program.rsplit("/", 1)[-1]]
-        return any(glob.matches([fold(word) for word in (name, *rest)]) for glob in globs for name in names)
+        return any(glob.matches((name, *rest)) for glob in globs for name in names)
 
-    return _targets("command", lambda action: action.commands, matches, sure)
+    return _targets("command", lambda action: action.commands if sure else action.folded_commands, matches, sure)
 
 
 def _targets(
@@ -157,6 +156,8 @@ def _path_pattern(pattern: str) -> tuple[str, ...]:
     parts = PurePosixPath(pattern).parts
     if not parts or parts[0] in ("/", "//") or parts[0].startswith("~") or ".." in parts:
         raise ValueError(f'"{pattern}" matches no path: paths are relative to the project folder, as in "notes/**"')
+    if len(parts) > MAX_COMPONENTS:
+        raise ValueError(f"a pattern has at most {MAX_COMPONENTS} folders, and one has {len(parts)}")
     for part in parts:
         if MANY in part and part != MANY:
             raise ValueError(f'in "{pattern}", ** stands for whole folders: write it between slashes')
@@ -171,12 +172,8 @@ def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _same(text: str) -> str:
-    return text
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+def _glob(patterns: tuple[str, ...], sure: bool) -> SequenceGlob:
+    return SequenceGlob.of(patterns if sure else tuple(map(folded, patterns)))
 
 
 def _listed(words: Iterable[str]) -> str:

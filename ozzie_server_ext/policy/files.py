@@ -4,15 +4,27 @@ Whatever is wrong with one of them, no rule in it is passed over: until it is me
 """
 
 import hashlib
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import Place
-from ozzie_server_ext.config.reading import ConfigError, content_of, is_there, parse_object
-from ozzie_server_ext.config.trust import standing, trust
+from ozzie_server_ext.config.reading import ConfigError, content_if_there, content_of, parse_object
+from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.policy.rules import FindTool, PolicyText, Rule, compile_rule, failing_example, unknown_tools
+from ozzie_server_ext.policy.rules import (
+    MAX_PATTERNS_IN_FILE,
+    FindTool,
+    PolicyText,
+    Rule,
+    compile_rule,
+    failing_example,
+    patterns_in,
+    unknown_tools,
+)
 
 SYSTEM_FILE = Path("/etc/ozzie/policy.jsonc")
 PROJECT_FILE = Path(".ozzie/policy.jsonc")
@@ -53,37 +65,64 @@ def load(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTE
     """All rules that count; `find` knows the tools by their names.
 
     Raises ConfigError or JsoncError for a file that can't be taken, and for a trusted one of a project that has changed
-    since: what it forbade must not be allowed by a change of the file.
+    since or is gone: what it forbade must not be allowed by that.
     """
-    files: list[RuleFile] = []
-    ignored: list[Path] = []
     *own, projects = paths_of(home, project, system_file)
-    files.extend(read(path, content_of(path), find) for path in own if is_there(path))
-    if is_there(projects):
-        content = content_of(projects)
-        match standing(home, projects, content):
-            case "trusted":
-                files.append(read(projects, content, find, tightens_only=True))
-            case "changed":
-                raise ConfigError(
-                    f"{projects}: the rules of this project have changed since they were trusted.",
-                    hint=f"Read them, then run: ozzie policy trust {project}",
-                )
-            case "unknown":
-                ignored.append(projects)
-    return Policy(files=tuple(files), ignored=tuple(ignored))
+    found = [(path, content_if_there(path)) for path in own]
+    files = [read(path, content, find) for path, content in found if content is not None]
+    content, ignored = _of_project(home, project, own)
+    if content is not None:
+        files.append(read(projects, content, find, tightens_only=True))
+    return Policy(files=tuple(files), ignored=(projects,) if ignored else ())
 
 
-def trust_rules(home: Home, project: Path, find: FindTool) -> RuleFile:
-    """Let the rules of a project count, as they are now.
+def _of_project(home: Home, project: Path, own: Iterable[Path]) -> tuple[bytes | None, bool]:
+    """The content of the project's file where it counts, and whether one is there that does not, as nobody has trusted
+    it. That it was trusted is asked first: neither by a file that is gone, nor by one that can't be read, nor by a link
+    to the user's own may a project be rid of what it forbade.
 
-    Raises ConfigError or JsoncError where they can't be taken.
+    Raises ConfigError.
     """
     path = project / PROJECT_FILE
+    if standing(home, path, None) == "unknown":
+        # In the home folder itself, the user's own rules stand where a project's would.
+        return None, os.path.lexists(path) and not is_one_of(path, own)
+    content = content_if_there(path)
+    if content is None:
+        raise ConfigError(
+            f"{path}: the rules of this project were trusted, and the file is not there any more.",
+            hint=f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {project}",
+        )
+    if standing(home, path, content) == "changed":
+        raise ConfigError(
+            f"{path}: the rules of this project have changed since they were trusted.",
+            hint=f"Read them, then run: ozzie policy trust {project}",
+        )
+    return content, False
+
+
+def trust_rules(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTEM_FILE) -> RuleFile:
+    """Let the rules of a project count, as they are now.
+
+    Raises ConfigError or JsoncError where they can't be taken, or are the user's own.
+    """
+    *own, path = paths_of(home, project, system_file)
+    if is_one_of(path, own):
+        raise ConfigError(
+            f"{path}: these are not a project's rules, but your own or the system's.",
+            hint="They count without being trusted.",
+        )
     content = content_of(path)
     found = read(path, content, find, tightens_only=True)
     trust(home, path, content)
     return found
+
+
+def untrust_rules(home: Home, project: Path) -> Path | None:
+    """Let the rules of a project count no longer, whether or not their file is still there: the file, None where they
+    were not trusted. Raises ConfigError."""
+    path = project / PROJECT_FILE
+    return path if untrust(home, path) else None
 
 
 def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = False) -> RuleFile:
@@ -93,6 +132,13 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
     """
     document = parse_object(content, path)
     texts = validate(PolicyText, document.value, document.places).rules
+    patterns = sum(map(patterns_in, texts))
+    if patterns > MAX_PATTERNS_IN_FILE:
+        raise ConfigError(
+            f"{path}: has {patterns:,} patterns; at most {MAX_PATTERNS_IN_FILE:,} are taken, since each call is "
+            "compared with all of them.",
+            hint="Write fewer, for example one for a folder in place of one for each file in it.",
+        )
     rules: list[Rule] = []
     warnings: list[str] = []
     seen: set[str] = set()

@@ -1,10 +1,11 @@
-"""Patterns over names, paths and commands, matched in linear time (THREATS 15).
+"""Patterns over names, paths and commands, matched in bounded time (THREATS 15).
 
 A `*` stands for any run of characters, and that is all: between two stars the leftmost place is as good as any other,
 so no place is ever gone back to, and no pattern can be made slow by a text.
 """
 
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -42,18 +43,22 @@ class Glob:
 
 @dataclass(frozen=True, slots=True)
 class SequenceGlob:
-    """A pattern over a sequence of texts, in which `**` stands for any number of them, also none."""
+    """A pattern over a sequence of texts, in which `**` stands for any number of them, also none.
+
+    A run of patterns between two `**` is tried at each place until it stands: the work is at most the number of texts
+    times the length of the longest run, and both are bounded (`MAX_PATH_COMPONENTS`, `MAX_COMPONENTS`).
+    """
 
     runs: tuple[tuple[Glob, ...], ...]
 
     @classmethod
-    def of(cls, patterns: Sequence[str], fold: Callable[[str], str]) -> "SequenceGlob":
+    def of(cls, patterns: Sequence[str]) -> "SequenceGlob":
         runs: list[list[Glob]] = [[]]
         for pattern in patterns:
             if pattern == MANY:
                 runs.append([])
             else:
-                runs[-1].append(Glob.of(fold(pattern)))
+                runs[-1].append(Glob.of(pattern))
         return cls(tuple(map(tuple, runs)))
 
     def matches(self, texts: Sequence[str]) -> bool:
@@ -75,3 +80,8 @@ class SequenceGlob:
 
 def _stands(run: Sequence[Glob], texts: Sequence[str], at: int) -> bool:
     return all(glob.matches(texts[at + index]) for index, glob in enumerate(run))
+
+
+def folded(text: str) -> str:
+    """The text as it is compared where the case of letters and the form of accents do not matter."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
 from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.conditions import Condition, Tools
@@ -16,8 +17,21 @@ from ozzie_server_ext.policy.decision import Decision, Verdict
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
+MAX_PATTERNS_IN_FILE = 2000
+"""As many as a call is compared with before it runs (THREATS 15)."""
 
-FindTool: TypeAlias = Callable[[str], ToolMeta | None]
+
+class KnownTool(Protocol):
+    """What the examples of rules are tried with: a tool's contract, and what arguments it takes."""
+
+    @property
+    def meta(self) -> ToolMeta: ...
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+
+FindTool: TypeAlias = Callable[[str], KnownTool | None]
 
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
@@ -35,7 +49,7 @@ class WhenText(_Text):
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
     categories: Annotated[tuple[Category, ...], Field(min_length=1)] | None = None
     risks: Annotated[tuple[RiskLevel, ...], Field(min_length=1)] | None = None
-    channels: Patterns | None = None
+    channels: Annotated[tuple[Channel, ...], Field(min_length=1)] | None = None
     users: Patterns | None = None
     attended: bool | None = None
     projects: Patterns | None = None
@@ -49,7 +63,7 @@ class ExampleText(_Text):
 
     tool: Pattern
     args: dict[str, Any] = {}
-    channel: str = ""
+    channel: Channel | None = None
     user: str = ""
     project: str = ""
     attended: bool = True
@@ -91,6 +105,12 @@ class Rule:
     def names(self, meta: ToolMeta) -> bool:
         """Whether it states the tool itself, and not a pattern that happens to cover it."""
         return self.tools is not None and self.tools.name(meta)
+
+
+def patterns_in(text: RuleText) -> int:
+    """How many patterns its conditions have that a call is compared with."""
+    when = text.when
+    return sum(map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or ())))
 
 
 def compile_rule(text: RuleText, place: str) -> Rule:
@@ -143,7 +163,10 @@ def _folder(name: str) -> Path:
         raise ValueError(f'"{name}" names a home folder that is not there') from None
     if not folder.is_absolute():
         raise ValueError(f'"{name}" is no folder: write it from the root, or with ~')
-    return folder.resolve()
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError):  # RuntimeError before Python 3.13
+        raise ValueError(f'"{name}" can\'t be followed: its links lead in a circle, or its name is too long') from None
 
 
 def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
@@ -152,15 +175,23 @@ def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
     for example, wanted in [(each, True) for each in text.examples.match] + [
         (each, False) for each in text.examples.no_match
     ]:
-        meta = find(example.tool)
-        if meta is None:
+        tool = find(example.tool)
+        if tool is None:
             continue
-        why = rule.mismatch(_action(meta, example))
+        # Without this, a rule would not match a misspelt example for the wrong reason.
+        if strangers := sorted(example.args.keys() - _arguments(tool)):
+            return f"the example {_shown(example)} names what is no argument of that tool: {', '.join(strangers)}"
+        why = rule.mismatch(_action(tool.meta, example))
         if wanted and why:
             return f"it says that it matches {_shown(example)}, and does not: {why}"
         if not wanted and not why:
             return f"it says that it does not match {_shown(example)}, and does"
     return ""
+
+
+def _arguments(tool: KnownTool) -> frozenset[str]:
+    properties = tool.spec.parameters.get("properties")
+    return frozenset(properties if isinstance(properties, dict) else ())
 
 
 def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
@@ -172,7 +203,7 @@ def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
 def _action(meta: ToolMeta, example: ExampleText) -> Action:
     project = str(_folder(example.project)) if example.project else ""
     args: Mapping[str, Any] = example.args
-    caller = Caller(project=project, channel=example.channel, user=example.user, attended=example.attended)
+    caller = Caller(project=project, channel=example.channel or "", user=example.user, attended=example.attended)
     return Action.of(meta, args, caller)
 
 

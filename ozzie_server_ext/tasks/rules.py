@@ -24,6 +24,7 @@ log = logger(__name__)
 
 STREAM = "policy"
 BROKEN = "policy.broken"
+UNREADABLE = "The rules can't be read; Ozzie's log has the details."
 
 
 class RulesInForce:
@@ -57,32 +58,44 @@ class RulesInForce:
     async def refresh(self) -> Policy:
         """Read the files again if any changed, and record the change."""
         async with self._refreshing:
-            stamps = stamps_of(self._files)
+            stamps = await asyncio.to_thread(stamps_of, self._files)
             if stamps != self._stamps:
                 await self._read()
-                self._stamps = stamps
+                # What could not be read for a moment, for want of file handles, say, can be without any change.
+                self._stamps = None if self.error else stamps
         return self.policy
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
         """What the rules of this moment say to a call."""
         await self.refresh()
         if self.error:
-            reason = " ".join(filter(None, [self.error, self.hint]))
-            return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=reason))
-        return Ruling(decide(Action.of(meta, args, caller), self.policy.rules), self.policy.version)
+            return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
+        policy = self.policy
+        if not policy.rules:
+            return Ruling(decide(Action.of(meta, args, caller), ()), policy.version)
+        # A path can be long and the rules many: meanwhile the server goes on (THREATS 17).
+        verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller), policy.rules))
+        return Ruling(verdict, policy.version)
+
+    @property
+    def problem(self) -> str:
+        """Why the files can't be taken and what to do about it; empty where they can."""
+        return " ".join(filter(None, [self.error, self.hint]))
 
     async def _read(self) -> None:
         try:
             fresh = await asyncio.to_thread(
-                load, self._home, self._project, self._registry.meta, system_file=self._system_file
+                load, self._home, self._project, self._registry.find, system_file=self._system_file
             )
         except InputError as error:
+            if str(error) != self.error:  # a broken file is read for every call, and told of once
+                log.warning("the rules were not taken: %s", error)
             self.error, self.hint = str(error), error.hint
-            log.warning("the rules were not taken: %s", error)
             return
         except Exception:  # whatever it is: rules that can't be read must not be taken for none
-            self.error, self.hint = "The rules can't be read; Ozzie's log has the details.", ""
-            log.exception("the rules can't be read")
+            if self.error != UNREADABLE:
+                log.exception("the rules can't be read")
+            self.error, self.hint = UNREADABLE, ""
             return
         for warning in (warning for file in fresh.files for warning in file.warnings):
             log.warning("%s", warning)

@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingInput
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.sessions import CHANNEL, open_session
+from ozzie_server_ext.gateway.rest.sessions import open_session
 from ozzie_server_ext.gateway.rest.shapes import Accepted, Content, SessionId, SessionName, Words
 from ozzie_server_ext.gateway.rest.task_shapes import TaskWithSteps
 from ozzie_server_ext.gateway.rest.tasks import task_with_steps
@@ -44,7 +45,7 @@ async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSte
     else:
         session_id = (await open_session(call, asked.session_name)).session_id
     name = call.principal.name
-    origin = Origin(channel=CHANNEL, sender_id=name, sender_name=name)
+    origin = Origin(channel=Channel.REST, sender_id=name, sender_name=name)
     sent = await call.ozzie.submit(
         session_id,
         asked.content,

@@ -134,7 +134,8 @@ class Health:
     """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
     another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
     person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning`
-    are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted. `vault` is
+    are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted;
+    `policy_warnings` tell of rules that may not do what their author meant. `vault` is
     null where there is none, or none that can be used."""
 
     status: Literal["ok"]
@@ -156,6 +157,7 @@ class Health:
     log_warning: str
     ignored_config: list[str]
     policy_error: str
+    policy_warnings: list[str]
     ignored_policy: list[str]
     vault: VaultHealth | None
     vault_warning: str

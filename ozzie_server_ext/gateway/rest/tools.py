@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.tool_shapes import Ruling, Tool, ToolDetails, ToolName, Tools, ToolTarget
@@ -17,7 +18,7 @@ class ToolsQuery:
 async def list_tools(call: Call, asked: ToolsQuery) -> Tools:
     """Every tool, with what the rules say to a call of it by who asks."""
     items = [await _short(call, tool) for tool in call.ozzie.tools.all()]
-    return Tools(items=items, next=None, policy_error=call.ozzie.rules.error)
+    return Tools(items=items, next=None, policy_error=call.ozzie.rules.problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ async def show_tool(call: Call, asked: ToolQuery) -> ToolDetails:
 
 async def _short(call: Call, tool: base.Tool) -> Tool:
     meta = tool.meta
-    caller = Caller(project=str(call.ozzie.project.resolve()), channel="rest", user=call.principal.name)
+    caller = Caller(project=str(call.ozzie.project.resolve()), channel=Channel.REST, user=call.principal.name)
     verdict = (await call.ozzie.rules.of(meta, {}, caller)).verdict
     return Tool(
         id=meta.tool_id,

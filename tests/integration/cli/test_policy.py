@@ -40,9 +40,10 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"{home.home / 'policy.jsonc'}: 2 rules, all examples are as they say.",
+        f"{home.home / 'policy.jsonc'}: 3 rules, all examples are as they say.",
         "  private (line 3): never runs",
-        "  ask-for-raw (line 14): asks first",
+        "  notes (line 14): runs",
+        "  ask-for-raw (line 25): asks first",
     ]
 
 
@@ -70,6 +71,8 @@ def test_a_decision_is_explained_rule_by_rule(home: GatewayHome) -> None:
     denied = ozzie(home, "policy", "explain", "read_file", '{"path": "private/a"}')
     asked = ozzie(home, "policy", "explain", "file_read", '{"path": "b"}', "--json")
     unattended = ozzie(home, "policy", "explain", "fs.list", "--channel", "notebook", "--unattended")
+    never = ozzie(home, "policy", "explain", "fs.trash", '{"path": "b"}', "--channel", "page", "--unattended")
+    unknown = ozzie(home, "policy", "explain", "fs.list", "--channel", "telegraph")
 
     file = home.home / "policy.jsonc"
     assert denied.stdout.splitlines() == [
@@ -86,6 +89,8 @@ def test_a_decision_is_explained_rule_by_rule(home: GatewayHome) -> None:
         "applies": False,
         "why_not": "its path is another one",
     }
+    assert never.stdout.startswith("trash_file never runs unattended: it would ask first. It")
+    assert (unknown.returncode, "telegraph" in unknown.stderr) == (2, True)
     assert unattended.stdout.splitlines()[:2] == ["list_files runs. It only reads.", "  by default.read_only"]
 
 
@@ -127,10 +132,33 @@ def test_a_projects_rules_are_trusted_by_hand(home: GatewayHome) -> None:
     ]
 
 
+def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayHome) -> None:
+    file = home.project / PROJECT_FILE
+    file.parent.mkdir()
+    file.write_text(json.dumps({"rules": [rule("private", "deny", paths=["private/**"])]}))
+    ozzie(home, "policy", "trust", str(home.project))
+    file.unlink()
+
+    gone = ozzie(home, "policy", "check", "--project", str(home.project))
+    let_go = ozzie(home, "policy", "untrust", str(home.project))
+    after = ozzie(home, "policy", "check", "--project", str(home.project))
+    again = ozzie(home, "policy", "untrust", str(home.project))
+
+    assert gone.returncode == 1
+    assert gone.stderr.splitlines() == [
+        f"ozzie: {file}: the rules of this project were trusted, and the file is not there any more.",
+        f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {home.project}",
+    ]
+    assert let_go.stdout.startswith(f"{file} counts no longer.")
+    assert after.stdout.startswith("There are no rules but Ozzie's own")
+    assert (again.returncode, "are not trusted" in again.stderr) == (1, True)
+
+
 def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: GatewayHome) -> None:
     with start_gateway(home):
         before = ozzie(home, "tools", "list").stdout.splitlines()
-        write(home, rule("private", "deny", paths=["private/**"]) | {"when": {"tools": ["fs.*"]}})
+        write(home, rule("private", "deny", paths=["private/**"]) | {"when": {"tools": ["fs.*", "fs.raed"]}})
+        warned = ozzie(home, "status").stdout
         after = ozzie(home, "tools", "list").stdout.splitlines()
         shown = ozzie(home, "tools", "show", "file_read").stdout
         (home.home / "policy.jsonc").write_text("{")
@@ -139,17 +167,23 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         nonesuch = ozzie(home, "tools", "show", "nonesuch")
 
     assert [line.split()[:3] for line in before] == [
+        ["read_artifact", "artifact.read", "runs"],
         ["calculator", "calc.eval", "runs"],
+        ["edit_file", "fs.edit", "asks"],
         ["list_files", "fs.list", "runs"],
         ["read_file", "fs.read", "runs"],
+        ["trash_file", "fs.trash", "asks"],
+        ["write_file", "fs.write", "asks"],
         ["current_time", "time.now", "runs"],
     ]
-    assert [line.split()[2] for line in after] == ["runs", "never", "never", "runs"]
+    assert [line.split()[2] for line in after] == ["runs", "runs", *["never"] * 5, "runs"]
     file = home.home / "policy.jsonc"
     assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
     assert "path          needed. Relative to the project folder." in shown
-    assert broken.count("never runs") == 4
+    assert f"{file}, line 3: rule private names the tool fs.raed, which is not here now." in warned
+    assert broken.count("never runs") == 8
     assert "The rules were not taken, so nothing runs:" in broken
+    assert broken.endswith("Correct the file there and try again.\n")
     assert f"{file}, line 1, column 2" in status
     assert (nonesuch.returncode, nonesuch.stderr.splitlines()[0]) == (1, "ozzie: There is no tool nonesuch.")
 
@@ -157,7 +191,12 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
 def test_a_turn_is_told_why_a_call_was_refused_and_goes_on(home: GatewayHome) -> None:
     (home.project / "private").mkdir()
     (home.project / "private" / "a.csv").write_text("x\n1\n")
-    write(home, rule("private", "deny", paths=["private/**"]))
+    write(
+        home,
+        rule("other", "ask", channels=["notebook", "page", "rest"], tools=["fs.*"])
+        | {"examples": {"match": [{"tool": "read_file", "args": {"path": "a"}, "channel": "page"}]}},
+        rule("private", "deny", channels=["cli"], paths=["private/**"]),
+    )
     with start_gateway(home) as gateway:
         done = ozzie(home, "ask", "How many rows has @private/a.csv?", "--json")
         decided = ozzie(home, "events", "tail", "--type", "tool.call.decided", "--json")

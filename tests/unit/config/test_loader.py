@@ -231,13 +231,45 @@ def test_the_list_of_what_is_trusted_is_private_and_grows(home: Home, project: P
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "nonsense"])
-def test_where_the_list_of_what_is_trusted_is_damaged_nothing_is(
+def test_where_the_list_of_what_is_trusted_is_damaged_that_is_said(
     home: Home, project: Path, tmp_path: Path, text: str
 ) -> None:
     (project / PROJECT_FILE).write_text("{}")
     (home.root / "trusted.json").write_text(text)
 
-    assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored != ()
+    with pytest.raises(ConfigError, match="the list of trusted project files is damaged"):
+        load(home, project=project, env={}, system_file=tmp_path / "none")
+
+
+def test_a_project_is_trusted_by_whichever_link_it_is_reached(home: Home, project: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    (project / PROJECT_FILE).write_text('{"agent": {"max_rounds": 3}}')
+    trust_file(home, link / PROJECT_FILE)
+
+    for folder in (link, project):
+        config = load(home, project=folder, env={}, system_file=tmp_path / "none")
+        assert (config.settings.agent.max_rounds, config.ignored) == (3, ())
+
+
+def test_where_the_project_is_the_home_folder_the_users_file_is_not_the_projects(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".ozzie")
+    home.create()
+    home.config_file.write_text("{}")
+
+    config = load(home, project=tmp_path, env={}, system_file=tmp_path / "none")
+
+    assert (config.files, config.ignored) == ((str(home.config_file),), ())
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_stands_in_a_project_that_nobody_has_trusted_breaks_nothing(
+    home: Home, project: Path, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    file = project / PROJECT_FILE
+    make(file)
+
+    assert load(home, project=project, env={}, system_file=tmp_path / "none").ignored == (str(file),)
 
 
 def test_what_stands_in_a_files_place_and_is_none_is_named(home: Home) -> None:

@@ -1,6 +1,6 @@
 """What a caller of the WebSocket's methods may do."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,14 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config, load
 from ozzie_server_ext.domain.budget import Scope
+from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
     Draft,
     EventBody,
     Limits,
+    Origin,
     PromptOption,
     PromptRequested,
     TaskCreated,
@@ -30,7 +32,7 @@ from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.service import TaskService
+from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.today import TodaysUsage
 
@@ -184,6 +186,34 @@ async def test_a_kernel_can_change_its_own_session_and_no_other(method: str) -> 
     with pytest.raises(PolicyError, match="its own session"):
         await METHODS[method](Call(ozzie, kernel, {"title": "new", "session_id": other}))
     assert (await ozzie.sessions.get(other)).title == "other"
+
+
+@dataclass
+class Taken:
+    """Takes messages, and tells where they came from."""
+
+    origins: list[Origin] = field(default_factory=list[Origin])
+
+    async def submit(self, session_id: SessionId, text: str, origin: Origin, **more: Any) -> Submitted:
+        self.origins.append(origin)
+        return Submitted(task_id=TaskId("task"), message_id=MessageId("message"), position=1, ahead=0)
+
+
+@pytest.mark.parametrize(
+    ("principal", "channel"),
+    [
+        (KERNEL, Channel.NOTEBOOK),
+        (USER, Channel.PAGE),
+        (Principal(kind="local", name="ana"), Channel.CLI),
+        (Principal(kind="local", name="ana", root=Path("/home/ana")), Channel.PAGE),
+    ],
+)
+async def test_a_message_says_by_which_channel_it_came(principal: Principal, channel: Channel) -> None:
+    ozzie: Any = Taken()
+
+    await METHODS["message.send"](Call(ozzie, principal, {"content": "hello", "session_id": OWN}))
+
+    assert [origin.channel for origin in ozzie.origins] == [channel]
 
 
 async def test_a_user_finds_lists_and_changes_any_session() -> None:

@@ -1,13 +1,24 @@
 """Tools and callers to decide upon, and rules as somebody would write them."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolSpec,
+)
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.files import read
-from ozzie_server_ext.policy.rules import Rule
+from ozzie_server_ext.policy.rules import KnownTool, Rule
 
 
 def meta(tool_id: str, **changed: Any) -> ToolMeta:
@@ -51,8 +62,21 @@ JOB = meta("job.run", side_effect=SideEffect.REVERSIBLE, targets=(Target("argv",
 TOOLS = (READ, WRITE, NOTE, FETCH, SEND, ERASE, COMMAND, KERNEL, JOB)
 
 
-def find(name: str) -> ToolMeta | None:
-    return next((tool for tool in TOOLS if name in (tool.tool_id, tool.name, *tool.further_names)), None)
+@dataclass(frozen=True)
+class Known:
+    """A tool that takes nothing but what it names."""
+
+    meta: ToolMeta
+
+    @property
+    def spec(self) -> ToolSpec:
+        properties: JsonObject = {target.argument: {} for target in self.meta.targets}
+        return ToolSpec(name=self.meta.name, description="", parameters={"properties": properties})
+
+
+def find(name: str) -> KnownTool | None:
+    found = next((tool for tool in TOOLS if name in (tool.tool_id, tool.name, *tool.further_names)), None)
+    return Known(found) if found else None
 
 
 def action(tool: ToolMeta, caller: Caller | None = None, **args: Any) -> Action:

@@ -187,6 +187,16 @@ def test_an_allow_is_sure_of_a_path_and_a_deny_misses_none(path: str, allowed: b
     assert (decide(action(READ, path=path), (deny,)).decision is DENY) is denied
 
 
+def test_a_path_that_is_deeper_than_any_folder_is_not_read_and_so_denied() -> None:
+    deny, allow = rule("deny", {"paths": ["secret/**"]}), rule("allow", {"tools": ["fs.write"], "paths": ["**"]})
+    deep, too_deep = "a/" * 256, "a/" * 257
+
+    assert decide(action(READ, path=deep), (deny,)).decision is ALLOW
+    assert decide(action(READ, path=too_deep), (deny,)).decision is DENY
+    assert decide(action(WRITE, path=deep), (allow,)).decision is ALLOW
+    assert decide(action(WRITE, path=too_deep), (allow,)).decision is ASK
+
+
 def test_letters_that_look_the_same_are_the_same_to_who_denies() -> None:
     deny = rule("deny", {"paths": ["caf\u00e9/**"]})
 

@@ -1,17 +1,20 @@
 """Files of rules: whose count, what is wrong with a broken one, and that nothing in one is ever passed over."""
 
 import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.trust import trust
+from ozzie_server_ext.config.trust import standing, trust
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.engine import decide
-from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, load, read, trust_rules
+from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, load, read, trust_rules, untrust_rules
 from tests.unit.policy.rig import READ, WRITE, action, find
 
 FILE = Path("/home/ana/.ozzie/policy.jsonc")
@@ -94,6 +97,153 @@ def test_what_a_trusted_project_forbade_is_not_allowed_by_changing_its_file(home
     assert refused.value.hint == f"Read them, then run: ozzie policy trust {project}"
 
 
+def remove(project: Path) -> None:
+    (project / PROJECT_FILE).unlink()
+
+
+def rename(project: Path) -> None:
+    (project / PROJECT_FILE).rename(project / ".ozzie" / "rules.jsonc")
+
+
+def move_the_folder(project: Path) -> None:
+    (project / ".ozzie").rename(project / "ozzie")
+
+
+def put_a_file_in_the_place_of_the_folder(project: Path) -> None:
+    move_the_folder(project)
+    (project / ".ozzie").write_text("")
+
+
+def put_a_link_in_the_place_of_the_folder(project: Path) -> None:
+    move_the_folder(project)
+    (project / "empty").mkdir()
+    (project / ".ozzie").symlink_to("empty")
+
+
+def link_to_the_users_own(project: Path) -> None:
+    remove(project)
+    own = project.parent / "home" / "policy.jsonc"
+    own.write_bytes(text_of())
+    (project / PROJECT_FILE).symlink_to(own)
+
+
+def put_a_pipe_there(project: Path) -> None:
+    remove(project)
+    os.mkfifo(project / PROJECT_FILE)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (remove, "not there any more"),
+        (rename, "not there any more"),
+        (move_the_folder, "not there any more"),
+        (put_a_file_in_the_place_of_the_folder, "not there any more"),
+        (put_a_link_in_the_place_of_the_folder, "not there any more"),
+        (link_to_the_users_own, "have changed since"),
+        (put_a_pipe_there, "is not a file"),
+    ],
+)
+def test_a_trusted_project_is_not_rid_of_its_rules_by_what_becomes_of_the_file(
+    home: Home, project: Path, change: Callable[[Path], None], said: str
+) -> None:
+    (project / PROJECT_FILE).write_bytes(text_of(GOOD))
+    trust_rules(home, project, find)
+    change(project)
+
+    with pytest.raises(InputError, match=said) as refused:
+        loaded(home, project)
+
+    if change is remove:
+        assert refused.value.hint == (
+            f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {project}"
+        )
+    assert untrust_rules(home, project) == project / PROJECT_FILE
+    assert loaded(home, project).rules == ()
+    assert untrust_rules(home, project) is None
+
+
+def test_a_project_is_trusted_by_whichever_link_it_is_reached(home: Home, project: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    (project / PROJECT_FILE).write_bytes(text_of(GOOD))
+
+    trust_rules(home, link, find)
+    assert len(loaded(home, project).rules) == len(loaded(home, link).rules) == 1
+    (project / PROJECT_FILE).unlink()
+    with pytest.raises(InputError, match="not there any more"):
+        loaded(home, link)
+    assert untrust_rules(home, link) is not None
+    assert loaded(home, project) == Policy()
+
+
+def test_where_the_project_is_the_home_folder_the_users_rules_are_not_the_projects(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".ozzie")
+    home.create()
+    home.policy_file.write_bytes(text_of(GOOD | {"decision": "allow"}))
+
+    policy = loaded(home, tmp_path)
+
+    assert (len(policy.files), policy.ignored) == (1, ())
+    with pytest.raises(InputError, match="your own"):
+        trust_rules(home, tmp_path, find)
+
+
+def make_a_folder(file: Path) -> None:
+    file.mkdir()
+
+
+def make_a_dangling_link(file: Path) -> None:
+    file.symlink_to("nowhere")
+
+
+def make_20_gigabytes_of_nothing(file: Path) -> None:
+    with file.open("wb") as opened:
+        opened.truncate(20 << 30)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, make_a_folder, make_a_dangling_link, make_20_gigabytes_of_nothing])
+def test_whatever_stands_in_a_project_that_nobody_has_trusted_harms_nothing(
+    home: Home, project: Path, make: Callable[[Path], None]
+) -> None:
+    make(project / PROJECT_FILE)
+
+    assert loaded(home, project) == Policy(ignored=(project / PROJECT_FILE,))
+    with pytest.raises(InputError, match=r"is not a file|leads nowhere|is larger than 4 MiB"):
+        trust_rules(home, project, find)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"/a": 1}', "[" * 100_000, "\xff"])
+def test_where_the_list_of_what_is_trusted_is_damaged_that_is_said_and_no_rules_are_taken(
+    home: Home, project: Path, text: str
+) -> None:
+    (project / PROJECT_FILE).write_bytes(text_of(GOOD))
+    trust_rules(home, project, find)
+    home.trusted_file.write_bytes(text.encode("latin-1"))
+
+    with pytest.raises(InputError, match=r"trusted\.json: the list of trusted project files is damaged"):
+        loaded(home, project)
+    with pytest.raises(InputError, match="damaged"):
+        trust_rules(home, project, find)
+    assert home.trusted_file.read_bytes() == text.encode("latin-1"), "what was in it is not written over"
+
+
+def test_a_list_of_what_is_trusted_that_can_not_be_read_is_not_taken_for_none(home: Home, project: Path) -> None:
+    home.trusted_file.mkdir()
+
+    with pytest.raises(InputError, match=r"trusted\.json: is not a file"):
+        loaded(home, project)
+
+
+def test_of_many_who_trust_at_once_none_is_forgotten(home: Home, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}" / PROJECT_FILE for number in range(24)]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda file: trust(home, file, b""), files))
+
+    assert [standing(home, file, b"") for file in files] == ["trusted"] * 24
+
+
 def test_a_project_can_not_allow_even_where_it_is_trusted(home: Home, project: Path) -> None:
     allows = text_of(GOOD | {"decision": "allow"})
     (project / PROJECT_FILE).write_bytes(allows)
@@ -159,11 +309,24 @@ def when(**changed: Any) -> dict[str, Any]:
         (text_of(GOOD | {"desicion": "deny"}), 'unknown key "desicion"; did you mean "decision"?'),
         (text_of(when(toools=["x"])), 'unknown key "toools"; did you mean "tools"?'),
         (text_of(when(risks=["extreme"])), "rules.0.when.risks.0: input should be 'low', 'medium' or 'high'"),
+        (
+            text_of(when(channels=["user"])),
+            "rules.0.when.channels.0: input should be 'notebook', 'cli', 'page' or 'rest'",
+        ),
+        (
+            text_of(GOOD | {"examples": {"match": [{"tool": "a.stranger", "channel": "telegraph"}]}}),
+            "rules.0.examples.match.0.channel: input should be 'notebook', 'cli', 'page' or 'rest'",
+        ),
         (text_of(when(tools=[])), "rules.0.when.tools: tuple should have at least 1 item"),
         (text_of(GOOD, GOOD), "rule private: another rule of this file has the same id."),
         (text_of(when(paths=["/etc/**"])), 'rule private: "/etc/**" matches no path: paths are relative'),
         (text_of(when(paths=["../x"])), 'rule private: "../x" matches no path'),
         (text_of(when(paths=["a/b**"])), 'rule private: in "a/b**", ** stands for whole folders'),
+        (text_of(when(paths=["**/x/" * 17])), "rule private: a pattern has at most 32 folders, and one has 34."),
+        (
+            text_of(*(when(paths=[f"a{n}" for n in range(100)]) | {"id": f"r{each}"} for each in range(21))),
+            "has 2,100 patterns; at most 2,000 are taken",
+        ),
         (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is no host'),
         (text_of(when(commands=[["**"]])), "rule private: a command begins with a program"),
         (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** stands at the end of a command"),
@@ -178,6 +341,12 @@ def when(**changed: Any) -> dict[str, Any]:
             "rule private: it says that it does not match read_file with path 'a.txt', and does.",
         ),
         (
+            text_of(
+                GOOD | {"examples": GOOD["examples"] | {"no_match": [{"tool": "read_file", "args": {"pth": "a.txt"}}]}}
+            ),
+            "the example read_file with pth 'a.txt' names what is no argument of that tool: pth.",
+        ),
+        (
             text_of(GOOD | {"examples": {"match": [{"tool": "read_file", "project": "work"}]}}),
             'rule private: "work" is no folder',
         ),
@@ -189,7 +358,19 @@ def test_a_broken_file_says_where_and_what(content: bytes, said: str) -> None:
 
     assert str(refused.value).startswith(str(FILE))
     assert said in str(refused.value)
-    assert refused.value.hint in ("Correct the file there and try again.", "")
+    assert refused.value.hint in (
+        "Correct the file there and try again.",
+        "Write fewer, for example one for a folder in place of one for each file in it.",
+        "",
+    )
+
+
+def test_a_folder_whose_links_lead_in_a_circle_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+
+    with pytest.raises(InputError, match=r"rule private: .*/a\" can't be followed"):
+        read(FILE, text_of(when(projects=[str(tmp_path / "a")])), find)
 
 
 def test_a_broken_file_of_the_users_stops_the_loading_of_all_rules(home: Home, project: Path, tmp_path: Path) -> None:

@@ -29,9 +29,7 @@ def test_a_pattern_over_components_matches_as_its_regular_expression_does(
     parts = {"**": "(?:/[^/]+)*", "*": "/[^/]*", "a*": "/a[^/]*"}
     reference = re.compile("".join(parts.get(pattern, f"/{pattern}") for pattern in patterns))
 
-    assert SequenceGlob.of(patterns, str).matches(texts) == bool(
-        reference.fullmatch("".join(f"/{text}" for text in texts))
-    )
+    assert SequenceGlob.of(patterns).matches(texts) == bool(reference.fullmatch("".join(f"/{text}" for text in texts)))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_a_pattern_over_components_matches_as_its_regular_expression_does(
     ],
 )
 def test_two_stars_cross_folders_and_one_does_not(pattern: str, path: str, matches: bool) -> None:
-    assert SequenceGlob.of(pattern.split("/"), str).matches(path.split("/")) is matches
+    assert SequenceGlob.of(pattern.split("/")).matches(path.split("/")) is matches
 
 
 class Counted(str):

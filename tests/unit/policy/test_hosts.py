@@ -20,6 +20,14 @@ from ozzie_server_ext.policy.hosts import Host, HostPattern, canonical_host, hos
         ("https://faß.example/", "xn--fa-hia.example"),
         ("https://ＥＸＡＭＰＬＥ.org/", "example.org"),
         ("http://127.0.0.1/", ip_address("127.0.0.1")),
+        ("http://evil.com。/", "evil.com"),
+        ("http://evil.com．/", "evil.com"),
+        ("http://evil.com｡/", "evil.com"),
+        ("http://evil。com/", "evil.com"),
+        ("http://127.0.0.1./", ip_address("127.0.0.1")),
+        ("http://127.0.0.1。/", ip_address("127.0.0.1")),
+        ("http://127。0．0｡1/", ip_address("127.0.0.1")),
+        ("http://１２７.0.0.1/", ip_address("127.0.0.1")),
         ("http://[::1]/", ip_address("::1")),
         ("http://[::ffff:127.0.0.1]/", ip_address("127.0.0.1")),
         ("http://[0:0:0:0:0:0:0:1]/", ip_address("::1")),
@@ -43,6 +51,11 @@ def test_a_host_is_read_as_it_will_be_called(url: str, host: Host) -> None:
         "http://0x7f000001/",
         "http://127.1/",
         "http://0177.0.0.1/",
+        "http://127.1。/",
+        "http://0x7f.1．/",
+        "http://2130706433./",
+        "http://example.org../",
+        "http://。/",
         "//example.org/",
         "example.org",
         "https:///path",
@@ -74,6 +87,13 @@ def test_what_readers_of_addresses_do_not_agree_on_has_no_host(url: str) -> None
         ("::1", "[::1]", True),
         ("127.0.0.0/8", "[::ffff:127.0.0.9]", True),
         ("::1", "127.0.0.1", False),
+        ("example.org。", "example.org", True),
+        ("*.example。org。", "www.example.org", True),
+        ("127.0.0.1。", "127.0.0.1", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("::ffff:10.0.0.1", "[::ffff:10.0.0.1]", True),
+        ("::ffff:10.0.0.0/104", "10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "11.1.2.3", False),
         ("example.org", "127.0.0.1", False),
     ],
 )
@@ -84,7 +104,9 @@ def test_a_pattern_is_a_host_what_lies_below_it_or_a_network(pattern: str, host:
     assert HostPattern.of(pattern).matches(found) is matches
 
 
-@pytest.mark.parametrize("pattern", ["", "*", "*.", "a.*.org", "*example.org", "10.0.0.1/8", "exa mple.org", "127.1"])
+@pytest.mark.parametrize(
+    "pattern", ["", "*", "*.", "a.*.org", "*example.org", "10.0.0.1/8", "exa mple.org", "127.1", "*.127.0.0.1。"]
+)
 def test_what_is_no_host_is_refused_with_what_to_write(pattern: str) -> None:
     with pytest.raises(ValueError, match="is no host: write example"):
         HostPattern.of(pattern)

@@ -1,17 +1,21 @@
 """The rules in force follow their files; a broken one denies everything until it is mended (TL-3, THREATS 15)."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.reading import ConfigError
 from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.decision import Decision
-from ozzie_server_ext.policy.files import PROJECT_FILE, trust_rules
+from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.engine import decide
+from ozzie_server_ext.policy.files import PROJECT_FILE, trust_rules, untrust_rules
+from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import InMemoryBlobs
@@ -97,13 +101,53 @@ async def test_rules_that_can_not_be_read_for_whatever_reason_are_not_taken_for_
     assert (await desk.reading("a")).verdict.rule == rules.BROKEN
 
 
+async def test_an_error_that_passes_denies_no_longer_than_it_lasts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_handles(*given: Any, **named: Any) -> None:
+        raise ConfigError("policy.jsonc: can't be read: Too many open files.")
+
+    with monkeypatch.context() as for_a_moment:
+        for_a_moment.setattr(rules, "load", no_handles)
+        assert await desk.decision("a") is Decision.DENY
+    assert await desk.decision("a") is Decision.ALLOW
+
+
+async def test_the_rules_of_a_trusted_project_that_are_gone_deny_until_that_is_meant(desk: Desk) -> None:
+    (desk.project / PROJECT_FILE).write_text(text_of())
+    trust_rules(desk.home, desk.project, desk.registry.find)
+    assert await desk.decision("public/a") is Decision.ALLOW
+
+    (desk.project / PROJECT_FILE).unlink()
+    ruling = await desk.reading("public/a")
+
+    assert (ruling.verdict.decision, ruling.verdict.rule) == (Decision.DENY, rules.BROKEN)
+    assert ruling.verdict.refusal.endswith(f"run: ozzie policy untrust {desk.project}.")
+    untrust_rules(desk.home, desk.project)
+    assert await desk.decision("private/a") is Decision.ALLOW
+
+
+async def test_calls_are_compared_with_rules_away_from_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def seen(action: Action, found: tuple[Rule, ...]) -> Verdict:
+        threads.append(threading.get_ident())
+        return decide(action, found)
+
+    monkeypatch.setattr(rules, "decide", seen)
+    assert await desk.decision("private/a") is Decision.ALLOW
+    desk.home.policy_file.write_text(text_of())
+    assert await desk.decision("private/a") is Decision.DENY
+
+    here = threading.get_ident()
+    assert [thread == here for thread in threads] == [True, False]
+
+
 async def test_every_set_of_rules_that_counted_is_recorded_once_with_its_text(desk: Desk) -> None:
     await desk.rules.refresh()
     assert await desk.recorded() == [], "no rules, nothing to record"
     desk.home.policy_file.write_text(text_of())
     (desk.project / PROJECT_FILE).write_text(text_of("ask", "drafts/**"))
     await desk.rules.refresh()
-    trust_rules(desk.home, desk.project, desk.registry.meta)
+    trust_rules(desk.home, desk.project, desk.registry.find)
     await desk.rules.refresh()
     desk.rules = desk.again()
     ruling = await desk.reading("drafts/a")

@@ -1,0 +1,16 @@
+"""The ways by which messages come, as rules name them."""
+
+from enum import StrEnum
+
+
+class Channel(StrEnum):
+    """`notebook`: a cell; `cli`: `ozzie ask`, or another program with the gateway's own token; `page`: a view in the
+    browser; `rest`: a request over HTTP.
+
+    Logs of earlier versions have `local` and `user` for `cli` and `page`.
+    """
+
+    NOTEBOOK = "notebook"
+    CLI = "cli"
+    PAGE = "page"
+    REST = "rest"
