@@ -47,6 +47,7 @@ from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
+from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.last_calls import LastCalls
@@ -84,7 +85,8 @@ class Ozzie:
         self.started_at = time.monotonic()
         self.clock = SystemClock()
         self.ids = UlidSource(self.clock)
-        self._log_handler = log_to(home.app_logs, "gateway")
+        self._known_secrets = KnownSecrets()
+        self._log_handler = log_to(home.app_logs, "gateway", self._known_secrets.values)
         self._anchoring: Anchoring | None = None
         self._closing = AsyncExitStack()
         self.log_warning = ""
@@ -121,7 +123,6 @@ class Ozzie:
         self.tools = registry
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
         await self.rules.refresh()
-        self._known_secrets = KnownSecrets()
         self._closing.push_async_callback(self._stop_workers)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
@@ -131,7 +132,8 @@ class Ozzie:
 
         async def forget() -> None:
             health.forget()
-            self._known_secrets.forget()
+            if vault.locked:
+                self._known_secrets.forget()
             await worker.forget()
 
         self.secrets = SecretChanges(vault, self.log, forget)
@@ -171,12 +173,18 @@ class Ozzie:
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
-        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place)
+        fates = Fates(registry.may_be_repeated, self._happened)
+        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         self.tasks = TaskService(self.log, self.ids, self.driver, PictureIntake(self.project, self.blobs).of)
         self.answers = Answers(self.log, self.tasks, self._ledger)
-        taken = await recover(self.log, self.driver, may_repeat=registry.may_be_repeated, publish=self.feed.publish)
+        taken = await recover(
+            self.log,
+            self.driver,
+            fates=fates,
+            publish=self.feed.publish,
+        )
         log.info("started with %d unfinished tasks", taken)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
@@ -282,6 +290,9 @@ class Ozzie:
         context = ToolContext(self.project, self.clock, caller, artifacts=self.artifacts.of(recorder.session_id))
         turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
         return await turn.run()
+
+    async def _happened(self, tool_id: str, effect: JsonObject) -> bool | None:
+        return await self._parts.broker.happened(tool_id, effect, ToolContext(self.project, self.clock))
 
     def _budgets(self) -> BudgetsSettings:
         return self.config.settings.budgets

@@ -11,7 +11,6 @@ from ozzie_server_ext.agent.breach import TurnHeld, end, exceeded, question
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import Requests, injected_tools, need_of, toolset_version
-from ozzie_server_ext.agent.uncut import uncut
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
@@ -34,6 +33,7 @@ from ozzie_server_ext.models.rates import Place
 from ozzie_server_ext.models.remedies import may_be_billed
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.uncut import uncut
 
 WARN_SHARE = 0.8
 """Of a budget (UX §2.6)."""

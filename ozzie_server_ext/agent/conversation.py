@@ -71,7 +71,8 @@ class Round:
     """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
 
     `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
-    `problem` says in what it does not have the wanted shape; then it comes anew."""
+    `problem` says in what it does not have the wanted shape; then it comes anew. `unknown`: the tools of its calls that
+    may or may not have happened."""
 
     task_id: TaskId | None
     number: int
@@ -84,6 +85,7 @@ class Round:
     placed: bool = False
     guessed: bool = False
     problem: str = ""
+    unknown: list[str] = field(default_factory=list[str])
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""
@@ -146,8 +148,8 @@ class Conversation:
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
             case ToolCallFailed(call_id=call_id, message=message):
                 self._outcome(call_id, dumps({"error": message}))
-            case ToolCallUncertain(call_id=call_id):
-                self._outcome(call_id, dumps({"error": "It may or may not have happened: Ozzie was interrupted."}))
+            case ToolCallUncertain(call_id=call_id, reason=reason):
+                self._outcome(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), unknown=True)
             case TaskQueued(reason="recovered" | "answered"):
                 # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
                 # stopped stays.
@@ -263,10 +265,12 @@ class Conversation:
         else:
             self._last.pop(task_id, None)
 
-    def _outcome(self, call_id: CallId, content: str) -> None:
+    def _outcome(self, call_id: CallId, content: str, *, unknown: bool = False) -> None:
         if call_id in self._calls:
             asking, use_id = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
+            if unknown:
+                asking.unknown.extend(use.name for use in asking.uses if use.call_id == use_id)
 
 
 def _answer(given: Round) -> Iterator[ChatMessage]:

@@ -14,11 +14,12 @@ from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
-from ozzie_server_ext.domain.events import MessageRejected
+from ozzie_server_ext.domain.events import MessageRejected, ToolUse
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.uncertain import uncertain
 
 _ANEW = "its answer did not fit the schema: asking again"
 
@@ -46,8 +47,8 @@ class Turn:
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
 
-        Raises TurnHeld where the turn waits for an answer, ModelError, LimitExceeded, IncompleteAnswer, or what a
-        cancellation raises; what had come is recorded.
+        Raises TurnHeld where the turn waits for an answer, ModelError, LimitExceeded, IncompleteAnswer, ToolUncertain,
+        or what a cancellation raises; what had come is recorded.
         """
         deadline = self._plan.deadline
         limit = asyncio.timeout(deadline.left_s if deadline else None)
@@ -59,6 +60,9 @@ class Turn:
         except TimeoutError:
             if deadline is None or not limit.expired():
                 raise
+            last = self._conversation.last_round(self._recorder.task_id)
+            if last is not None and last.unknown:  # more time would not tell what was done in that moment
+                raise uncertain(", ".join(last.unknown)) from None
             breach = _too_late(deadline)
         return await self._asking.end(breach)  # behind the deadline, which may not cut off what it says
 
@@ -100,15 +104,36 @@ class Turn:
         return False
 
     async def _carry_out(self, asked: Round) -> None:
-        # All tools that run today only read, so a round's calls may run side by side; effects will come one a round.
+        """What only reads runs side by side, up to the first call that changes something; then that one; what the model
+        asked for behind it is put off, until it has seen what came of the change (AG-1)."""
+        reading: list[tuple[int, ToolUse]] = []
+        behind: list[tuple[int, ToolUse]] = []
+        change: tuple[int, ToolUse] | None = None
+        for index, use in enumerate(asked.uses):
+            if change is not None:
+                behind.append((index, use))
+            elif self._parts.registry.only_reads(use.name):
+                reading.append((index, use))
+            else:
+                change = (index, use)
+        still_open = {index for index, _ in asked.open_uses()}
         try:
             async with asyncio.TaskGroup() as group:
-                for index, use in asked.open_uses():
-                    place = Place(asked.number, index)
-                    group.create_task(self._parts.broker.call(use, place, self._context, self._recorder))
+                for index, use in reading:
+                    if index in still_open:
+                        group.create_task(self._call(asked, index, use))
         except ExceptionGroup as failures:
             # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
             raise failures.exceptions[0] from None
+        if change is not None and change[0] in still_open:
+            await self._call(asked, *change)
+        for index, use in behind:
+            if index in still_open:
+                await self._parts.broker.put_off(use, Place(asked.number, index), self._recorder)
+
+    async def _call(self, asked: Round, index: int, use: ToolUse) -> None:
+        place = Place(asked.number, index)
+        await self._parts.broker.call(use, place, self._context, self._recorder)
 
 
 def _too_late(deadline: Deadline) -> Breach:

@@ -171,12 +171,29 @@ EVENTS = Group(
     ),
 )
 
+_PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
+
+TRASH = Group(
+    "trash",
+    "files of a project that were moved to its trash",
+    (
+        Verb("list", "what lies there, the newest first", "trash:list_trash", (_PROJECT,)),
+        Verb(
+            "restore",
+            "put a file back to where it lay",
+            "trash:restore_from_trash",
+            (argument("id", metavar="ID", help="as ozzie trash list shows it"), _PROJECT),
+        ),
+    ),
+)
+
 COMMANDS: tuple[Verb | Group, ...] = (
     ASK,
     STATUS,
     SESSIONS,
     TASKS,
     ARTIFACTS,
+    TRASH,
     EVENTS,
     MODELS,
     TOOLS,

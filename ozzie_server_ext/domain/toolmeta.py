@@ -73,8 +73,8 @@ class ToolMeta:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether a call that was begun and has no outcome may be made again unasked (DESIGN §2.5). One that takes an
-        idempotency key could be, with the same key; until calls carry their keys, only what has no effect may."""
+        """Whether a call that was begun and has no outcome may be made again unasked (DESIGN §2.5): what has no effect
+        may. Of another one, the tool is asked first whether it was done (`Tool.happened`)."""
         return self.side_effect is SideEffect.NONE
 
 

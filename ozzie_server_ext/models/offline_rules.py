@@ -63,6 +63,8 @@ _TIME = re.compile(
 )
 _ZONE = re.compile(r"\b((?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[\w/+-]+|UTC)\b")
 _GREETING = re.compile(r"\b(hello|hi|hey|good (?:morning|afternoon|evening)|(?:who|what) are you|introduce)\b", re.I)
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+_NOTE = re.compile(rf"\bwrite an? ({'|'.join(_NUMBERS)}|[1-9])-line note to\b", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
@@ -129,6 +131,18 @@ def _rows(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask("read_file", {"path": path})
 
 
+def _note(question: str, seen: Sequence[Seen]) -> Move | None:
+    wanted, path = _NOTE.search(question), _path(question)
+    if not wanted or not path:
+        return None
+    written = _given("write_file", seen)
+    if written is not None:
+        return Say(f"The note stands in {code(path)}.")
+    count = _NUMBERS.get(wanted[1].lower()) or int(wanted[1])
+    text = "".join(f"Line {number} of {count} from Ozzie's offline script.\n" for number in range(1, count + 1))
+    return Ask("write_file", {"path": path, "text": text})
+
+
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = _path(question)
     if not path or not (_READ.search(question) or "@" in question):
@@ -177,7 +191,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (_note, _rows, _list, _sum, _read, _time, _greeting)
 
 
 def _abilities(tools: Collection[str]) -> str:
@@ -186,6 +200,7 @@ def _abilities(tools: Collection[str]) -> str:
         "current_time": "tell the time",
         "list_files": "list folders",
         "read_file": "read files and count their rows",
+        "write_file": "write a two-line note to a file",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:

@@ -101,7 +101,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
         case "tool.call.cancelled":
             return _with_result(_timed(row, payload, ts), "cancelled", _because("Cancelled", payload.get("reason")))
         case "tool.call.uncertain":
-            return replace(row, state="unknown", result="May or may not have happened")
+            said = str(payload.get("reason") or "")
+            return replace(row, state="unknown", result="May or may not have happened", detail=visible_label(said))
         case "tool.call.resolved":
             return _with_result(row, "done", str(payload.get("summary") or "Decided by you"))
         case _:

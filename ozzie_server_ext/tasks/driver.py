@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
 from ozzie_server_ext.domain.events import (
     Event,
+    EventBody,
     TaskCancelled,
     TaskFailed,
     TaskPaused,
@@ -30,7 +31,9 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again
 from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
+from ozzie_server_ext.tools.uncertain import ToolUncertain
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -46,6 +49,7 @@ TellPlace = Callable[[SessionId, TaskId, int], None]
 """Tells whoever watches a queued task how many are before it."""
 
 MAX_DETAIL_CHARS = 2000
+_ENDED = "The turn ended in the middle of it."
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
 
@@ -69,11 +73,13 @@ class TaskDriver:
         run_turn: RunTurn,
         tell: Tell = lambda recorder, step: None,
         tell_place: TellPlace = lambda session_id, task_id, ahead: None,
+        fates: Fates = NOBODY_KNOWS,
     ) -> None:
         self._log = log_
         self._run_turn = run_turn
         self._tell = tell
         self._tell_place = tell_place
+        self._fates = fates
         self._epoch = ids.new()
         self._waiting: dict[SessionId, deque[TaskId]] = {}
         self._running: dict[SessionId, _Running] = {}
@@ -195,16 +201,21 @@ class TaskDriver:
         await self._patiently(recorder, lambda: self._end(recorder, end))
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
-        """Record the end of a task, and of the calls of models that it left open: what they took is known to nobody,
-        and yet it counts."""
+        """Record the end of a task, and of the calls that it left open: what those of models took is known to nobody,
+        and yet it counts; of those of tools, the tool is asked whether it did what it was for."""
         actor = "user" if isinstance(end, TaskCancelled) else None
         if isinstance(end, TaskSucceeded):
             await recorder.append(end)
             return
         while True:
             events = await self._log.read_stream(task_stream(recorder.task_id))
-            open_calls = unfinished(events).models
-            ends = [cut_off(call, "cancelled", "The turn ended in the middle of it.") for call in open_calls]
+            left = unfinished(events)
+            ends: list[EventBody] = [cut_off(call, "cancelled", _ENDED) for call in left.models]
+            fates = [(tool, await self._fates.of(tool)) for tool in left.tools]
+            ends += [end_of(tool, fate, _ENDED) for tool, fate in fates]
+            unknown = [tool for tool, fate in fates if fate is None]
+            if unknown and isinstance(end, TaskFailed):
+                end = not_again(unknown)
             with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
                 await recorder.append(*ends, end, actor=actor, expected_version=events[-1].version)
                 return
@@ -249,6 +260,8 @@ def _failure(error: OzzieError) -> TaskFailed:
     kind = "model" if isinstance(error, ModelError) or error.code.startswith(("provider.", "model.")) else "system"
     if isinstance(error, LimitExceeded):
         kind = "business"
+    if isinstance(error, ToolUncertain):
+        kind = "tool"
     detail = error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else ""
     return TaskFailed(kind=kind, code=error.code, message=str(error), hint=error.hint, detail=detail)
 

@@ -1,11 +1,12 @@
 """After a restart: what was running goes on, what was queued runs, nothing is lost or done twice (TK-2, AG-4).
 
 A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
-failed, and is asked anew; a call of a tool that only reads is made again; one that may have had an effect is uncertain,
-and nobody makes it again by himself (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
+failed, and is asked anew; a call of a tool that only reads is made again; of one that may have had an effect, the tool
+itself looks whether it did, and where it can't say, the call is uncertain and nobody makes it again by himself (DESIGN
+§2.5). docs/adr/0012-recovery.md has the whole table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain.errors import Conflict
@@ -16,12 +17,10 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskQueued,
-    ToolCallCancelled,
-    ToolCallUncertain,
     Transient,
     WorkerLost,
 )
-from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId, task_stream, worker_stream
+from ozzie_server_ext.domain.ids import CallId, ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import HELD, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
@@ -30,8 +29,9 @@ from ozzie_server_ext.planes.orphans import see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again
 from ozzie_server_ext.tasks.service import Runner
-from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
+from ozzie_server_ext.tasks.unfinished import Unfinished, cut_off, unfinished
 
 log = logger(__name__)
 
@@ -42,9 +42,6 @@ RECOVERY = "recovery"
 """The source of what is recorded here."""
 
 _CUT_OFF = "Ozzie's gateway ended in the middle of it."
-
-MayRepeat = Callable[[str], bool]
-"""Whether a call of the tool of this id that has no outcome may be made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ async def recover(
     event_log: EventLog,
     runner: Runner,
     *,
-    may_repeat: MayRepeat = lambda tool_id: False,
+    fates: Fates = NOBODY_KNOWS,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> int:
     """Take up every unfinished task, in the order in which they were created; returns how many run.
@@ -82,7 +79,7 @@ async def recover(
             continue
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
-        verdict = _judge(task, left, may_repeat)
+        verdict = _judge(task, left, {tool.call_id: await fates.of(tool) for tool in left.tools})
         try:
             if verdict.facts:
                 await recorder.append(*verdict.facts)
@@ -111,39 +108,19 @@ async def _end_calls(event_log: EventLog, waiting: Task) -> None:
         await recorder.append(*(cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models))
 
 
-def _judge(task: Task, left: Unfinished, may_repeat: MayRepeat) -> _Verdict:
-    uncertain = [tool for tool in left.tools if tool.started and not _repeatable(tool, may_repeat)]
+def _judge(task: Task, left: Unfinished, fates: Mapping[CallId, bool | None]) -> _Verdict:
+    unknown = [tool for tool in left.tools if fates[tool.call_id] is None]
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-    ends += [
-        ToolCallUncertain(call_id=tool.call_id, reason=_CUT_OFF)
-        if tool in uncertain
-        else ToolCallCancelled(call_id=tool.call_id, reason=_CUT_OFF)
-        for tool in left.tools
-    ]
+    ends += [end_of(tool, fates[tool.call_id], _CUT_OFF) for tool in left.tools]
     if task.stop_by:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
-    if uncertain or left.uncertain:
-        return _Verdict(facts=(*ends, _not_again([*left.uncertain, *uncertain])), runs=False)
+    if unknown or left.uncertain:
+        return _Verdict(facts=(*ends, not_again([*left.uncertain, *unknown])), runs=False)
     if task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS:
         return _Verdict(facts=(*ends, _given_up()), runs=False)
     if task.status is TaskStatus.QUEUED:
         return _Verdict(facts=tuple(ends), runs=True)
     return _Verdict(facts=(*ends, TaskQueued(reason="recovered")), runs=True)
-
-
-def _repeatable(tool: OpenTool, may_repeat: MayRepeat) -> bool:
-    """A call whose request was erased may have been anything."""
-    return tool.asked is not None and may_repeat(tool.asked.tool_id)
-
-
-def _not_again(tools: list[OpenTool]) -> TaskFailed:
-    names = ", ".join(dict.fromkeys(tool.name for tool in tools))
-    return TaskFailed(
-        kind="tool",
-        code="tool.uncertain",
-        message=f"{names} may or may not have happened. Ozzie will not try again by itself.",
-        hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
-    )
 
 
 def _given_up() -> TaskFailed:

@@ -20,16 +20,20 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.domain.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTool:
     """A call of a tool without an outcome. `asked` is None where the request was erased; `started`: the intent is
-    recorded, so it may have had its effect."""
+    recorded, so it may have had its effect, and `effect` is what the tool finds that out by. `reason`: why it is not
+    known whether it did, where that was recorded."""
 
     call_id: CallId
     asked: ToolCallRequested | None
     started: bool = False
+    effect: JsonObject | None = None
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -77,10 +81,10 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                     replies.pop(call_id, None)
             case ToolCallRequested() as fact:
                 tools[fact.call_id] = OpenTool(call_id=fact.call_id, asked=fact)
-            case ToolCallStarted(call_id=call_id):
-                tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True)
-            case ToolCallUncertain(call_id=call_id):
-                uncertain.append(tools.pop(call_id, None) or _erased(call_id))
+            case ToolCallStarted(call_id=call_id, effect=effect):
+                tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True, effect=effect)
+            case ToolCallUncertain(call_id=call_id, reason=reason):
+                uncertain.append(replace(tools.pop(call_id, None) or _erased(call_id), reason=reason))
             case (
                 ToolCallCompleted(call_id=call_id)
                 | ToolCallFailed(call_id=call_id)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Bug, InputError, NotFound
+from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
@@ -37,6 +37,12 @@ class ToolFailed(InputError):
     code = "tool.failed"
 
 
+class Unsettled(Conflict):
+    """The tool began, and can't say whether it did it. A person has to look; nothing is tried again."""
+
+    code = "tool.uncertain"
+
+
 class ArtifactReader(Protocol):
     """The artifacts that a session may read."""
 
@@ -55,16 +61,42 @@ class NoArtifacts:
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
-    call is made for."""
+    call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10)."""
 
     project: Path
     clock: Clock
     caller: Caller = field(default_factory=Caller)
     artifacts: ArtifactReader = field(default_factory=NoArtifacts)
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Content that a call replaces, under the name and the media type by which a person finds it among artifacts."""
+
+    name: str
+    mime: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a call would do, found out without doing any of it (TL-1), and all that it takes to do exactly that.
+
+    `effect` is the effect snapshot of DESIGN §2.6, recorded before the run: what is acted on, with the hashes of what
+    is replaced and what is written. `before` is what the call replaces; it is kept. `work` is the tool's own. Where
+    there is nothing to do, `nothing` is the result.
+    """
+
+    args: JsonObject
+    effect: JsonObject | None = None
+    before: Before | None = None
+    work: Any = None
+    nothing: ToolResult | None = None
 
 
 class Tool(Protocol):
-    """Anything that a model can call. Only the broker calls `run`, with arguments that `check` accepted."""
+    """Anything that a model can call. Only the broker calls `plan`, `run` and `happened`."""
 
     @property
     def meta(self) -> ToolMeta: ...
@@ -79,8 +111,18 @@ class Tool(Protocol):
         """
         ...
 
-    async def run(self, args: JsonObject, context: ToolContext) -> ToolResult:
-        """Do it. Raises ToolFailed or another OzzieError; anything else is a bug of the tool."""
+    async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
+        """What a call with these arguments, which `check` accepted, would do. It has no effect, and shows the model
+        nothing. Raises ToolFailed or another OzzieError."""
+        ...
+
+    async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
+        """Do what the plan says, and nothing else. Raises Unsettled where it can't say whether it did; ToolFailed or
+        another OzzieError where it did nothing; anything else is a bug of the tool."""
+        ...
+
+    async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
+        """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
         ...
 
 
@@ -92,7 +134,7 @@ class FunctionTool:
     that a changed description, schema or promise is another version (S4 §8.5.2).
     """
 
-    def __init__(self, function: Callable[..., Awaitable[ToolResult]], meta: ToolMeta) -> None:
+    def __init__(self, function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> None:
         """Raises Bug for a contract that can't hold: a name that providers don't take, a target that is no argument."""
         self._function = function
         self._model = _arguments_model(function, meta.name)
@@ -118,8 +160,42 @@ class FunctionTool:
             )
             raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problems}.") from None
 
-    async def run(self, args: JsonObject, context: ToolContext) -> ToolResult:
-        return await self._function(context, **args)
+    async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
+        return Plan(args=args)
+
+    async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
+        return await self._function(context, **plan.args)
+
+    async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
+        return None
+
+
+class EffectTool(FunctionTool):
+    """A tool that says what it will do before it does it. `plan(context, *, name: type, …) -> Plan` finds that out, and
+    has the signature and the docstring of the contract; `run(context, plan)` does it; `happened(context, effect)` tells
+    after a crash whether it did."""
+
+    def __init__(
+        self,
+        plan: Callable[..., Awaitable[Plan]],
+        run: Callable[[ToolContext, Plan], Awaitable[ToolResult]],
+        meta: ToolMeta,
+        *,
+        happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]],
+    ) -> None:
+        super().__init__(plan, meta)
+        self._plan = plan
+        self._run = run
+        self._happened = happened
+
+    async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
+        return await self._plan(context, **args)
+
+    async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
+        return await self._run(context, plan)
+
+    async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
+        return await self._happened(context, effect)
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> type[BaseModel]:

@@ -1,19 +1,18 @@
-"""The one path by which a tool runs: validate, decide, record the intent, run, record the outcome (DESIGN §2.4).
+"""The one path by which a tool runs: validate, decide, plan, record the intent, run, record the outcome (DESIGN §2.4).
 
 Until it can ask, whatever would have to be asked for is refused.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
+    EventBody,
     ToolCallCancelled,
-    ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
@@ -21,26 +20,22 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import ArtifactId, CallId
-from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.redaction import redact, redact_text
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.ruling import Ruling, Rulings
-from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads, loads_object
-from ozzie_server_ext.render.text import byte_count
+from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import InvalidArguments, Tool, ToolContext
-from ozzie_server_ext.tools.output import LargeResult, large
+from ozzie_server_ext.store.uncut import uncut
+from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.telling import Telling, error_of
+from ozzie_server_ext.tools.uncertain import uncertain
 
 log = logger(__name__)
-
-_LONG = 32_768
-"""In bytes, of a result that is looked at beside the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +47,7 @@ class Place:
 
 
 class ToolBroker:
-    """Enforces what was decided. Results and failures go to the log, and the model reads them from there; before that,
-    and here alone, secrets are taken out of them."""
+    """Enforces what was decided. Results and failures go to the log, and the model reads them from there."""
 
     def __init__(
         self,
@@ -64,17 +58,21 @@ class ToolBroker:
         ids: IdSource,
         known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`known_secrets` tells those that are taken out of results as they are, beside what looks like one."""
+        """`known_secrets`: see `Telling`."""
         self._registry = registry
         self._rulings = rulings
         self._artifacts = artifacts
+        self._telling = Telling(artifacts, known_secrets)
         self._clock = clock
         self._ids = ids
-        self._known_secrets = known_secrets
 
     async def call(self, use: ToolUse, place: Place, context: ToolContext, recorder: Recorder) -> None:
-        """Carry out one call that the model asked for, or record why not. Cancelling records that too."""
+        """Carry out one call that the model asked for, or record why not. Cancelling records that too.
+
+        Raises ToolUncertain where nobody can say whether it was done; that is recorded before.
+        """
         call_id = CallId(self._ids.new())
+        context = replace(context, key=f"{recorder.task_id}-{place.round}-{place.index}")
         began = self._clock.monotonic()
         tool = self._registry.find(use.name)
 
@@ -91,7 +89,7 @@ class ToolBroker:
             )
 
         def failed(error: OzzieError) -> ToolCallFailed:
-            return self._failed(call_id, error.code, str(error), began)
+            return self._telling.failure(call_id, error, self._since(began))
 
         if tool is None:
             await recorder.append(requested({}), failed(_unknown(use.name, self._registry)))
@@ -103,85 +101,144 @@ class ToolBroker:
             return
         ruling = await self._rulings.of(tool.meta, args, context.caller)
         decided = _decided(call_id, ruling)
+        # Before the plan: what a rule forbids to look at is not looked at for that either.
         refusal = _refusal(tool.meta, ruling.verdict, context.caller)
         if refusal is not None:
             await recorder.append(requested(args), decided, failed(refusal))
             return
-        await recorder.append(requested(args), decided, ToolCallStarted(call_id=call_id))
         try:
-            outcome, whole = await self._run(tool, args, context, call_id, began)
-        except asyncio.CancelledError:
-            stopped = "The turn was stopped."
-            await recorder.append(
-                ToolCallCancelled(call_id=call_id, reason=stopped)
-                if tool.meta.may_be_repeated
-                else ToolCallUncertain(call_id=call_id, reason=stopped)
+            plan = await _plan(tool, args, context)
+            before = await self._kept(plan, call_id, tool.meta)
+        except OzzieError as error:
+            await recorder.append(requested(args), decided, failed(error))
+            return
+        if plan.nothing is not None:
+            outcome, whole = await uncut(
+                self._telling.result(call_id, tool.meta, args, plan.nothing, self._since(began))
             )
+            await self._append(recorder, whole, requested(args), decided, outcome)
+            return
+        started = ToolCallStarted(
+            call_id=call_id, effect=plan.effect, before=before.artifact_id if before is not None else None
+        )
+        try:
+            await uncut(self._append(recorder, before, requested(args), decided, started))
+        except asyncio.CancelledError:
+            not_begun = ToolCallCancelled(call_id=call_id, reason="The turn was stopped before it was begun.")
+            await uncut(recorder.append(not_begun))
             raise
-        if whole is None:
-            await recorder.append(outcome)
-        else:
-            await self._artifacts.record(recorder, whole, outcome)
+        try:
+            ended = await self._run(tool, plan, context, call_id, began)
+        except asyncio.CancelledError:
+            await uncut(recorder.append(_cut_off(tool.meta, call_id)))
+            raise
+        # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
+        outcome = await uncut(self._tell(recorder, tool.meta, args, call_id, ended, began))
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
+        if isinstance(outcome, ToolCallUncertain):
+            raise uncertain(tool.meta.name, outcome.reason)
 
-    async def _run(
-        self, tool: Tool, args: JsonObject, context: ToolContext, call_id: CallId, began: float
-    ) -> tuple[ToolCallCompleted | ToolCallFailed, Kept | None]:
-        """The outcome, and the whole of a result of which it has only a part."""
+    async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
+        """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
+        tool = self._registry.find(tool_id)
+        if tool is None:
+            return None
         try:
             async with asyncio.timeout(tool.meta.timeout_s):
-                result = await tool.run(args, context)
-            data, whole = await self._told(tool.meta, args, result, call_id)
-        except TimeoutError:
-            failure = "tool.timed_out", f"{tool.meta.name} did not finish within {tool.meta.timeout_s:g} s."
-        except OzzieError as error:
-            failure = error.code, str(error)
+                return await tool.happened(effect, context)
+        except (TimeoutError, OzzieError) as error:
+            log.warning("whether %s was done can't be found out: %s", tool_id, error)
         except Exception:
-            log.exception("tool %s broke", tool.meta.tool_id)
-            failure = "tool.broken", f"{tool.meta.name} broke; the log has the details."
-        else:
-            completed = ToolCallCompleted(
-                call_id=call_id,
-                ok=result.ok,
-                data=data,
-                summary=redact_text(result.summary, self._known_secrets()) or (byte_count(whole.size) if whole else ""),
-                duration_ms=self._since(began),
-                artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
-            )
-            return completed, whole
-        return self._failed(call_id, *failure, began), None
+            log.exception("tool %s broke while it looked whether it was done", tool_id)
+        return None
 
-    async def _told(
-        self, meta: ToolMeta, args: JsonObject, result: ToolResult, call_id: CallId
-    ) -> tuple[Json, Kept | None]:
-        """What may be told of a result: without secrets, and of a large one its beginning and end, beside the whole."""
-        said = result.data if result.error is None else encode(result.error)
-        raw = canonical_bytes(said)
-        looking = partial(_redacted, raw, self._known_secrets(), meta.max_inline_chars)
-        data, found = await asyncio.to_thread(looking) if len(raw) > _LONG else looking()
-        if found is None:
-            return data, None
-        whole = await self._artifacts.keep(
-            found.text.encode(),
-            kind=found.kind,
-            name=found.name(meta.name, args),
-            mime=found.mime,
-            call_id=call_id,
-            meta={"tool_id": meta.tool_id},
+    async def put_off(self, use: ToolUse, place: Place, recorder: Recorder) -> None:
+        """Record of a call that it is not made, because it stands behind one that changes something: the model is to
+        see what came of that first (AG-1)."""
+        tool = self._registry.find(use.name)
+        meta = tool.meta if tool else None
+        requested = ToolCallRequested(
+            call_id=CallId(self._ids.new()),
+            use_id=use.call_id,
+            tool_id=meta.tool_id if meta else "",
+            name=meta.name if meta else use.name[:64],
+            version=meta.version if meta else "",
+            args={},
+            round=place.round,
+            index=place.index,
         )
-        return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
+        words = "Not done: one change at a time. Look at what came of it, then ask again."
+        why = PolicyError(words, code="tool.put_off")
+        await recorder.append(requested, self._telling.failure(requested.call_id, why, 0.0))
 
-    def _failed(self, call_id: CallId, code: str, message: str, began: float) -> ToolCallFailed:
-        said = redact_text(message, self._known_secrets())
-        return ToolCallFailed(call_id=call_id, code=code, message=said, duration_ms=self._since(began))
+    async def _run(
+        self, tool: Tool, plan: Plan, context: ToolContext, call_id: CallId, began: float
+    ) -> ToolResult | ToolCallFailed | ToolCallUncertain:
+        """The result, or the outcome of what gave none."""
+        try:
+            async with asyncio.timeout(tool.meta.timeout_s):
+                return await tool.run(plan, context)
+        except Unsettled as error:
+            return self._telling.unknown(call_id, error)
+        except Exception as error:
+            foreseen = isinstance(error, OzzieError)
+            if not foreseen and not isinstance(error, TimeoutError):
+                log.exception("tool %s broke", tool.meta.tool_id)
+            said = error_of(tool.meta, error)
+            if foreseen or tool.meta.may_be_repeated:
+                return self._telling.failure(call_id, said, self._since(began))
+            # Cut off by the clock or by its own mistake: nobody knows how far it came.
+            return self._telling.unknown(call_id, said)
+
+    async def _tell(
+        self,
+        recorder: Recorder,
+        meta: ToolMeta,
+        args: JsonObject,
+        call_id: CallId,
+        ended: ToolResult | ToolCallFailed | ToolCallUncertain,
+        began: float,
+    ) -> EventBody:
+        """Record how a call ended; the fact that says so."""
+        if not isinstance(ended, ToolResult):
+            await recorder.append(ended)
+            return ended
+        outcome, whole = await self._telling.result(call_id, meta, args, ended, self._since(began))
+        await self._append(recorder, whole, outcome)
+        return outcome
+
+    async def _kept(self, plan: Plan, call_id: CallId, meta: ToolMeta) -> Kept | None:
+        """What the call replaces, made durable before it is gone. Raises OzzieError."""
+        if plan.before is None:
+            return None
+        name, content = plan.before.name, plan.before.content
+        return await self._artifacts.keep(
+            content, kind="file", name=name, mime=plan.before.mime, call_id=call_id, meta={"replaced_by": meta.tool_id}
+        )
+
+    async def _append(self, recorder: Recorder, kept: Kept | None, *facts: EventBody) -> None:
+        if kept is None:
+            await recorder.append(*facts)
+        else:
+            await self._artifacts.record(recorder, kept, *facts)
 
     def _since(self, began: float) -> float:
         return round((self._clock.monotonic() - began) * 1000, 3)
 
 
-def _redacted(raw: bytes, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
-    """Of a result as JSON: what a tool gives back may hold tuples and the like, which nobody would look into."""
-    data = redact(loads(raw, max_bytes=len(raw)), known)
-    return data, large(data, max_chars)
+async def _plan(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
+    """Raises OzzieError, and nothing else."""
+    try:
+        async with asyncio.timeout(tool.meta.timeout_s):
+            return await tool.plan(args, context)
+    except OzzieError:
+        raise
+    except Exception as error:
+        if not isinstance(error, TimeoutError):
+            log.exception("tool %s broke while it planned", tool.meta.tool_id)
+        raise error_of(tool.meta, error) from None
 
 
 def _parse(arguments: str) -> JsonObject:
@@ -194,6 +251,11 @@ def _parse(arguments: str) -> JsonObject:
 def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
     offered = ", ".join(tool.meta.name for tool in registry.all())
     return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
+
+
+def _cut_off(meta: ToolMeta, call_id: CallId) -> ToolCallCancelled | ToolCallUncertain:
+    kind = ToolCallCancelled if meta.may_be_repeated else ToolCallUncertain
+    return kind(call_id=call_id, reason="The turn was stopped.")
 
 
 def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:

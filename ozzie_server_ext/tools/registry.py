@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.domain.toolmeta import SideEffect, ToolMeta
 from ozzie_server_ext.tools.base import Tool
 
 
@@ -44,6 +44,11 @@ class ToolRegistry:
         """Whether a call of that tool which has no outcome may be made again; of one that is not here, nobody knows."""
         tool = self._tools.get(tool_id)
         return tool is not None and tool.meta.may_be_repeated
+
+    def only_reads(self, name: str) -> bool:
+        """Whether a call by that name has no effect; one of a tool that is not here has none."""
+        meta = self.meta(name)
+        return meta is None or meta.side_effect is SideEffect.NONE
 
     def all(self) -> tuple[Tool, ...]:
         """Every tool, by id."""

@@ -5,10 +5,24 @@ rename in between can lead outside; comparing path strings can't promise that.
 """
 
 import os
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.tools.base import ToolFailed
+
+MAX_NAME_BYTES = 255
+"""What Linux's file systems take, in bytes of UTF-8."""
+
+# O_NONBLOCK: opening a FIFO must not wait for its other end.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FOLDER = FILE | os.O_DIRECTORY
+
+# Letters that are drawn as nothing, and what only chooses how the character before is drawn.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 class OutsideProject(ToolFailed):
@@ -36,6 +50,72 @@ def parts_below(path: str, *, hidden: bool = False) -> tuple[str, ...]:
     return parts
 
 
+def readable_parts(path: str) -> tuple[str, ...]:
+    """The components of the path of a file that is to be changed: as `parts_below`, and each is a name that a person
+    reads as it is (THREATS 14): nothing invisible, no line break, no space at an end or twice.
+
+    Raises OutsideProject; ToolFailed for a name that can't be read or is too long, and for the project folder itself.
+    """
+    shown = visible_label(path)
+    for part in path.split("/"):
+        if visible_label(part) != part or _BLANK.search(part):
+            raise ToolFailed(f"The name {shown} has characters that nobody can see or read; use a plain name.")
+        if len(part.encode()) > MAX_NAME_BYTES:
+            raise ToolFailed(f"The name {part[:40]}… is longer than {MAX_NAME_BYTES} bytes; use a shorter one.")
+    parts = parts_below(path)
+    if not parts:
+        raise ToolFailed("This is the project folder itself; name a file in it.")
+    return parts
+
+
+def open_deepest(root: Path, parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    """An open descriptor of the deepest folder on the way `parts` that is there, and the names that are missing below
+    it; the caller closes it.
+
+    Raises OutsideProject for a symbolic link on the way, ToolFailed for anything else that is no folder.
+    """
+    path = "/".join(parts)
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for index, part in enumerate(parts):
+        try:
+            deeper = os.open(part, FOLDER, dir_fd=descriptor)
+        except FileNotFoundError:
+            return descriptor, parts[index:]
+        except OSError as error:
+            refusal = _explain(path, part, descriptor, error)
+            os.close(descriptor)
+            raise refusal from None
+        os.close(descriptor)
+        descriptor = deeper
+    return descriptor, ()
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_plain(folder: int, name: str, path: str) -> int | None:
+    """An open descriptor of the plain file `name` in an open folder, or None where nothing has that name; the caller
+    closes it. `path` is for the messages.
+
+    Raises OutsideProject for a symbolic link, ToolFailed for anything else that is no plain file.
+    """
+    try:
+        descriptor = os.open(name, FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _explain(path, name, folder, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ToolFailed(f"{path} is not a plain file.")
+    return descriptor
+
+
 def open_below(root: Path, path: str, *, folder: bool, hidden: bool = False) -> int:
     """An open descriptor of the file (or folder) at `path` below `root`; the caller closes it. `hidden` is for who
     shows names to the user, and reads nothing.
@@ -46,12 +126,8 @@ def open_below(root: Path, path: str, *, folder: bool, hidden: bool = False) -> 
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
-        # O_NONBLOCK: opening a FIFO must not wait for its other end.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        if folder or not last:
-            flags |= os.O_DIRECTORY
         try:
-            deeper = os.open(part, flags, dir_fd=descriptor)
+            deeper = os.open(part, FOLDER if folder or not last else FILE, dir_fd=descriptor)
         except OSError as error:
             raise _explain(path, part, descriptor, error) from None
         finally:

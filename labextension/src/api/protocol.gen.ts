@@ -311,10 +311,12 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs (DESIGN §2.5).
+ * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces.
  */
 export interface ToolCallStarted {
+  before: string | null;
   call_id: string;
+  effect: {} | null;
 }
 /**
  * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself.
@@ -406,7 +408,7 @@ export interface FeedSubscribe {
   types?: string[] | null;
 }
 /**
- * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted. `vault` is null where there is none, or none that can be used.
+ * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their author meant. `vault` is null where there is none, or none that can be used.
  */
 export interface Health {
   attached: Attached[];
@@ -420,6 +422,7 @@ export interface Health {
   model: string;
   pid: number;
   policy_error: string;
+  policy_warnings: string[];
   position: number;
   project: string;
   role: 'attached' | 'owner';

@@ -39,10 +39,13 @@ class ToolCallDecided(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Fact):
-    """The intent: durable before the tool runs (DESIGN §2.5)."""
+    """The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which
+    the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces."""
 
     type: ClassVar[str] = "tool.call.started"
     call_id: CallId
+    effect: JsonObject | None = None
+    before: ArtifactId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

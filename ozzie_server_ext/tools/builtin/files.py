@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import (
     Idempotency,
     RiskLevel,
@@ -17,10 +19,12 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.texts import version_read
+from ozzie_server_ext.tools.changes.seen import MAX_BYTES
+from ozzie_server_ext.tools.pages import TextPlace, count_lines, page_of
 from ozzie_server_ext.tools.rooted import open_below
 
 MAX_ENTRIES = 500
-MAX_READ_BYTES = 256 * 1024
 MAX_LINES = 2000
 MAX_CHARACTERS = 16_000
 
@@ -41,25 +45,38 @@ async def read_text(
     *,
     path: Annotated[str, Field(description="Relative to the project folder.", max_length=1024)],
     first_line: Annotated[int, Field(description="Where to begin, from 1.", ge=1)] = 1,
+    first_character: Annotated[int, Field(description="Where in that line to begin, from 1.", ge=1)] = 1,
     max_lines: Annotated[int, Field(ge=1, le=MAX_LINES)] = MAX_LINES,
 ) -> ToolResult:
-    """Read a text file of the project, or a part of it. `lines` in the result counts the whole file's lines."""
-    raw, complete = await asyncio.to_thread(_read, context, path)
+    """Read a text file of the project, or a part of it. `lines` in the result counts the whole file's lines; `next`
+    says where to read on, and is null at its end; `version` is what a call that changes the file has to name."""
+    start = TextPlace(first_line, first_character)
+    return await asyncio.to_thread(_page, context, path, start, max_lines)
+
+
+def _page(context: ToolContext, path: str, start: TextPlace, max_lines: int) -> ToolResult:
+    with os.fdopen(open_below(context.project, path, folder=False), "rb") as file:
+        raw = file.read(MAX_BYTES + 1)
     if b"\0" in raw[:8192]:
         raise ToolFailed(f"{path} is not text.")
-    lines = _lines(raw.decode("utf-8", "replace"))
-    wanted = lines[first_line - 1 : first_line - 1 + max_lines]
-    chosen = _within(wanted)
-    data: dict[str, Any] = {
+    complete = len(raw) <= MAX_BYTES
+    # Secrets go before the text is cut: half of one would not be known for what it is.
+    text = redacted_lines(raw[:MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"))
+    page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
+    lines = count_lines(text)
+    is_whole = complete and start == TextPlace(1, 1) and page.next is None
+    data: JsonObject = {
         "path": path,
-        "text": "\n".join(chosen),
-        "first_line": first_line,
-        "lines": len(lines),
-        "truncated": not complete or first_line - 1 + len(chosen) < len(lines) or chosen[-1:] != wanted[-1:],
+        "text": page.text,
+        "first_line": start.line,
+        "first_character": start.character,
+        "lines": lines,
+        "next": page.next and {"first_line": page.next.line, "first_character": page.next.character},
+        # Of a file that is too large to be changed, there is no version.
+        "version": version_read(raw, whole=is_whole) if complete else "",
+        "truncated": not complete or page.next is not None,
     }
-    return ToolResult(
-        ok=True, data=data, summary=_count(len(lines), "line", "lines") + ("" if complete else " or more")
-    )
+    return ToolResult(ok=True, data=data, summary=_count(lines, "line", "lines") + ("" if complete else " or more"))
 
 
 def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:
@@ -79,28 +96,6 @@ def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:
         return len(names), found
     finally:
         os.close(folder)
-
-
-def _read(context: ToolContext, path: str) -> tuple[bytes, bool]:
-    with os.fdopen(open_below(context.project, path, folder=False), "rb") as file:
-        raw = file.read(MAX_READ_BYTES + 1)
-    return raw[:MAX_READ_BYTES], len(raw) <= MAX_READ_BYTES
-
-
-def _lines(text: str) -> list[str]:
-    """As editors count them; `splitlines` would also end a line at a form feed or a U+2028 inside of it."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return lines if lines[-1] else lines[:-1]
-
-
-def _within(lines: list[str]) -> list[str]:
-    """As many whole lines as fit into what one answer may bring; at least the head of the first."""
-    total = 0
-    for index, line in enumerate(lines):
-        total += len(line) + 1
-        if total > MAX_CHARACTERS:
-            return lines[:index] or [line[:MAX_CHARACTERS]]
-    return lines
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -29,6 +29,8 @@ from ozzie_server_ext.protocol.frames import event_frame
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.tools.builtin import writing
+from ozzie_server_ext.tools.changes import replace as changing
 
 WAIT_S = 20
 ASKED = "How many rows has @data/three.csv?"
@@ -45,7 +47,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def whole_turn(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[TaskId, list[Append]]:
+async def whole_turn(
+    home: Home, project: Path, monkeypatch: pytest.MonkeyPatch, asked: str = ASKED
+) -> tuple[TaskId, list[Append]]:
     """A turn that nothing disturbs, and the appends that it consists of, in the order of the log."""
     appends: list[Append] = []
     append = SqliteEventLog.append
@@ -59,7 +63,7 @@ async def whole_turn(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch)
         patch.setattr(SqliteEventLog, "append", noting)
         ozzie = await Ozzie.start(home, project)
         session = await ozzie.sessions.open("test", title="test", channel="test")
-        task_id = (await ozzie.submit(session.session_id, ASKED, Origin(channel="test"))).task_id
+        task_id = (await ozzie.submit(session.session_id, asked, Origin(channel="test"))).task_id
         await allowed(ozzie, task_id)
         await succeeded(ozzie, task_id)
         await ozzie.stop()
@@ -124,6 +128,93 @@ async def test_a_turn_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()
+
+
+NOTE = "notes/hello.md"
+WRITTEN = "Line 1 of 2 from Ozzie's offline script.\nLine 2 of 2 from Ozzie's offline script.\n"
+NOTES_ARE_FREE = """{"rules": [{
+  "id": "notes", "decision": "allow", "reason": "Notes are free.",
+  "when": {"tools": ["fs.write"], "paths": ["notes/**"]},
+  "examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a.md"}}]}
+}]}"""
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before the effect", "behind the effect"])
+async def test_a_turn_that_writes_cut_off_behind_any_append_writes_once_and_says_so_once(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """Whether or not the file was written when the gateway went; behind its outcome, it was."""
+    first = Home(tmp_path / "whole")
+    first.create()
+    first.policy_file.write_text(NOTES_ARE_FREE)
+    note = project / NOTE
+    task_id, appends = await whole_turn(first, project, monkeypatch, f"Write a two-line note to {NOTE}.")
+    assert note.read_text() == WRITTEN
+    stream = task_stream(task_id)
+    begins = next(index for index, (_, name, _) in enumerate(appends) if name == stream)
+    cuts = [index for index in range(begins + 1, len(appends) + 1) if appends[index - 1][1] == stream]
+    writes: list[Path] = []
+    replace_file = changing.replace
+
+    def counted(root: Path, *given: Any) -> Any:
+        writes.append(root)
+        return replace_file(root, *given)
+
+    monkeypatch.setattr(writing, "replace", counted)
+    for cut in cuts:
+        recorded = [draft.body for _, _, drafts in appends[:cut] for draft in drafts]
+        begun = any(isinstance(body, ToolCallStarted) for body in recorded)
+        ended = any(isinstance(body, ToolCallCompleted) for body in recorded)
+        there = ended or (begun and done)
+        shutil.rmtree(note.parent)
+        if there:
+            note.parent.mkdir()
+            note.write_text(WRITTEN)
+        writes.clear()
+        home = Home(tmp_path / f"cut-{cut}")
+        home.create()
+        home.policy_file.write_text(NOTES_ARE_FREE)
+        shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
+        await cut_off(home, appends[:cut])
+        ozzie = await Ozzie.start(home, project)
+        await succeeded(ozzie, task_id)
+
+        where = f"cut off behind {appends[cut - 1][2][-1].body.type}, {'with' if there else 'without'} the file"
+        bodies = [event.body for event in await ozzie.log.read_stream(stream)]
+        assert note.read_text() == WRITTEN, where
+        assert len(writes) == (0 if there else 1), f"{where}: written {len(writes)} times"
+        outcomes = [body for body in bodies if isinstance(body, ToolCallCompleted)]
+        assert [body.ok for body in outcomes] == [True], where
+        assert sum(isinstance(body, MessageCompleted) for body in bodies) == 1, where
+        assert await ozzie.log.dump() == await ozzie.log.rebuild()
+        await ozzie.stop()
+
+
+async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's file lies there when the gateway comes back."""
+    first = Home(tmp_path / "whole")
+    first.create()
+    first.policy_file.write_text(NOTES_ARE_FREE)
+    task_id, appends = await whole_turn(first, project, monkeypatch, f"Write a two-line note to {NOTE}.")
+    started = next(
+        index for index, (_, _, drafts) in enumerate(appends, 1) if isinstance(drafts[-1].body, ToolCallStarted)
+    )
+    (project / NOTE).write_text("somebody else's\n")
+    home = Home(tmp_path / "cut")
+    home.create()
+    home.policy_file.write_text(NOTES_ARE_FREE)
+    shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
+    await cut_off(home, appends[:started])
+
+    ozzie = await Ozzie.start(home, project)
+
+    (row,) = await ozzie.log.rows("tasks", where={"task_id": task_id})
+    assert (row["status"], row["error_code"]) == ("FAILED", "tool.uncertain")
+    assert str(row["error_message"]).startswith("write_file may or may not have happened.")
+    assert (project / NOTE).read_text() == "somebody else's\n"
+    await ozzie.stop()
 
 
 async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_one_that_was_not(

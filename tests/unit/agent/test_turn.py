@@ -29,13 +29,14 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, TaskId
-from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.domain.toolmeta import SideEffect, ToolResult
 from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Use, Wait
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -137,6 +138,59 @@ async def test_calls_of_one_round_run_side_by_side_and_come_back_in_their_order(
     assert results == [("1", '"first"'), ("2", '"second"')]
 
 
+async def test_one_change_a_round_is_made_and_what_stands_behind_it_waits_for_the_model_to_look(project: Path) -> None:
+    """AG-1. What reads before it is done before it; a reading behind it would read what was there before."""
+    done: list[str] = []
+
+    async def read(context: ToolContext, *, what: str) -> ToolResult:
+        """Read something."""
+        done.append(f"read {what}")
+        return ToolResult(ok=True, data=what)
+
+    async def change(context: ToolContext, *, what: str) -> ToolResult:
+        """Change something."""
+        done.append(f"change {what}")
+        return ToolResult(ok=True, data=what)
+
+    tools = [
+        tool(read, tool_id="test.read", name="read"),
+        tool(change, tool_id="test.change", name="change", side_effect=SideEffect.REVERSIBLE),
+    ]
+    asked = [("read", "a"), ("change", "b"), ("read", "c"), ("change", "d")]
+    uses = [Use(name, {"what": what}, what) for name, what in asked]
+    rig = TurnRig(project, [uses, [Say("done")]], tools=tools)
+    await rig.ask("all of it")
+
+    await rig.run()
+
+    assert done == ["read a", "change b"]
+    told = {m.tool_call_id: m.content for m in rig.model.requests[1].messages if m.role == "tool"}
+    put_off = '{"error":"Not done: one change at a time. Look at what came of it, then ask again."}'
+    assert told == {"a": '"a"', "b": '"b"', "c": put_off, "d": put_off}
+
+
+async def test_a_change_of_which_nobody_knows_ends_the_turn_though_its_time_is_up_as_well(project: Path) -> None:
+    """More time would be granted by a person who does not know, and the model would make the change again."""
+    begun = asyncio.Event()
+
+    async def change(context: ToolContext) -> ToolResult:
+        """Never comes to its end."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ToolResult(ok=True)
+
+    tools = [tool(change, tool_id="test.change", name="change", side_effect=SideEffect.REVERSIBLE, timeout_s=60)]
+    rig = TurnRig(project, [[Use("change", {}, "1")], [Say("done")]], tools=tools)
+    await rig.ask("change it")
+    budget = Budget(account=Account("task", "t1"), on_breach="ask")
+
+    with pytest.raises(ToolUncertain, match="change may or may not have happened"):
+        await rig.run(deadline=Deadline(left_s=0.05, limit_s=0.05, budget=budget))
+
+    assert begun.is_set()
+    assert "prompt.requested" not in await rig.types()
+
+
 async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> None:
     lines = [f"line {number}" for number in range(1, 3001)]
 
@@ -171,7 +225,7 @@ async def test_a_secret_in_a_file_does_not_reach_the_model(project: Path) -> Non
     await rig.run()
 
     told = json.loads(rig.model.requests[1].messages[-1].content)
-    assert told["text"] == "The key is [redacted: GitHub token]."
+    assert told["text"] == "The key is [redacted: GitHub token].\n"
     assert key not in str(rig.model.requests)
     assert key not in str(await rig.events())
 

@@ -16,8 +16,11 @@ from ozzie_server_ext.domain.events import (
     TaskStarted,
     TaskSucceeded,
     TaskWaitingInput,
+    ToolCallRequested,
+    ToolCallStarted,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
@@ -25,6 +28,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.rig import Gate, TaskRig
 
@@ -350,3 +354,44 @@ async def test_stopping_what_waits_lets_its_session_go_on(rig: TaskRig) -> None:
 
     assert await rig.status(asks.task_id) == "CANCELLED"
     assert await rig.end(behind.task_id) == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("happened", "outcome", "code"),
+    [
+        (True, "tool.call.completed", "bug"),
+        (False, "tool.call.cancelled", "bug"),
+        (None, "tool.call.uncertain", "tool.uncertain"),
+    ],
+)
+async def test_a_call_whose_outcome_could_not_be_recorded_has_one_when_its_task_ends(
+    happened: bool | None, outcome: str, code: str
+) -> None:
+    """Or the next turn of the session would be told that it was stopped, and make the change again."""
+    rig = TaskRig()
+    asked: list[object] = []
+
+    async def look(tool_id: str, effect: JsonObject) -> bool | None:
+        asked.append((tool_id, effect))
+        return happened
+
+    rig.driver = TaskDriver(rig.log, rig.ids, rig._run_turn, fates=Fates(lambda tool_id: False, look))
+    rig.service = TaskService(rig.log, rig.ids, rig.driver)
+    call_id = CallId("c1")
+
+    async def breaks(recorder: Recorder) -> int:
+        requested = ToolCallRequested(
+            call_id=call_id, use_id="u", tool_id="fs.write", name="write_file", version="1", args={}, round=1, index=0
+        )
+        await recorder.append(requested, ToolCallStarted(call_id=call_id, effect={"of": "a"}))
+        raise RuntimeError("the disk is full")
+
+    rig.turns["break"] = breaks
+    task = (await rig.submit("break")).task_id
+    assert await rig.end(task) == "FAILED"
+
+    *_, told, end = await rig.bodies(task)
+    assert asked == [("fs.write", {"of": "a"})]
+    assert told.type == outcome
+    assert isinstance(end, TaskFailed)
+    assert end.code == code

@@ -4,11 +4,9 @@ import pytest
 
 from ozzie_server_ext.domain.events import Draft, EventBody, MessageReceived, Origin, ToolCallRequested, ToolCallStarted
 from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.earlier import Earlier, EarlierRuns
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -16,28 +14,10 @@ SESSION = SessionId("sess_01AAAAAAAAAAAAAAAAAAAAAAAA")
 OTHER = SessionId("sess_01BBBBBBBBBBBBBBBBBBBBBBBB")
 
 
-async def _write(context: ToolContext) -> ToolResult:
-    """Changes something."""
-    return ToolResult(ok=True)
-
-
-WRITER = FunctionTool(
-    _write,
-    ToolMeta(
-        tool_id="fs.write",
-        name="write_file",
-        side_effect=SideEffect.REVERSIBLE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=1,
-        idempotency=Idempotency.SUPPORTED,
-    ),
-)
-
-
 class History:
     def __init__(self) -> None:
         self.log = InMemoryEventLog(FakeClock(), CountingIds())
-        self.runs = EarlierRuns(self.log, ToolRegistry([*builtin_tools(), WRITER]))
+        self.runs = EarlierRuns(self.log, ToolRegistry(builtin_tools()))
         self._calls = 0
 
     async def ran(self, cell_id: str, *tools: str, task: str, session: SessionId = SESSION, begun: bool = True) -> None:

@@ -36,6 +36,7 @@ from ozzie_server_ext.domain.ids import CallId, MessageId, ReplyId, SessionId, T
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig
@@ -187,7 +188,7 @@ async def after(log: InMemoryEventLog, *bodies: object) -> tuple[list[object], l
     before = await log.version("task:t")
     runner = Taken()
     told: list[Transient] = []
-    await recover(log, runner, may_repeat=only_reading, publish=told.append)
+    await recover(log, runner, fates=Fates(only_reading), publish=told.append)
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks, told
 
 
@@ -238,6 +239,34 @@ async def test_a_tool_with_an_effect_that_was_begun_is_uncertain_and_never_made_
     assert runs == []
 
 
+@pytest.mark.parametrize(
+    ("happened", "end"),
+    [(True, "tool.call.completed"), (False, "tool.call.cancelled"), (None, "tool.call.uncertain")],
+)
+async def test_of_a_begun_effect_that_can_be_looked_for_the_tool_says_whether_it_was_had(
+    log: InMemoryEventLog, happened: bool | None, end: str
+) -> None:
+    begun = ToolCallStarted(call_id=CallId("t2"), effect={"what": "p"})
+    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, SAID, PAY, begun)
+    asked: list[tuple[str, object]] = []
+
+    async def look(tool_id: str, effect: object) -> bool | None:
+        asked.append((tool_id, effect))
+        return happened
+
+    runner = Taken()
+    await recover(log, runner, fates=Fates(only_reading, look))
+
+    assert asked == [("shop.pay", {"what": "p"})]
+    types = [event.type for event in await log.read_stream(task_stream(TaskId("t")))][8:]
+    if happened is None:
+        assert types == [end, "task.failed"]
+        assert runner.tasks == []
+    else:
+        assert types == [end, "task.queued"], "it goes on: done is done, and what was not done can be done now"
+        assert runner.tasks == ["t"]
+
+
 async def test_a_tool_that_was_left_uncertain_by_a_stop_in_order_is_not_made_again(log: InMemoryEventLog) -> None:
     found, runs, _ = await after(log, CALLED, ANSWERED, PAY, ToolCallStarted(call_id=CallId("t2")), UNKNOWN)
     assert [type(fact) for fact in found] == [TaskFailed]
@@ -258,7 +287,7 @@ async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) ->
     del log.bodies[event.position]
     before = await log.version("task:t")
     runner = Taken()
-    await recover(log, runner, may_repeat=only_reading)
+    await recover(log, runner, fates=Fates(only_reading))
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks
 
 
@@ -273,10 +302,11 @@ async def test_a_tool_that_was_begun_and_whose_request_was_erased_is_not_made_ag
     assert runs == []
     *ends, end = found
     assert ends == ([] if recorded else [UNKNOWN])
+    why = f" {UNKNOWN.reason}" if recorded else ""
     assert isinstance(end, TaskFailed)
     assert (end.code, end.message) == (
         "tool.uncertain",
-        "A tool whose name was erased may or may not have happened. Ozzie will not try again by itself.",
+        f"A tool whose name was erased may or may not have happened.{why} Ozzie will not try again by itself.",
     )
 
 

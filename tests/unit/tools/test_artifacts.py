@@ -103,3 +103,38 @@ async def test_a_place_behind_its_end_is_refused_with_what_there_is(desk: Desk) 
 async def test_without_a_session_there_is_none(context: ToolContext) -> None:
     with pytest.raises(NotFound):
         await read_artifact(context, artifact_id="01A")
+
+
+KEY_LINES = ["aB3dE6gH9jK2mN5p" * 4] * 20 + ["qQ7=="]
+KEY = "\n".join(["-----BEGIN RSA PRIVATE " + "KEY-----", *KEY_LINES, "-----END RSA PRIVATE " + "KEY-----"])
+
+
+async def test_no_line_of_a_private_key_is_read_whichever_line_is_asked_for(desk: Desk) -> None:
+    text = f"before\n{KEY}\nafter\n"
+    artifact_id = await desk.keep(text.encode())
+
+    read: list[str] = []
+    for first_line in range(1, text.count("\n") + 1):
+        result = await read_artifact(desk.context, artifact_id=artifact_id, first_line=first_line, max_lines=1)
+        assert isinstance(result.data, dict)
+        read.append(str(result.data["text"]))
+
+    assert read == ["before\n", "[redacted: private key]" + "\n", *["\n"] * (KEY.count("\n")), "after\n"]
+
+
+async def test_no_piece_of_a_private_key_is_read_where_a_page_ends_within_it(desk: Desk) -> None:
+    for before in range(MAX_CHARACTERS - len(KEY) - 40, MAX_CHARACTERS + 8, 37):
+        artifact_id = await desk.keep(("x" * (before - 1) + "\n" + KEY + "\nafter\n").encode())
+
+        read = ""
+        place = {"first_line": 1, "first_character": 1}
+        for _ in range(4):
+            result = await read_artifact(desk.context, artifact_id=artifact_id, **place)
+            assert isinstance(result.data, dict)
+            read += str(result.data["text"])
+            if not isinstance(result.data["next"], dict):
+                break
+            place = {name: int(str(value)) for name, value in result.data["next"].items()}
+
+        assert read.endswith("[redacted: private key]" + "\n" * (KEY.count("\n") + 1) + "after\n")
+        assert KEY_LINES[0][:16] not in read

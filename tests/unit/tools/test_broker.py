@@ -1,6 +1,7 @@
 """The one gate: what is recorded of a call, in which order, and what never runs (DESIGN §2.4, §2.5)."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     Idempotency,
     RiskLevel,
@@ -39,9 +41,10 @@ from ozzie_server_ext.policy.ruling import FixedRulings, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import Before, EffectTool, FunctionTool, Plan, Tool, ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool
 
@@ -402,6 +405,230 @@ async def test_stopping_the_turn_stops_the_tool_and_is_recorded(
     assert types(recorded) == ["requested", "decided", "started", end]
     assert isinstance(recorded[-1], ToolCallCancelled | ToolCallUncertain)
     assert (type(recorded[-1]), recorded[-1].reason) == (kind, "The turn was stopped.")
+
+
+ALLOWED = FixedRulings((rule("allow", {"tools": ["test.probe"]}),))
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (TimeoutError, "probe did not finish within 0.01 s."),
+        (ZeroDivisionError("inside"), "probe broke; the log has the details."),
+        (Unsettled("Somebody was quicker.", hint="Look at it."), "Somebody was quicker. Look at it."),
+    ],
+)
+async def test_an_effect_of_which_nobody_knows_ends_the_turn_and_is_not_told_as_a_failure(
+    bench: Bench, fails: Any, said: str
+) -> None:
+    """A model that reads of a failure tries again."""
+
+    async def body() -> ToolResult:
+        if fails is TimeoutError:
+            await asyncio.Event().wait()
+        raise fails
+
+    bench.rulings = ALLOWED
+    changing = probe(lambda *_: body(), side_effect=SideEffect.REVERSIBLE, timeout_s=0.01)
+
+    with pytest.raises(ToolUncertain) as ended:
+        await bench.call(changing)
+
+    assert str(ended.value).startswith("probe may or may not have happened.")
+    assert str(ended.value).endswith("Ozzie will not try again by itself.")
+    recorded = await bench.recorded()
+    assert types(recorded) == ["requested", "decided", "started", "uncertain"]
+    assert isinstance(recorded[-1], ToolCallUncertain)
+    assert recorded[-1].reason == said
+
+
+async def test_an_effect_that_was_not_had_is_a_failure_and_the_turn_goes_on(bench: Bench) -> None:
+    def body(context: ToolContext, text: str) -> ToolResult:
+        raise ToolFailed("The file has changed.")
+
+    bench.rulings = ALLOWED
+    recorded = await bench.call(probe(body, side_effect=SideEffect.REVERSIBLE))
+
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert recorded[-1].message == "The file has changed."
+
+
+# --- a tool that says what it will do ------------------------------------------------------------------------
+
+
+BEFORE = Before(name="a.txt (replaced)", mime="text/plain", content=b"old")
+
+
+class Planner:
+    """Makes a tool that writes down what it is asked to do; each step may be made to fail."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.plans = 0
+        self.fails: Exception | None = None
+        self.nothing: ToolResult | None = None
+        self.keys: list[str] = []
+
+    async def plan(self, context: ToolContext, *, text: str = "") -> Plan:
+        """Write something down."""
+        self.plans += 1
+        if self.fails:
+            raise self.fails
+        self.keys.append(context.key)
+        work = f"planned {text}"
+        return Plan(args={"text": text}, effect={"of": text}, before=BEFORE, work=work, nothing=self.nothing)
+
+    async def run(self, context: ToolContext, plan: Plan) -> ToolResult:
+        self.done.append(plan.work)
+        return ToolResult(ok=True, summary="done")
+
+    async def happened(self, context: ToolContext, effect: JsonObject) -> bool | None:
+        if self.fails:
+            raise self.fails
+        return effect["of"] in [str(each).removeprefix("planned ") for each in self.done]
+
+    @property
+    def tool(self) -> EffectTool:
+        meta = ToolMeta(
+            tool_id="test.probe",
+            name="probe",
+            side_effect=SideEffect.REVERSIBLE,
+            risk_level=RiskLevel.MEDIUM,
+            timeout_s=1,
+            idempotency=Idempotency.SUPPORTED,
+        )
+        return EffectTool(self.plan, self.run, meta, happened=self.happened)
+
+
+async def test_what_will_be_done_is_recorded_before_it_is_and_exactly_that_is_done(bench: Bench) -> None:
+    planner = Planner()
+    bench.rulings = ALLOWED
+
+    recorded = await bench.call(planner.tool, arguments='{"text": "a"}')
+
+    created, *_, started, completed = recorded
+    assert created.type == "artifact.created"
+    assert completed.type == "tool.call.completed"
+    assert isinstance(started, ToolCallStarted)
+    assert started.effect == {"of": "a"}
+    assert started.before is not None
+    kept, content = await bench.artifacts.of(SessionId("s")).open(started.before)
+    assert (kept.name, content) == ("a.txt (replaced)", b"old"), "what is replaced is kept before it is gone"
+    assert planner.done == ["planned a"]
+    assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same (TL-10)"
+
+
+async def test_what_is_denied_is_not_even_planned(bench: Bench) -> None:
+    planner = Planner()
+    bench.rulings = FixedRulings((rule("deny", {"tools": ["*"]}),))
+
+    recorded = await bench.call(planner.tool)
+
+    assert (planner.plans, planner.done) == (0, [])
+    assert types(recorded) == ["requested", "decided", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "code"), [(ToolFailed("No such file."), "tool.failed"), (ValueError("inside"), "tool.broken")]
+)
+async def test_a_plan_that_can_not_be_made_is_a_failure_and_nothing_was_begun(
+    bench: Bench, fails: Exception, code: str
+) -> None:
+    planner = Planner()
+    planner.fails = fails
+    bench.rulings = ALLOWED
+
+    recorded = await bench.call(planner.tool)
+
+    assert types(recorded) == ["requested", "decided", "failed"]
+    assert isinstance(recorded[-1], ToolCallFailed)
+    assert recorded[-1].code == code
+    assert planner.done == []
+
+
+async def test_where_there_is_nothing_to_do_nothing_is_done(bench: Bench) -> None:
+    planner = Planner()
+    planner.nothing = ToolResult(ok=True, summary="nothing to change")
+    bench.rulings = ALLOWED
+
+    recorded = await bench.call(planner.tool)
+
+    assert isinstance(recorded[-1], ToolCallCompleted)
+    assert recorded[-1].summary == "nothing to change"
+    assert planner.done == []
+
+
+async def test_a_stop_that_a_tool_keeps_off_until_it_is_done_is_recorded_as_done_and_still_stops(bench: Bench) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def body() -> ToolResult:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await may_end.wait()
+        return ToolResult(ok=True, summary="written")
+
+    bench.rulings = ALLOWED
+    calling = asyncio.ensure_future(bench.call(probe(lambda *_: body(), side_effect=SideEffect.REVERSIBLE)))
+    await asyncio.wait_for(begun.wait(), 10)
+    calling.cancel()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+    recorded = await bench.recorded()
+    assert types(recorded) == ["requested", "decided", "started", "completed"]
+
+
+class HeldLog(InMemoryEventLog):
+    """Lets an append wait."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock, CountingIds())
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def append(self, *given: Any, **named: Any) -> Any:
+        self.reached.set()
+        await self.go_on.wait()
+        return await super().append(*given, **named)
+
+
+async def test_a_stop_while_the_intent_is_recorded_leaves_a_call_that_was_not_begun(bench: Bench) -> None:
+    held = HeldLog(bench.clock)
+    bench.log = held
+    bench.recorder = replace(bench.recorder, log=held)
+    bench.artifacts = ArtifactStore(held, bench.blobs, CountingIds())
+    bench.rulings = ALLOWED
+    planner = Planner()
+    calling = asyncio.ensure_future(bench.call(planner.tool))
+    await asyncio.wait_for(held.reached.wait(), 10)
+    calling.cancel()
+    held.go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+    recorded = await bench.recorded()
+    assert [body.type for body in recorded if isinstance(body, ToolCallStarted | ToolCallCancelled)] == [
+        "tool.call.started",
+        "tool.call.cancelled",
+    ]
+    assert planner.done == [], "what is said not to have begun has not"
+
+
+async def test_after_a_crash_the_tool_is_asked_and_whatever_is_wrong_with_it_is_no_answer(bench: Bench) -> None:
+    planner = Planner()
+    broker = ToolBroker(ToolRegistry([planner.tool]), ALLOWED, bench.artifacts, bench.clock, CountingIds())
+    planner.done.append("planned a")
+
+    assert await broker.happened("test.probe", {"of": "a"}, bench.context) is True
+    assert await broker.happened("test.probe", {"of": "b"}, bench.context) is False
+    assert await broker.happened("test.gone", {"of": "a"}, bench.context) is None
+    planner.fails = RuntimeError("inside")
+    assert await broker.happened("test.probe", {"of": "a"}, bench.context) is None
+    planner.fails = ToolFailed("The disk is gone.")
+    assert await broker.happened("test.probe", {"of": "a"}, bench.context) is None
 
 
 async def test_a_call_by_a_further_name_is_recorded_under_the_tools_own(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.tools.base import InvalidArguments, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.calc import MAX_CHARACTERS, TOOLS, calculate
+from tests.unit.tools.test_base import carried_out
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def _as_fractions(expr: str) -> str:
 async def test_the_tool_tells_the_value_and_a_summary_for_people(context: ToolContext) -> None:
     (calculator,) = TOOLS
 
-    result = await calculator.run(calculator.check({"expr": "17.5/100*2480"}), context)
+    result = await carried_out(calculator, {"expr": "17.5/100*2480"}, context)
 
     assert (result.ok, result.data, result.summary) == (True, {"value": "434"}, "434")
 

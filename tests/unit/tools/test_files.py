@@ -1,24 +1,33 @@
 """Looking at files: what is shown, what is cut, and that a cut is said."""
 
+import asyncio
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.tools.base import InvalidArguments, ToolContext, ToolFailed
-from ozzie_server_ext.tools.builtin.files import MAX_CHARACTERS, MAX_ENTRIES, MAX_LINES, MAX_READ_BYTES, TOOLS
+from ozzie_server_ext.tools.builtin import files
+from ozzie_server_ext.tools.builtin.files import MAX_CHARACTERS, MAX_ENTRIES, MAX_LINES, TOOLS
+from ozzie_server_ext.tools.builtin.texts import version_of
+from ozzie_server_ext.tools.changes.seen import MAX_BYTES
+from tests.unit.tools.test_base import carried_out
 
 LIST, READ = TOOLS
 
 
 async def listing(context: ToolContext, **args: Any) -> ToolResult:
-    return await LIST.run(LIST.check(args), context)
+    return await carried_out(LIST, args, context)
 
 
 async def reading(context: ToolContext, **args: Any) -> Any:
-    return (await READ.run(READ.check({"path": "f.txt", **args}), context)).data
+    return (await carried_out(READ, {"path": "f.txt", **args}, context)).data
 
 
 # --- fs.list --------------------------------------------------------------------------------------------
@@ -84,12 +93,13 @@ async def test_what_is_no_folder_of_the_project_is_not_listed(context: ToolConte
     [
         (b"", "", 0),
         (b"one", "one", 1),
-        (b"one\n", "one", 1),
+        (b"one\n", "one\n", 1),
         (b"one\ntwo", "one\ntwo", 2),
-        (b"one\r\ntwo\r\n", "one\ntwo", 2),
-        (b"\n\n", "\n", 2),
-        ("a\u2028b\x0cc\x85d\n".encode(), "a\u2028b\x0cc\x85d", 1),
-        (b"caf\xe9\n", "caf\ufffd", 1),
+        (b"one\r\ntwo\r\n", "one\ntwo\n", 2),
+        (b"\xef\xbb\xbfone\n", "one\n", 1),
+        (b"\n\n", "\n\n", 2),
+        ("a\u2028b\x0cc\x85d\n".encode(), "a\u2028b\x0cc\x85d\n", 1),
+        (b"caf\xe9\n", "caf\ufffd\n", 1),
         ("é€😀".encode(), "é€😀", 1),
     ],
 )
@@ -102,7 +112,10 @@ async def test_a_text_is_read_with_its_lines_counted_as_editors_do(
         "path": "f.txt",
         "text": text,
         "first_line": 1,
+        "first_character": 1,
         "lines": lines,
+        "next": None,
+        "version": hashlib.sha256(raw).hexdigest()[:16],
         "truncated": False,
     }
 
@@ -110,12 +123,10 @@ async def test_a_text_is_read_with_its_lines_counted_as_editors_do(
 @pytest.mark.parametrize(
     ("first", "most", "text", "truncated"),
     [
-        (1, 2, "1\n2", True),
-        (4, 2, "4\n5", False),
-        (2, 100, "2\n3\n4\n5", False),
-        (5, 1, "5", False),
-        (6, 1, "", False),
-        (900, 1, "", False),
+        (1, 2, "1\n2\n", True),
+        (4, 2, "4\n5\n", False),
+        (2, 100, "2\n3\n4\n5\n", False),
+        (5, 1, "5\n", False),
     ],
 )
 async def test_a_part_is_read_by_its_lines(
@@ -126,6 +137,32 @@ async def test_a_part_is_read_by_its_lines(
     found = await reading(context, first_line=first, max_lines=most)
 
     assert (found["text"], found["truncated"], found["lines"]) == (text, truncated, 5)
+    assert found["version"] == version_of(b"1\n2\n3\n4\n5\n") + "-part", "enough for a passage, not for the whole"
+
+
+@pytest.mark.parametrize("first", [6, 900])
+async def test_what_lies_behind_the_end_is_said_to_be_there(context: ToolContext, project: Path, first: int) -> None:
+    (project / "f.txt").write_text("1\n2\n3\n4\n5\n")
+
+    with pytest.raises(InputError, match=f"There is no line {first}: the last one is 5"):
+        await reading(context, first_line=first)
+
+
+@given(st.text(alphabet="ab\n\x1b\u00e9", max_size=300), st.integers(1, 7), st.integers(1, 40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+def test_read_on_to_the_end_gives_every_character_once(
+    monkeypatch: pytest.MonkeyPatch, context: ToolContext, project: Path, text: str, most: int, room: int
+) -> None:
+    monkeypatch.setattr(files, "MAX_CHARACTERS", room + 6)
+    (project / "f.txt").write_bytes(text.encode())
+
+    async def pieces() -> list[str]:
+        found = [await reading(context, max_lines=most)]
+        while found[-1]["next"] is not None:
+            found.append(await reading(context, max_lines=most, **found[-1]["next"]))
+        return [each["text"] for each in found]
+
+    assert "".join(asyncio.run(pieces())) == text
 
 
 @pytest.mark.parametrize(
@@ -145,14 +182,15 @@ async def test_what_is_not_text_is_not_read(context: ToolContext, project: Path)
 
 async def test_of_a_huge_file_only_the_beginning_is_read_and_that_is_said(context: ToolContext, project: Path) -> None:
     with (project / "f.txt").open("wb") as file:
-        file.write(b"0123456789\n" * (MAX_READ_BYTES // 11 + 1000))
+        file.write(b"0123456789\n" * (MAX_BYTES // 11 + 1000))
         file.truncate(2 << 30)  # a hole of 2 GiB behind it: who reads it all is killed
 
-    result = await READ.run(READ.check({"path": "f.txt"}), context)
+    result = await carried_out(READ, {"path": "f.txt"}, context)
 
     assert isinstance(result.data, dict)
     assert result.data["truncated"] is True
     assert len(str(result.data["text"])) <= MAX_CHARACTERS
+    assert result.data["version"] == "", "what is too large to be changed has none"
     assert str(result.summary).endswith("lines or more")
 
 
@@ -161,7 +199,8 @@ async def test_an_answer_holds_whole_lines_up_to_its_bound(context: ToolContext,
 
     found = await reading(context)
 
-    assert found["text"] == "\n".join(["x" * 99] * (MAX_CHARACTERS // 100))
+    # A line feed takes two characters in the JSON that carries it.
+    assert found["text"] == ("x" * 99 + "\n") * (MAX_CHARACTERS // 101)
     assert found["truncated"] is True
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -53,11 +53,20 @@ def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
 
 
 @pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
-def test_every_built_in_tool_only_reads_and_says_what_it_is_for(item: Any) -> None:
-    assert item.meta.side_effect is SideEffect.NONE
+def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) -> None:
+    named = {target.argument for target in item.meta.targets}
+    paths = {name for name in item.spec.parameters["properties"] if "path" in name}
+    assert named == paths, "what a rule can't see, it can't forbid"
     assert item.spec.name == item.meta.name
     assert len(item.spec.description) > 20
     assert 0 < item.meta.timeout_s <= 60
+
+
+def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk() -> None:
+    changing = [item.meta for item in builtin_tools() if item.meta.side_effect is not SideEffect.NONE]
+
+    assert {meta.tool_id for meta in changing} == {"fs.write", "fs.edit", "fs.trash"}
+    assert {(meta.side_effect, meta.risk_level) for meta in changing} == {(SideEffect.REVERSIBLE, RiskLevel.MEDIUM)}
 
 
 def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
@@ -69,4 +78,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "fs.list": ("list_files",),
         "fs.read": ("read_file", "file_read"),
         "artifact.read": ("read_artifact",),
+        "fs.write": ("write_file",),
+        "fs.edit": ("edit_file",),
+        "fs.trash": ("trash_file",),
     }

@@ -6,12 +6,13 @@ import pytest
 
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.time import TOOLS
+from tests.unit.tools.test_base import carried_out
 
 (NOW,) = TOOLS
 
 
 async def now(context: ToolContext, **args: Any) -> Any:
-    return (await NOW.run(NOW.check(args), context)).data
+    return (await carried_out(NOW, args, context)).data
 
 
 async def test_without_a_zone_it_is_utc(context: ToolContext) -> None:

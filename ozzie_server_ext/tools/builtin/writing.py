@@ -1,0 +1,213 @@
+"""`fs.write`, `fs.edit` and `fs.trash`: changing text files of the project, on exactly what was seen or not at all.
+
+A file that is there has to have been read: the call names the version that `read_file` told, and is refused where the
+file is another one by now. What it looked like before is kept.
+"""
+
+import asyncio
+import hashlib
+from collections import Counter
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.artifacts import MAX_NAME
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.redaction import REDACTED
+from ozzie_server_ext.domain.toolmeta import (
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.render.text import cut_middle
+from ozzie_server_ext.tools.base import Before, EffectTool, Plan, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
+from ozzie_server_ext.tools.changes.afterwards import came_to_be
+from ozzie_server_ext.tools.changes.outcome import FileChanged
+from ozzie_server_ext.tools.changes.replace import replace
+from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
+from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
+from ozzie_server_ext.tools.threads import to_its_end
+
+MAX_TEXT = 200_000
+
+Path = Annotated[str, Field(description="Relative to the project folder.", max_length=1024)]
+Version = Annotated[
+    str, Field(description="The file's version, as read_file told it; empty for a new file.", max_length=64)
+]
+
+
+async def plan_write(
+    context: ToolContext,
+    *,
+    path: Path,
+    text: Annotated[str, Field(description="The whole new content.", max_length=MAX_TEXT)],
+    version: Version = "",
+) -> Plan:
+    """Write a whole text file of the project: a new one, or one that was read before, whose version is then named."""
+    args: JsonObject = {"path": path, "text": text, "version": version}
+    return await asyncio.to_thread(_planned_write, context, args, path, text, version)
+
+
+async def plan_edit(
+    context: ToolContext,
+    *,
+    path: Path,
+    old: Annotated[str, Field(description="The passage to replace, exactly, once in the file.", max_length=MAX_TEXT)],
+    new: Annotated[str, Field(description="What takes its place.", max_length=MAX_TEXT)],
+    version: Version,
+) -> Plan:
+    """Replace one passage in a text file of the project that was read before, whose version is named."""
+    args: JsonObject = {"path": path, "old": old, "new": new, "version": version}
+    return await asyncio.to_thread(_planned_edit, context, args, path, old, new, version)
+
+
+async def plan_trash(context: ToolContext, *, path: Path, version: Version) -> Plan:
+    """Move a file of the project that was read before to the trash of the project, `.ozzie/trash`, from which a person
+    can take it back."""
+    looked = await asyncio.to_thread(look, context.project, path)
+    if looked.seen.file is None:
+        raise ToolFailed(f"{looked.seen.path} does not exist.")
+    expect_version(version, looked.content, looked.seen.path, whole=False)
+    effect: JsonObject = {"root": _root(context), "seen": encode(looked.seen), "key": context.key}
+    return Plan(args={"path": path, "version": version}, effect=effect, work=looked.seen)
+
+
+def _planned_write(context: ToolContext, args: JsonObject, path: str, text: str, version: str) -> Plan:
+    looked = look(context.project, path)
+    if looked.seen.file is None:
+        if version:
+            raise FileChanged(f"{looked.seen.path} is gone since it was read; look at the folder again.")
+        return _plan(context, args, looked, TextFile(""), TextFile("").with_text(text))
+    expect_version(version, looked.content, looked.seen.path, whole=True)
+    old = TextFile.of(looked.content, looked.seen.path)
+    return _plan(context, args, looked, old, old.with_text(text))
+
+
+def _planned_edit(context: ToolContext, args: JsonObject, path: str, old: str, new: str, version: str) -> Plan:
+    looked = look(context.project, path)
+    if looked.seen.file is None:
+        raise ToolFailed(f"{looked.seen.path} does not exist.")
+    expect_version(version, looked.content, looked.seen.path, whole=False)
+    before = TextFile.of(looked.content, looked.seen.path)
+    count = before.text.count(old) if old else 0
+    if count != 1:
+        where = f"stands {count:,} times in it; take more of what is around it" if count else "does not stand in it"
+        raise ToolFailed(f"{looked.seen.path} was not changed: the passage to replace {where}.")
+    return _plan(context, args, looked, before, before.with_text(before.text.replace(old, new)))
+
+
+def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile, new: TextFile) -> Plan:
+    path, content = looked.seen.path, new.content
+    if new.text.count(REDACTED) > old.text.count(REDACTED):
+        raise ToolFailed(
+            f"{path} was not written: the new text has [redacted: …], which stands where a secret was taken out, and "
+            "the secret would be lost. Change what is around it with edit_file."
+        )
+    if looked.seen.file is not None and content == looked.content:
+        data: JsonObject = {"path": path, "version": version_of(content), "changed": False}
+        return Plan(args=args, nothing=ToolResult(ok=True, data=data, summary="nothing to change"))
+    digest = hashlib.sha256(content).hexdigest()
+    return Plan(
+        args=args,
+        effect={"root": _root(context), "seen": encode(looked.seen), "sha256": digest},
+        before=_before(looked) if looked.seen.file else None,
+        work=(looked.seen, content, counts(old.text, new.text)),
+    )
+
+
+def _before(looked: Looked) -> Before:
+    name = cut_middle(f"{looked.seen.path} (replaced)", MAX_NAME)
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in name)
+    return Before(name=shown, mime="text/plain", content=looked.content)
+
+
+def _root(context: ToolContext) -> str:
+    """The project, as an effect names it: after a restart, it may be another one that is open."""
+    return str(context.project.resolve())
+
+
+async def write(context: ToolContext, plan: Plan) -> ToolResult:
+    """What both writing tools do: give the file that was seen its new content."""
+    seen, content, summary = plan.work
+    done = await to_its_end(partial(replace, context.project, seen, content))
+    data: JsonObject = {"path": seen.path, "version": version_of(content), "changed": True, "notes": list(done.notes)}
+    return ToolResult(ok=True, data=data, summary=summary)
+
+
+async def written(context: ToolContext, effect: JsonObject) -> bool | None:
+    """Whether that write was done."""
+    if effect["root"] != _root(context):
+        return None
+    seen = decode(Seen, effect["seen"])
+    return await asyncio.to_thread(came_to_be, context.project, seen, str(effect["sha256"]))
+
+
+async def trash(context: ToolContext, plan: Plan) -> ToolResult:
+    """Move the file that was seen away, under the key of the call."""
+    seen: Seen = plan.work
+    when = context.clock.now()
+    done = await to_its_end(partial(move_to_trash, context.project, seen, context.key, when=when))
+    data: JsonObject = {"path": seen.path, "trash": done.place, "notes": list(done.notes)}
+    return ToolResult(ok=True, data=data, summary="in the trash")
+
+
+async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
+    """Whether that file went to the trash: it is there now, or it still lies where it lay."""
+    if effect["root"] != _root(context):
+        return None
+    seen = decode(Seen, effect["seen"])
+    assert seen.file is not None
+    if await asyncio.to_thread(was_trashed, context.project, str(effect["key"]), seen.file.sha256):
+        return True
+    now = await asyncio.to_thread(look, context.project, seen.path)
+    return False if now.seen == seen else None
+
+
+def counts(old: str, new: str) -> str:
+    """How many lines come and go, wherever they stand: "+2 −1 lines". What is only moved counts as neither."""
+    before, after = Counter(_lines(old)), Counter(_lines(new))
+    if not before:
+        return f"{after.total():,} line{'' if after.total() == 1 else 's'}"
+    return f"+{(after - before).total():,} −{(before - after).total():,} lines"
+
+
+def _lines(text: str) -> list[str]:
+    """With their line feeds, so that one that is lost at the end counts too."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
+
+
+_META = {
+    "side_effect": SideEffect.REVERSIBLE,
+    "risk_level": RiskLevel.MEDIUM,
+    "timeout_s": 30.0,
+    "targets": (Target("path", TargetKind.PATH),),
+}
+
+TOOLS = (
+    EffectTool(
+        plan_write,
+        write,
+        ToolMeta(tool_id="fs.write", name="write_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
+        happened=written,
+    ),
+    EffectTool(
+        plan_edit,
+        write,
+        ToolMeta(tool_id="fs.edit", name="edit_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
+        happened=written,
+    ),
+    EffectTool(
+        plan_trash,
+        trash,
+        ToolMeta(tool_id="fs.trash", name="trash_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
+        happened=trashed,
+    ),
+)
