@@ -267,7 +267,7 @@ def test_no_key_is_found_outside_the_vault(
     home = replace(home, env={**home.env, "CLAUDE_CONFIG_DIR": str(login.parent)})
     watch = Watch(home, Search({**SECRETS, "PLANTED": PLANTED}))
     with all_kinds() as providers:
-        home.configure({"models": {"default": "openai", "providers": providers.settings()}})
+        home.configure({"models": {"default": "openai", "providers": providers.settings(), "workers": 1}})
         for name, value in IN_VAULT.items():
             watch.ozzie("secrets", "set", name, "--stdin", given=f"{value}\n")
         with start_jupyter(home) as jupyter:

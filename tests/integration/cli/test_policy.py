@@ -71,7 +71,8 @@ def test_a_decision_is_explained_rule_by_rule(home: GatewayHome) -> None:
     denied = ozzie(home, "policy", "explain", "read_file", '{"path": "private/a"}')
     asked = ozzie(home, "policy", "explain", "file_read", '{"path": "b"}', "--json")
     unattended = ozzie(home, "policy", "explain", "fs.list", "--channel", "notebook", "--unattended")
-    never = ozzie(home, "policy", "explain", "fs.trash", '{"path": "b"}', "--channel", "page", "--unattended")
+    moving = '{"path": "b", "version": "0123"}'
+    never = ozzie(home, "policy", "explain", "fs.trash", moving, "--channel", "page", "--unattended")
     unknown = ozzie(home, "policy", "explain", "fs.list", "--channel", "telegraph")
 
     file = home.home / "policy.jsonc"
