@@ -1,1 +1,2 @@
-"""Replies that try to become more than text, and the check that they did not; shared by unit and browser tests."""
+"""Replies that try to become more than text, programs that race with a change of a file, and ends at the worst moment;
+shared by tests."""
