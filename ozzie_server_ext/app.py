@@ -43,10 +43,12 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import Allowances, limits_under, standing_of
 from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
+from ozzie_server_ext.tasks.expiry import Expiry
 from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
@@ -138,6 +140,7 @@ class Ozzie:
 
         self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
+        self.approvals = Approvals(self.log, self.clock)
         self._ledger = Ledger(lambda account: standing_of(self.log, account))
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
@@ -145,7 +148,16 @@ class Ozzie:
             rates=Rates(self.clock),
             ledger=self._ledger,
             registry=registry,
-            broker=ToolBroker(registry, self.rules, self.artifacts, self.clock, self.ids, self._known_secrets.values),
+            broker=ToolBroker(
+                registry,
+                self.rules,
+                self.artifacts,
+                self.clock,
+                self.ids,
+                self.approvals,
+                expires_s=lambda: self.config.settings.approvals.expires_s,
+                known_secrets=self._known_secrets.values,
+            ),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,
@@ -186,6 +198,9 @@ class Ozzie:
             publish=self.feed.publish,
         )
         log.info("started with %d unfinished tasks", taken)
+        expiry = Expiry(self.log, self.approvals)
+        expiry.start()
+        self._closing.push_async_callback(expiry.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)

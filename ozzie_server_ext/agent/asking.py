@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal, NoReturn
 
 from ozzie_server_ext.agent.answer import MAX_ANSWER_CHARS, IncompleteAnswer, Reply, empty_answer
-from ozzie_server_ext.agent.breach import TurnHeld, end, exceeded, question
+from ozzie_server_ext.agent.breach import end, exceeded, question
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import Requests, injected_tools, need_of, toolset_version
@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.attempts import Attempt, Attempts
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError, ModelRequest, Reasoning

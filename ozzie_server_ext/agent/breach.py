@@ -15,10 +15,6 @@ _CENT = NANO_USD_PER_USD // 100
 _SETTING: dict[Measure, str] = {"cost": "max_cost_usd", "tokens": "max_tokens", "time": "deadline_s"}
 
 
-class TurnHeld(Exception):
-    """The turn waits for an answer, as the log has it. Whoever runs it lets go of it."""
-
-
 def exceeded(breach: Breach, action: OnBreach) -> BudgetExceeded:
     """The fact that says so."""
     return BudgetExceeded(

@@ -3,6 +3,7 @@
 A turn has no other memory than this. So it goes on after a crash from exactly what the log says was done.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,9 @@ from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRequested,
     Event,
     Finish,
     MessageCompleted,
@@ -17,21 +21,24 @@ from ozzie_server_ext.domain.events import (
     MessageRejected,
     ModelCallCompleted,
     ModelCallStarted,
+    PromptAnswered,
     TaskCreated,
     TaskModelChosen,
     TaskQueued,
     TaskRetried,
+    ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.pictures import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.permissions import Earlier, Grant
 
 EVENT_TYPES = frozenset(
     {
@@ -44,6 +51,11 @@ EVENT_TYPES = frozenset(
         ToolCallCompleted.type,
         ToolCallFailed.type,
         ToolCallUncertain.type,
+        ToolCallCancelled.type,
+        ApprovalRequested.type,
+        ApprovalGranted.type,
+        ApprovalExpired.type,
+        PromptAnswered.type,
         TaskCreated.type,
         TaskQueued.type,
         TaskRetried.type,
@@ -52,8 +64,8 @@ EVENT_TYPES = frozenset(
 )
 """The events that the fold looks at; all others may be left out.
 
-`tool.call.cancelled` is none of them: the call has no outcome. A turn that a gateway's end cut off makes it again;
-where a person stopped the turn, the model is told so in the place of a result.
+`tool.call.cancelled` gives a call no outcome. A turn that a gateway's end cut off makes it again; where a person
+stopped the turn, the model is told so in the place of a result. A rejected call failed, as its own event says.
 """
 
 
@@ -72,7 +84,7 @@ class Round:
 
     `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
     `problem` says in what it does not have the wanted shape; then it comes anew. `unknown`: the tools of its calls that
-    may or may not have happened."""
+    may or may not have happened. `earlier`: what a person was asked for calls of it, by the model's ids."""
 
     task_id: TaskId | None
     number: int
@@ -86,6 +98,7 @@ class Round:
     guessed: bool = False
     problem: str = ""
     unknown: list[str] = field(default_factory=list[str])
+    earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""
@@ -108,6 +121,8 @@ class Conversation:
         self._replies: dict[CallId, ReplyId] = {}
         self._beginless: dict[TaskId | None, Round] = {}
         self._calls: dict[CallId, tuple[Round, str]] = {}
+        self._asked: dict[ApprovalId, tuple[Round, str]] = {}
+        self._asks: Counter[TaskId | None] = Counter()
         for event in events:
             self.apply(event)
 
@@ -150,6 +165,21 @@ class Conversation:
                 self._outcome(call_id, dumps({"error": message}))
             case ToolCallUncertain(call_id=call_id, reason=reason):
                 self._outcome(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), unknown=True)
+            case ToolCallCancelled(call_id=call_id) if call_id in self._calls:
+                asking, use_id = self._calls[call_id]
+                if (earlier := asking.earlier.get(use_id)) is not None:
+                    asking.earlier[use_id] = replace(earlier, has_ended=True)
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id) as asked if call_id in self._calls:
+                asking, use_id = self._calls[call_id]
+                asking.earlier[use_id] = Earlier(asked=asked)
+                self._asked[approval_id] = asking, use_id
+                self._asks[event.task_id] += 1
+            case ApprovalGranted(approval_id=approval_id, way=way):
+                self._answered(approval_id, Grant(way=way, at=event.ts))
+            case ApprovalExpired(approval_id=approval_id):
+                self._answered(approval_id, None)
+            case PromptAnswered():
+                self._asks.pop(event.task_id, None)
             case TaskQueued(reason="recovered" | "answered"):
                 # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
                 # stopped stays.
@@ -183,6 +213,10 @@ class Conversation:
         """How many answers of the task did not fit it."""
         rounds = (entry for entry in self._entries if isinstance(entry, Round))
         return sum(1 for entry in rounds if entry.task_id == task_id and entry.problem)
+
+    def asks(self, task_id: TaskId | None) -> int:
+        """How often a person was asked for a call of the task, since they were told that it asks a lot."""
+        return self._asks[task_id]
 
     def used_tools(self, task_id: TaskId | None) -> bool:
         """Whether the model asked for any within the task."""
@@ -264,6 +298,13 @@ class Conversation:
             self._last[task_id] = whole[-1]
         else:
             self._last.pop(task_id, None)
+
+    def _answered(self, approval_id: ApprovalId, grant: Grant | None) -> None:
+        if approval_id in self._asked:
+            asking, use_id = self._asked[approval_id]
+            earlier = asking.earlier.get(use_id)
+            if earlier is not None and earlier.asked.approval_id == approval_id:
+                asking.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
 
     def _outcome(self, call_id: CallId, content: str, *, unknown: bool = False) -> None:
         if call_id in self._calls:

@@ -12,9 +12,13 @@ from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.conversation import Conversation, Round
 from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
+from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
-from ozzie_server_ext.domain.events import MessageRejected, ToolUse
+from ozzie_server_ext.domain.approvals import MOST_ASKS
+from ozzie_server_ext.domain.events import ApprovalRequested, EventBody, MessageRejected, TaskWaitingApproval, ToolUse
+from ozzie_server_ext.domain.ids import PromptId
+from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
@@ -119,21 +123,37 @@ class Turn:
         still_open = {index for index, _ in asked.open_uses()}
         try:
             async with asyncio.TaskGroup() as group:
-                for index, use in reading:
-                    if index in still_open:
-                        group.create_task(self._call(asked, index, use))
+                calls = [
+                    group.create_task(self._call(asked, index, use)) for index, use in reading if index in still_open
+                ]
         except ExceptionGroup as failures:
             # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
             raise failures.exceptions[0] from None
+        await self._hold([facts for call in calls if (facts := call.result())])
         if change is not None and change[0] in still_open:
-            await self._call(asked, *change)
+            facts = await self._call(asked, *change)
+            await self._hold([facts] if facts else [])
         for index, use in behind:
             if index in still_open:
                 await self._parts.broker.put_off(use, Place(asked.number, index), self._recorder)
 
-    async def _call(self, asked: Round, index: int, use: ToolUse) -> None:
-        place = Place(asked.number, index)
-        await self._parts.broker.call(use, place, self._context, self._recorder)
+    async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
+        place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
+        return await self._parts.broker.call(use, place, self._context, self._recorder, earlier)
+
+    async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
+        """Ask for the calls that need it, and let go of the turn until there is an answer. Where it has asked a lot,
+        a person is told that first; of what there is no room for, nothing is recorded yet. Raises TurnHeld."""
+        if not asking:
+            return
+        room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
+        if room <= 0:
+            await self._recorder.append(*many_asks(PromptId(self._parts.ids.new())))
+            raise TurnHeld
+        facts = [fact for each in asking[:room] for fact in each]
+        first = next(fact for fact in facts if isinstance(fact, ApprovalRequested))
+        await self._recorder.append(*facts, TaskWaitingApproval(approval_id=first.approval_id))
+        raise TurnHeld
 
 
 def _too_late(deadline: Deadline) -> Breach:

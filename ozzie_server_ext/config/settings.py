@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
 
@@ -316,12 +317,19 @@ class SessionsSettings(_Settings):
     max_history: int = Field(default=200, ge=1)
 
 
+class ApprovalsSettings(_Settings):
+    """`expires_s`: how long a question waits for an answer. Nothing is lost then: it can be asked anew."""
+
+    expires_s: float = Field(default=EXPIRES_S, ge=60, le=7 * 24 * 3600)
+
+
 class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
     agent: AgentSettings = AgentSettings()
     sessions: SessionsSettings = SessionsSettings()
     budgets: BudgetsSettings = BudgetsSettings()
+    approvals: ApprovalsSettings = ApprovalsSettings()
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

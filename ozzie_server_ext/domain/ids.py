@@ -11,6 +11,7 @@ CallId = NewType("CallId", str)
 MessageId = NewType("MessageId", str)
 PromptId = NewType("PromptId", str)
 ArtifactId = NewType("ArtifactId", str)
+ApprovalId = NewType("ApprovalId", str)
 BlobRef = NewType("BlobRef", str)
 """Content address: `sha256:` and 64 hexadecimal digits."""
 
@@ -43,6 +44,10 @@ def session_stream(session_id: SessionId) -> str:
 def task_stream(task_id: TaskId) -> str:
     """The stream that holds everything that happened in one task."""
     return f"task:{task_id}"
+
+
+APPROVALS_STREAM = "approvals"
+"""The stream that holds the answers to approvals that did not count."""
 
 
 def worker_stream(plane: str) -> str:

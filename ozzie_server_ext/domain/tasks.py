@@ -94,6 +94,10 @@ class Task:
         return not given_back and (self.epoch, self.attempt) == (claim.epoch, claim.attempt)
 
 
+class TurnHeld(Exception):
+    """The turn waits for a person, as the log has it. Whoever runs it lets go of it."""
+
+
 def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> Task:
     """The task that `fact` begins."""
     return Task(

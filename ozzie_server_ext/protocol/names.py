@@ -65,6 +65,7 @@ NAMES: dict[str, Names] = {
     "approval.granted": Names(s4="APPROVED"),
     "approval.rejected": Names(s4="REJECTED"),
     "approval.expired": Names(),
+    "approval.refused": Names(),
     "skill.started": Names("", "skill.started"),
     "skill.completed": Names("", "skill.completed"),
     "skill.failed": Names(),

@@ -105,6 +105,11 @@ def token_count(tokens: int) -> str:
     return _counted(tokens, "token")
 
 
+def line_count(lines: int) -> str:
+    """ "1 line", "1,204 lines"."""
+    return _counted(lines, "line")
+
+
 def step_count(steps: int) -> str:
     """ "1 step", "3 steps"."""
     return _counted(steps, "step")

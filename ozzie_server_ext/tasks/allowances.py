@@ -10,7 +10,15 @@ from ozzie_server_ext.agent.plan import Allowance, Deadline
 from ozzie_server_ext.config.settings import BudgetSettings, BudgetsSettings, Settings
 from ozzie_server_ext.domain.budget import Account, Budget, OnBreach, Scope, Spending
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.events import BudgetRaised, Event, Limits, TaskQueued, TaskStarted, TaskWaitingInput
+from ozzie_server_ext.domain.events import (
+    BudgetRaised,
+    Event,
+    Limits,
+    TaskQueued,
+    TaskStarted,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.ledger import Standing
 from ozzie_server_ext.store.log import EventLog
@@ -139,7 +147,7 @@ def worked(events: Iterable[Event], now: datetime) -> timedelta:
                 since = last = event.ts
             case TaskQueued(reason="recovered") if since and last:
                 total, since = total + (last - since), None
-            case TaskWaitingInput() if since:
+            case TaskWaitingInput() | TaskWaitingApproval() if since:
                 total, since = total + (event.ts - since), None
             case _:
                 # What recovery records, it records long after.

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
+from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
@@ -37,10 +38,11 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a task waits for. `breach` is why; `version` that of the task's stream, when it was looked at."""
+    """What a task waits for. `breach` is why, of a question about a budget; `version` that of the task's stream, when
+    it was looked at."""
 
     prompt: PromptRequested
-    breach: BudgetExceeded
+    breach: BudgetExceeded | None
     version: int
     session_id: SessionId
 
@@ -88,7 +90,7 @@ class Answers:
         if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
             raise await self._late(task_id)
         chosen = asked.option(option)
-        if chosen.name == ALLOW and asked.breach.scope not in scopes:
+        if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
                 "This budget is not for its session alone: a kernel may not raise it.",
                 hint="Answer in the page, or with ozzie tasks answer.",
@@ -96,7 +98,7 @@ class Answers:
             )
         given = _amount(chosen, amount)
         answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given)
-        bodies = [answered, *_consequences(asked.breach, chosen, given, by)]
+        bodies = [answered, *_consequences(asked, chosen, given, by)]
         drafts = [
             Draft(body=body, actor="user", source="hub", session_id=asked.session_id, task_id=task_id)
             for body in bodies
@@ -132,8 +134,9 @@ def _open_question(events: Iterable[Event]) -> Question | None:
         match event.body:
             case BudgetExceeded() as fact:
                 breach = fact
-            case PromptRequested() as fact if breach and event.session_id:
-                found = Question(prompt=fact, breach=breach, version=event.version, session_id=event.session_id)
+            case PromptRequested() as fact if event.session_id and (breach or fact.kind != "budget"):
+                why = breach if fact.kind == "budget" else None
+                found = Question(prompt=fact, breach=why, version=event.version, session_id=event.session_id)
             case PromptAnswered() | TaskCancelled() | TaskFailed():
                 found = None
             case _:
@@ -153,14 +156,18 @@ def _amount(option: PromptOption, given: int | None) -> int:
     return given
 
 
-def _consequences(breach: BudgetExceeded, option: PromptOption, amount: int, by: str) -> list[EventBody]:
+def _consequences(asked: Question, option: PromptOption, amount: int, by: str) -> list[EventBody]:
+    breach = asked.breach
+    if breach is None:
+        return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
     if option.name == ALLOW:
         raised = BudgetRaised(scope=breach.scope, key=breach.key, measure=breach.measure, amount=amount, by=by)
-        return [raised, *_goes_on(by)]
+        return [raised, *goes_on(by)]
     if option.name == CHEAPER:
-        return [TaskModelChosen(model=CHEAP, reason=breach.type), *_goes_on(by)]
+        return [TaskModelChosen(model=CHEAP, reason=breach.type), *goes_on(by)]
     return [TaskCancelled(by=by, reason="the budget")]
 
 
-def _goes_on(by: str) -> list[EventBody]:
+def goes_on(by: str) -> list[EventBody]:
+    """What sets a task going that waited for a person."""
     return [TaskResumed(by=by), TaskQueued(reason="answered")]

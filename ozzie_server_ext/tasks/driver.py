@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ozzie_server_ext.agent.breach import TurnHeld
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
@@ -25,7 +24,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.render.text import cut_middle, visible_label
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -80,17 +81,35 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a person is shown before a call is made (UX §2.4): a question, of which nothing comes from the model but
+    arguments that were made visible; what would change, as a diff or a text; and how it can be taken back."""
+
+    sentence: str
+    proof: str = ""
+    shown: Literal["diff", "text", ""] = ""
+    undo: str = ""
+
+
+def quoted(argument: str) -> str:
+    """An argument as it may stand in a question: on one line, with nothing invisible in it, cut at 80 characters with
+    the middle dropped (UX §2.4)."""
+    return f"`{cut_middle(visible_label(argument), 80).replace('`', chr(39))}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a call would do, found out without doing any of it (TL-1), and all that it takes to do exactly that.
 
     `effect` is the effect snapshot of DESIGN §2.6, recorded before the run: what is acted on, with the hashes of what
-    is replaced and what is written. `before` is what the call replaces; it is kept. `work` is the tool's own. Where
-    there is nothing to do, `nothing` is the result.
+    is replaced and what is written. `before` is what the call replaces; it is kept. `preview` is what a person is asked
+    by; it is made where somebody is. `work` is the tool's own. Where there is nothing to do, `nothing` is the result.
     """
 
     args: JsonObject
     effect: JsonObject | None = None
     before: Before | None = None
+    preview: Callable[[], Preview] | None = None
     work: Any = None
     nothing: ToolResult | None = None
 

@@ -1,13 +1,12 @@
-"""The one path by which a tool runs: validate, decide, plan, record the intent, run, record the outcome (DESIGN §2.4).
-
-Until it can ask, whatever would have to be asked for is refused.
-"""
+"""The one path by which a tool runs: validate, decide, plan, ask, record the intent, run, record the outcome (DESIGN
+§2.4)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
@@ -31,6 +30,7 @@ from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
+from ozzie_server_ext.tools.permissions import Earlier, Grants, Permission, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling, error_of
 from ozzie_server_ext.tools.uncertain import uncertain
@@ -56,28 +56,39 @@ class ToolBroker:
         artifacts: ArtifactStore,
         clock: Clock,
         ids: IdSource,
+        grants: Grants | None = None,
+        expires_s: Callable[[], float] = lambda: EXPIRES_S,
         known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`known_secrets`: see `Telling`."""
+        """`grants` and `expires_s`: see `Permissions`; `known_secrets`: see `Telling`."""
         self._registry = registry
         self._rulings = rulings
         self._artifacts = artifacts
         self._telling = Telling(artifacts, known_secrets)
+        self._permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
         self._clock = clock
         self._ids = ids
 
-    async def call(self, use: ToolUse, place: Place, context: ToolContext, recorder: Recorder) -> None:
-        """Carry out one call that the model asked for, or record why not. Cancelling records that too.
+    async def call(
+        self, use: ToolUse, place: Place, context: ToolContext, recorder: Recorder, earlier: Earlier | None = None
+    ) -> tuple[EventBody, ...]:
+        """Carry out one call that the model asked for, or record why not. Cancelling records that too. `earlier`: what
+        a person was asked for it before.
+
+        Where a person has to be asked first, nothing is recorded: the facts that ask are returned, to be recorded
+        together with those of other calls, and the call is made anew once there is an answer.
 
         Raises ToolUncertain where nobody can say whether it was done; that is recorded before.
         """
-        call_id = CallId(self._ids.new())
+        again = earlier is not None and not earlier.has_ended
+        call_id = earlier.asked.call_id if earlier is not None and again else CallId(self._ids.new())
         context = replace(context, key=f"{recorder.task_id}-{place.round}-{place.index}")
         began = self._clock.monotonic()
         tool = self._registry.find(use.name)
 
-        def requested(args: JsonObject) -> ToolCallRequested:
-            return ToolCallRequested(
+        def requested(args: JsonObject) -> tuple[EventBody, ...]:
+            """That it was asked for, unless that stands in the log since it was put to a person."""
+            fact = ToolCallRequested(
                 call_id=call_id,
                 use_id=use.call_id,
                 tool_id=tool.meta.tool_id if tool else "",
@@ -87,42 +98,51 @@ class ToolBroker:
                 round=place.round,
                 index=place.index,
             )
+            return () if again else (fact,)
 
-        def failed(error: OzzieError) -> ToolCallFailed:
-            return self._telling.failure(call_id, error, self._since(began))
+        async def fail(error: OzzieError, *before: EventBody) -> tuple[EventBody, ...]:
+            await recorder.append(*before, self._telling.failure(call_id, error, self._since(began)))
+            return ()
 
         if tool is None:
-            await recorder.append(requested({}), failed(_unknown(use.name, self._registry)))
-            return
+            return await fail(_unknown(use.name, self._registry), *requested({}))
         try:
             args = tool.check(_parse(use.arguments))
         except OzzieError as error:
-            await recorder.append(requested({}), failed(error))
-            return
+            return await fail(error, *requested({}))
         ruling = await self._rulings.of(tool.meta, args, context.caller)
-        decided = _decided(call_id, ruling)
+        begin = (*requested(args), _decided(call_id, ruling))
         # Before the plan: what a rule forbids to look at is not looked at for that either.
         refusal = _refusal(tool.meta, ruling.verdict, context.caller)
         if refusal is not None:
-            await recorder.append(requested(args), decided, failed(refusal))
-            return
+            return await fail(refusal, *begin)
         try:
             plan = await _plan(tool, args, context)
-            before = await self._kept(plan, call_id, tool.meta)
         except OzzieError as error:
-            await recorder.append(requested(args), decided, failed(error))
-            return
+            return await fail(error, *begin)
         if plan.nothing is not None:
             outcome, whole = await uncut(
                 self._telling.result(call_id, tool.meta, args, plan.nothing, self._since(began))
             )
-            await self._append(recorder, whole, requested(args), decided, outcome)
-            return
+            await self._append(recorder, whole, *begin, outcome)
+            return ()
+        permission = Permission()
+        try:
+            if ruling.verdict.decision is Decision.ASK:
+                permission = await self._permissions.of(tool, plan, ruling, call_id, context, recorder, earlier)
+                if permission.facts:
+                    return (*begin, *permission.facts)
+            before = await self._kept(plan, call_id, tool.meta)
+        except OzzieError as error:
+            return await fail(error, *begin)
         started = ToolCallStarted(
-            call_id=call_id, effect=plan.effect, before=before.artifact_id if before is not None else None
+            call_id=call_id,
+            effect=plan.effect,
+            before=before.artifact_id if before is not None else None,
+            approval_id=permission.approval_id,
         )
         try:
-            await uncut(self._append(recorder, before, requested(args), decided, started))
+            await uncut(self._append(recorder, before, *begin, started))
         except asyncio.CancelledError:
             not_begun = ToolCallCancelled(call_id=call_id, reason="The turn was stopped before it was begun.")
             await uncut(recorder.append(not_begun))
@@ -139,6 +159,7 @@ class ToolBroker:
             raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
         if isinstance(outcome, ToolCallUncertain):
             raise uncertain(tool.meta.name, outcome.reason)
+        return ()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
         """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
@@ -271,13 +292,9 @@ def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
 
 
 def _refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
-    """Why the call does not run; None where it does."""
-    match verdict.decision:
-        case Decision.ALLOW:
-            return None
-        case Decision.DENY:
-            return PolicyError(verdict.refusal)
-        case Decision.ASK if not caller.attended:
-            return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
-        case Decision.ASK:
-            return PolicyError(f"Not done: {meta.name} needs a yes, and Ozzie can't ask for one yet.")
+    """Why the call does not run, whatever anybody says; None where it may, or may once somebody said yes."""
+    if verdict.decision is Decision.DENY:
+        return PolicyError(verdict.refusal)
+    if verdict.decision is Decision.ASK and not caller.attended:
+        return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
+    return None

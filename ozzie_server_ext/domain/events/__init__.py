@@ -5,6 +5,13 @@ class is here once something records it. A fact's shape changes only by a higher
 `store.upcast` that turns the older shape into the present one.
 """
 
+from ozzie_server_ext.domain.events.approval import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRefused,
+    ApprovalRejected,
+    ApprovalRequested,
+)
 from ozzie_server_ext.domain.events.artifact import (
     ArtifactCreated,
     ArtifactSuperseded,
@@ -96,6 +103,11 @@ __all__ = [
     "FINAL_TYPES",
     "INTERRUPTED",
     "Actor",
+    "ApprovalExpired",
+    "ApprovalGranted",
+    "ApprovalRefused",
+    "ApprovalRejected",
+    "ApprovalRequested",
     "ArtifactCreated",
     "ArtifactSuperseded",
     "BudgetExceeded",

@@ -2,6 +2,13 @@
 
 from typing import TypeAlias, get_args
 
+from ozzie_server_ext.domain.events.approval import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRefused,
+    ApprovalRejected,
+    ApprovalRequested,
+)
 from ozzie_server_ext.domain.events.artifact import ArtifactCreated, ArtifactSuperseded
 from ozzie_server_ext.domain.events.budget import BudgetExceeded, BudgetRaised
 from ozzie_server_ext.domain.events.fact import Fact
@@ -58,6 +65,11 @@ EventBody: TypeAlias = (
     | ToolCallCancelled
     | ToolCallUncertain
     | ToolsetInjected
+    | ApprovalRequested
+    | ApprovalGranted
+    | ApprovalRejected
+    | ApprovalExpired
+    | ApprovalRefused
     | ArtifactCreated
     | ArtifactSuperseded
     | PromptRequested

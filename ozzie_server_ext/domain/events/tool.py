@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ozzie_server_ext.domain.events.fact import Fact
-from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId
+from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, BlobRef, CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 
@@ -40,12 +40,14 @@ class ToolCallDecided(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Fact):
     """The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which
-    the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces."""
+    the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces,
+    `approval_id` the yes by which it runs, where it took one."""
 
     type: ClassVar[str] = "tool.call.started"
     call_id: CallId
     effect: JsonObject | None = None
     before: ArtifactId | None = None
+    approval_id: ApprovalId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

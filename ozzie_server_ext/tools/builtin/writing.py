@@ -25,10 +25,11 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.protocol.codec import decode, encode
-from ozzie_server_ext.render.text import cut_middle
-from ozzie_server_ext.tools.base import Before, EffectTool, Plan, ToolContext, ToolFailed
+from ozzie_server_ext.render.text import byte_count, cut_middle, line_count
+from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed, quoted
 from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
 from ozzie_server_ext.tools.changes.afterwards import came_to_be
+from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
@@ -36,6 +37,7 @@ from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
 from ozzie_server_ext.tools.threads import to_its_end
 
 MAX_TEXT = 200_000
+_ENDS = "Only how its lines end, or the mark at its beginning, changes."
 
 Path = Annotated[str, Field(description="Relative to the project folder.", max_length=1024)]
 Version = Annotated[
@@ -76,7 +78,12 @@ async def plan_trash(context: ToolContext, *, path: Path, version: Version) -> P
         raise ToolFailed(f"{looked.seen.path} does not exist.")
     expect_version(version, looked.content, looked.seen.path, whole=False)
     effect: JsonObject = {"root": _root(context), "seen": encode(looked.seen), "key": context.key}
-    return Plan(args={"path": path, "version": version}, effect=effect, work=looked.seen)
+    return Plan(
+        args={"path": path, "version": version},
+        effect=effect,
+        preview=partial(_trash_preview, looked),
+        work=looked.seen,
+    )
 
 
 def _planned_write(context: ToolContext, args: JsonObject, path: str, text: str, version: str) -> Plan:
@@ -118,6 +125,7 @@ def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile,
         args=args,
         effect={"root": _root(context), "seen": encode(looked.seen), "sha256": digest},
         before=_before(looked) if looked.seen.file else None,
+        preview=partial(_preview, looked, old, new),
         work=(looked.seen, content, counts(old.text, new.text)),
     )
 
@@ -171,17 +179,43 @@ async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
 
 
 def counts(old: str, new: str) -> str:
-    """How many lines come and go, wherever they stand: "+2 −1 lines". What is only moved counts as neither."""
-    before, after = Counter(_lines(old)), Counter(_lines(new))
-    if not before:
-        return f"{after.total():,} line{'' if after.total() == 1 else 's'}"
-    return f"+{(after - before).total():,} −{(before - after).total():,} lines"
+    """How many lines come and go: "+2 −1 lines"."""
+    come, go = changed(old, new)
+    return f"+{come:,} −{go:,} lines" if old else line_count(come)
 
 
-def _lines(text: str) -> list[str]:
-    """With their line feeds, so that one that is lost at the end counts too."""
-    *whole, rest = text.split("\n")
-    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
+def changed(old: str, new: str) -> tuple[int, int]:
+    """How many lines come, and how many go, wherever they stand. What is only moved counts as neither."""
+    before, after = Counter(lines_of(old)), Counter(lines_of(new))
+    return (after - before).total(), (before - after).total()
+
+
+def _preview(looked: Looked, old: TextFile, new: TextFile) -> Preview:
+    path = quoted(looked.seen.path)
+    proof = unified(old.text, new.text)
+    if looked.seen.file is None:
+        sentence = f"Write a new file, {path}, of {line_count(len(lines_of(new.text)))}?"
+        return Preview(sentence=sentence, proof=proof, shown="diff", undo="Nothing is replaced; the file can go again.")
+    return Preview(
+        sentence=f"Change {line_count(sum(changed(old.text, new.text)))} of {path}?",
+        proof=proof or _ENDS,
+        shown="diff" if proof else "text",
+        undo="The old version is kept among the artifacts.",
+    )
+
+
+def _trash_preview(looked: Looked) -> Preview:
+    size = byte_count(len(looked.content))
+    try:
+        proof = looked.content.decode()
+    except UnicodeDecodeError:
+        proof = f"{size} that are no text"
+    return Preview(
+        sentence=f"Move {quoted(looked.seen.path)} ({size}) to the trash?",
+        proof=proof,
+        shown="text",
+        undo="ozzie trash restore puts it back.",
+    )
 
 
 _META = {

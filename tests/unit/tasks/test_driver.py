@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from ozzie_server_ext.agent.breach import TurnHeld
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
@@ -21,7 +20,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.tasks import Claim
+from ozzie_server_ext.domain.tasks import Claim, TurnHeld
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock

@@ -65,7 +65,7 @@ class Bench:
 
     async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
         broker = ToolBroker(
-            ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), lambda: [KNOWN]
+            ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), known_secrets=lambda: [KNOWN]
         )
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
         await broker.call(use, Place(round=2, index=1), self.context, self.recorder)

@@ -1,0 +1,68 @@
+"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be (TL-4, DESIGN §2.6)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
+
+
+class Way(StrEnum):
+    """How an answer came, from the weakest: told by a kernel, which runs the user's code; by another program of the
+    user's; from a page under the user's own identity; after the user proved once more who they are."""
+
+    RELAY = "relay"
+    CLI = "cli"
+    BROWSER = "browser"
+    STEP_UP = "step_up"
+
+    @property
+    def strength(self) -> int:
+        """More is stronger."""
+        return _STRENGTHS[self]
+
+
+_STRENGTHS = {way: strength for strength, way in enumerate(Way)}
+
+Extent: TypeAlias = Literal["once", "session"]
+"""What a yes is good for: the call that was shown, or whatever its `Cover` covers."""
+
+EXPIRES_S = 3600
+"""How long an approval waits, unless the configuration says otherwise. Nothing is lost then: it can be asked anew."""
+GRANT_S = 600
+"""How long a yes is good for: a call that a restart put off for longer asks again."""
+SESSION_S = 1800
+"""How long a yes for the session is good for."""
+MOST_ASKS = 5
+"""How often a turn may ask before it has to be told to go on asking (THREATS 14)."""
+
+_GRAVE = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CONFIG_CHANGE, Category.PAYMENT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cover:
+    """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
+    where every path lies below one of `below` and what they are made from bears the same labels. `said` tells it to
+    people: "`edit_file` in `notes/`"."""
+
+    tool_id: str
+    version: str
+    project: str
+    rule: str
+    below: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...]
+    said: str
+
+
+def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:
+    """The weakest way by which a yes to a call of the tool may come. What can't be undone, is of high risk or is made
+    from content from outside is not for a kernel to say (THREATS 5)."""
+    grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
+    return Way.CLI if grave or labelled or meta.categories & _GRAVE else Way.RELAY
+
+
+def may_cover(meta: ToolMeta) -> bool:
+    """Whether a yes for the session is offered: never for what can't be undone, and not for what is never silently
+    allowed (TL-1)."""
+    undone = meta.side_effect is SideEffect.REVERSIBLE or meta.side_effect is SideEffect.NONE
+    return undone and meta.risk_level is not RiskLevel.HIGH and not meta.categories

@@ -1,0 +1,80 @@
+"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it (TL-4)."""
+
+import hashlib
+
+from ozzie_server_ext.domain.approvals import Cover, may_cover
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.render.text import cut_middle, visible_label
+
+_MOST_PATHS = 8
+"""Of a call that a yes for the session is offered for: nobody reads a longer list of folders."""
+
+
+def binding(meta: ToolMeta, args: JsonObject, effect: JsonObject | None, ruling: Ruling) -> str:
+    """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, what the call
+    would do to what, and the rules by which it was asked for (DESIGN §2.6)."""
+    snapshot: JsonObject = {
+        "tool": meta.tool_id,
+        "version": meta.version,
+        "args": args,
+        "effect": effect,
+        "rule": ruling.verdict.rule,
+        "policy": ruling.version,
+    }
+    return hashlib.sha256(canonical_bytes(snapshot)).hexdigest()
+
+
+def cover_of(action: Action, rule: str, labels: tuple[str, ...]) -> Cover | None:
+    """What a yes for the session to this call would cover: the same tool in the folders of the files that it names, of
+    a file that lies in no folder only that one. None where no such yes is offered."""
+    meta = action.meta
+    if not may_cover(meta) or action.hosts or action.commands or len(action.paths) > _MOST_PATHS:
+        return None
+    below: list[tuple[str, ...]] = []
+    for path in action.paths:
+        if not path:  # one that can't be read, or the project itself
+            return None
+        below.append(path[:-1] or path)
+    folders = tuple(dict.fromkeys(below))
+    return Cover(
+        tool_id=meta.tool_id,
+        version=meta.version,
+        project=action.caller.project,
+        rule=rule,
+        below=folders,
+        labels=labels,
+        said=_said(meta, action, folders),
+    )
+
+
+def covers(cover: Cover, action: Action, rule: str, labels: tuple[str, ...]) -> bool:
+    """Whether a yes for the session is good for this call too."""
+    here = cover_of(action, rule, labels)
+    if here is None:
+        return False
+    same = (here.tool_id, here.version, here.project, here.rule, here.labels) == (
+        cover.tool_id,
+        cover.version,
+        cover.project,
+        cover.rule,
+        cover.labels,
+    )
+    # By the paths themselves: another way to write one names, for all that is known here, another file.
+    return same and all(path is not None and _lies_below(path, cover.below) for path in action.paths)
+
+
+def _lies_below(path: tuple[str, ...], below: tuple[tuple[str, ...], ...]) -> bool:
+    return any(path[: len(folder)] == folder for folder in below)
+
+
+def _said(meta: ToolMeta, action: Action, folders: tuple[tuple[str, ...], ...]) -> str:
+    if not folders:
+        return f"`{meta.name}`"
+    files = {path for path in action.paths if path}
+    names = ["/".join(parts) + ("" if parts in files else "/") for parts in folders]
+    shown = ", ".join(f"`{cut_middle(visible_label(name).replace('`', chr(39)), 80)}`" for name in names)
+    return f"`{meta.name}` in {shown}" if any(name.endswith("/") for name in names) else f"`{meta.name}` on {shown}"

@@ -1,0 +1,332 @@
+"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first (TL-4).
+
+An answer is checked here, whatever a client says of itself; one that does not count is recorded too (THREATS 5, 10).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, cast
+
+from ozzie_server_ext.domain.approvals import SESSION_S, Cover, Extent, Way
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
+from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRefused,
+    ApprovalRejected,
+    ApprovalRequested,
+    Draft,
+    EventBody,
+    ToolCallFailed,
+)
+from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId, TaskId, is_ulid, task_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.protocol.codec import decode
+from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.answers import goes_on
+
+MAX_COMMENT = 2000
+_TRIES = 50
+"""Of an answer while other things are recorded for its task."""
+
+Status: TypeAlias = Literal["pending", "granted", "rejected", "expired"]
+_Act: TypeAlias = Literal["approve", "reject", "renew"]
+_Why: TypeAlias = Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answerer:
+    """Who answers, and by which way; `session_id` is the one session that they may answer for, None where any."""
+
+    name: str
+    way: Way
+    session_id: SessionId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """One approval as it stands. `status` and `why` as in the table; `by`, `way`, `extent` and `comment` are those of
+    the answer."""
+
+    asked: ApprovalRequested
+    session_id: SessionId
+    task_id: TaskId
+    status: Status
+    why: str
+    requested_at: datetime
+    expires_at: datetime
+    answered_at: datetime | None
+    extent: str
+    by: str
+    way: str
+    comment: str
+
+    @property
+    def approval_id(self) -> ApprovalId:
+        return self.asked.approval_id
+
+    def in_force_until(self) -> datetime | None:
+        """Until when a yes for the session is good; None where it is none, or void."""
+        if self.status != "granted" or self.extent != "session" or self.why or self.answered_at is None:
+            return None
+        return self.answered_at + timedelta(seconds=SESSION_S)
+
+
+_Bodies: TypeAlias = Callable[[Approval], list[EventBody]]
+"""What an answer to an approval records."""
+
+
+class Approvals:
+    """All approvals of a log. What follows from an answer, whoever carries tasks out hears from the log."""
+
+    def __init__(self, log_: EventLog, clock: Clock) -> None:
+        self._log = log_
+        self._clock = clock
+
+    async def list(
+        self,
+        *,
+        limit: int = 50,
+        after: ApprovalId | None = None,
+        session_id: SessionId | None = None,
+        task_id: TaskId | None = None,
+        statuses: Sequence[Status] = (),
+    ) -> list[Approval]:
+        """The newest first. `after`: the approval that a page ended with; without `statuses`, those of any."""
+        asked: dict[str, Json] = {"session_id": session_id, "task_id": task_id, "status": list(statuses)}
+        where = {name: value for name, value in asked.items() if value}
+        rows = await self._log.rows("approvals", where=where, descending=True, after=after, limit=limit)
+        return [_approval(row) for row in rows]
+
+    async def get(self, approval_id: str) -> Approval:
+        """Raises NotFound."""
+        rows = await self._log.rows("approvals", where={"approval_id": approval_id}, limit=1)
+        if not rows or not is_ulid(approval_id):
+            raise NotFound(f"There is no approval {approval_id[:40]}.", hint="List them with ozzie approvals list.")
+        return _approval(rows[0])
+
+    async def approve(self, approval_id: str, by: Answerer, *, extent: Extent = "once", binds: str = "") -> None:
+        """Say yes. `binds` is that of the request that was seen: another one is not answered then.
+
+        Raises NotFound; PolicyError where the answer may not come from there, or not for the session; Conflict where
+        it is too late, as string 8 of UX §10 says it.
+        """
+
+        def answer(asked: Approval) -> list[EventBody]:
+            return [ApprovalGranted(approval_id=asked.approval_id, extent=extent, by=by.name, way=by.way)]
+
+        await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
+
+    async def reject(self, approval_id: str, by: Answerer, *, comment: str = "") -> None:
+        """Say no; the model gets the comment. Raises as `approve`, and InputError for an endless comment."""
+        if len(comment) > MAX_COMMENT:
+            raise InputError(f"The comment is longer than {MAX_COMMENT:,} characters.", code="approval.comment")
+
+        def answer(asked: Approval) -> list[EventBody]:
+            said = f': "{comment.strip()}"' if comment.strip() else "."
+            failed = ToolCallFailed(
+                call_id=asked.asked.call_id,
+                code="approval.rejected",
+                message=f"Rejected by {visible_label(by.name)}{said}",
+                duration_ms=0.0,
+            )
+            rejected = ApprovalRejected(approval_id=asked.approval_id, comment=comment.strip(), by=by.name, way=by.way)
+            return [rejected, failed]
+
+        await self._answer(approval_id, by, "reject", answer)
+
+    async def renew(self, approval_id: str, by: Answerer) -> None:
+        """Have an expired one asked anew: the task looks again at what it would do. Raises NotFound, PolicyError,
+        Conflict."""
+        for _ in range(_TRIES):
+            found = await self._expect(approval_id, by, "renew")
+            stream = task_stream(found.task_id)
+            version = await self._log.version(stream)
+            pending = await self.list(task_id=found.task_id, statuses=["pending"])
+            if found.status != "expired" or found.why != "time" or pending or not await self._waits(found.task_id):
+                raise await self._refused(found, by, "renew", "answered", self._late(found))
+            with suppress(VersionConflict):
+                await self._log.append(stream, _drafts(goes_on(by.name), found), expected_version=version)
+                return
+        raise _busy()
+
+    async def revoke(self, approval_id: str, by: Answerer) -> None:
+        """Take back a yes for the session. Raises NotFound, PolicyError, Conflict where there is none in force."""
+        found = await self.get(approval_id)
+        if by.session_id not in (None, found.session_id):
+            raise await self._refused(found, by, "approve", "session", _foreign())
+        until = found.in_force_until()
+        if until is None or until <= self._clock.now():
+            raise Conflict("This is no yes for the session that is in force.", code="approval.revoke")
+        expired = ApprovalExpired(approval_id=found.approval_id, why="revoked")
+        await self._log.append(task_stream(found.task_id), _drafts([expired], found))
+
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+        """See `tools.permissions.Grants`."""
+        rows = await self._log.rows(
+            "approvals", where={"session_id": session_id, "status": "granted", "extent": "session"}, descending=True
+        )
+        now = self._clock.now()
+        for found in map(_approval, rows):
+            until = found.in_force_until()
+            if until is not None and now < until and found.asked.cover is not None and fits(found.asked.cover):
+                return found.approval_id
+        return None
+
+    async def expire(self) -> float | None:
+        """Record of those whose time is up that it is; the seconds that the next one has left, None where none waits."""
+        now = self._clock.now()
+        left: list[float] = []
+        for found in map(_approval, await self._log.rows("approvals", where={"status": "pending"})):
+            if found.expires_at <= now:
+                await self._expire(found)
+            else:
+                left.append((found.expires_at - now).total_seconds())
+        return min(left, default=None)
+
+    async def _answer(
+        self,
+        approval_id: str,
+        by: Answerer,
+        act: _Act,
+        bodies: _Bodies,
+        *,
+        extent: Extent = "once",
+        binds: str = "",
+    ) -> None:
+        for _ in range(_TRIES):
+            found = await self._expect(approval_id, by, act)
+            stream = task_stream(found.task_id)
+            version = await self._log.version(stream)
+            found = await self.get(approval_id)  # as of that version, or of a later one, which is refused below
+            if found.status != "pending":
+                why: _Why = "expired" if found.status == "expired" else "answered"
+                raise await self._refused(found, by, act, why, self._late(found))
+            if found.expires_at <= self._clock.now():
+                await self._expire(found)
+                continue
+            if binds and binds != found.asked.binds:
+                changed = Conflict("The request changed. Please look again.", code="approval.changed")
+                raise await self._refused(found, by, act, "changed", changed)
+            if extent == "session" and found.asked.cover is None:
+                raise await self._refused(found, by, act, "extent", _no_session())
+            others = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
+            # While another one of its task waits, so does the task.
+            then = goes_on(by.name) if len(others) == 1 and await self._waits(found.task_id) else []
+            with suppress(VersionConflict):
+                await self._log.append(stream, _drafts([*bodies(found), *then], found), expected_version=version)
+                return
+        raise _busy()
+
+    async def _expect(self, approval_id: str, by: Answerer, act: _Act) -> Approval:
+        """The approval, where this one may answer it. Raises NotFound, PolicyError."""
+        try:
+            found = await self.get(approval_id)
+        except NotFound as error:
+            await self._note(approval_id, by, act, "unknown")
+            raise error from None
+        if by.session_id not in (None, found.session_id):
+            raise await self._refused(found, by, act, "session", _foreign())
+        if act == "approve" and by.way.strength < found.asked.needs.strength:
+            raise await self._refused(found, by, act, "way", _too_weak(found.asked.needs))
+        return found
+
+    async def _waits(self, task_id: TaskId) -> bool:
+        rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
+        return bool(rows) and rows[0]["status"] == TaskStatus.WAITING_APPROVAL
+
+    async def _expire(self, found: Approval) -> None:
+        stream = task_stream(found.task_id)
+        version = await self._log.version(stream)
+        if (await self.get(found.approval_id)).status != "pending":
+            return
+        expired = ApprovalExpired(approval_id=found.approval_id, why="time")
+        draft = Draft(body=expired, actor="system", source="hub", session_id=found.session_id, task_id=found.task_id)
+        with suppress(VersionConflict):
+            await self._log.append(stream, [draft], expected_version=version)
+
+    async def _refused(self, found: Approval, by: Answerer, act: _Act, why: _Why, error: Exception) -> Exception:
+        await self._note(found.approval_id, by, act, why, found)
+        return error
+
+    async def _note(self, approval_id: str, by: Answerer, act: _Act, why: _Why, found: Approval | None = None) -> None:
+        """In a stream of its own: nobody keeps a task from being answered by answering it wrongly all the time."""
+        refused = ApprovalRefused(approval_id=approval_id[:40], answer=act, by=by.name, way=by.way, why=why)
+        session_id = found.session_id if found else by.session_id
+        task_id = found.task_id if found else None
+        draft = Draft(body=refused, actor="user", source="hub", session_id=session_id, task_id=task_id)
+        await self._log.append(APPROVALS_STREAM, [draft])
+
+    def _late(self, found: Approval) -> Conflict:
+        """Strings 3 and 8 of UX §10."""
+        at = f"{found.answered_at.astimezone():%H:%M}" if found.answered_at else ""
+        match found.status:
+            case "granted" | "rejected":
+                did = "approved" if found.status == "granted" else "rejected"
+                words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your click did nothing."
+                return Conflict(words, code="approval.late")
+            case "expired" if found.why == "time":
+                hint = "Have it asked anew with ozzie approvals renew, or with Ask again."
+                return Conflict(f"Expired at {at}. Nothing was done.", hint=hint, code="approval.expired")
+            case "expired":
+                return Conflict("It is not asked any more. Nothing was done.", code="approval.expired")
+            case _:
+                return Conflict("It is waiting for an answer; there is nothing to ask anew.", code="approval.waiting")
+
+
+def _approval(row: Row) -> Approval:
+    """A row of the table `approvals`."""
+    text = {name: str(value) for name, value in row.items()}
+    return Approval(
+        asked=decode(ApprovalRequested, loads(text["request"])),
+        session_id=SessionId(text["session_id"]),
+        task_id=TaskId(text["task_id"]),
+        status=cast(Status, text["status"]),
+        why=text["why"],
+        requested_at=datetime.fromisoformat(text["requested_at"]),
+        expires_at=datetime.fromisoformat(text["expires_at"]),
+        answered_at=None if row["answered_at"] is None else datetime.fromisoformat(text["answered_at"]),
+        extent=text["extent"],
+        by=text["by"],
+        way=text["way"],
+        comment=text["comment"],
+    )
+
+
+def _drafts(bodies: Iterable[EventBody], found: Approval) -> list[Draft]:
+    return [
+        Draft(body=body, actor="user", source="hub", session_id=found.session_id, task_id=found.task_id)
+        for body in bodies
+    ]
+
+
+def _foreign() -> PolicyError:
+    return PolicyError("This approval is not of the kernel's own session.", code="policy.session")
+
+
+def _too_weak(needs: Way) -> PolicyError:
+    where = {Way.CLI: "in the page, or with ozzie approvals approve", Way.BROWSER: "in the page"}
+    return PolicyError(
+        "A yes to this may not come through a kernel: code that runs there could say it too."
+        if needs is Way.CLI
+        else "A yes to this has to come from a page under your own name.",
+        hint=f"Answer it {where.get(needs, 'where you can prove who you are')}.",
+        code="policy.way",
+    )
+
+
+def _no_session() -> PolicyError:
+    return PolicyError(
+        "Approving for the session is not offered for this: approve it once, or reject it.", code="policy.extent"
+    )
+
+
+def _busy() -> Conflict:
+    return Conflict("The task has too much to do right now. Your answer did nothing; give it again.", code="conflict")

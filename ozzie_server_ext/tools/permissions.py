@@ -1,0 +1,177 @@
+"""Whether a call that a person has to be asked for may be made, and what they are asked (TL-4, DESIGN §2.6).
+
+What is asked comes from the tool's plan and the checked arguments; a yes is good for exactly that plan.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
+from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
+from ozzie_server_ext.domain.redaction import redact_text
+from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.approvals import binding, cover_of, covers
+from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext, quoted
+
+MOST_SHOWN = 32_000
+"""In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A yes, and how and when it came."""
+
+    way: Way
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What a call was asked for before. `grant`: the yes, where there was one; `is_open`: nobody has answered, and
+    somebody still could; `has_ended`: that call came to an end, and what is made now is another one."""
+
+    asked: ApprovalRequested
+    grant: Grant | None = None
+    is_open: bool = True
+    has_ended: bool = False
+
+
+class Grants(Protocol):
+    """The yeses for the session that are in force."""
+
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+        """The approval whose yes for the session covers a call, if one does."""
+        ...
+
+
+class NoGrants:
+    """Where everything is asked for each time."""
+
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """`approval_id` is the yes by which the call may be made. Without one, `facts` are what asks a person."""
+
+    approval_id: ApprovalId | None = None
+    facts: tuple[EventBody, ...] = ()
+
+
+class Permissions:
+    """Looks for a yes to a call, and words the question where there is none."""
+
+    def __init__(
+        self,
+        artifacts: ArtifactStore,
+        clock: Clock,
+        ids: IdSource,
+        grants: Grants | None = None,
+        expires_s: Callable[[], float] = lambda: EXPIRES_S,
+        known_secrets: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`expires_s` tells how long a question waits. `known_secrets`: see `Telling`."""
+        self._artifacts = artifacts
+        self._clock = clock
+        self._ids = ids
+        self._grants = grants or NoGrants()
+        self._expires_s = expires_s
+        self._known_secrets = known_secrets
+
+    async def of(
+        self,
+        tool: Tool,
+        plan: Plan,
+        ruling: Ruling,
+        call_id: CallId,
+        context: ToolContext,
+        recorder: Recorder,
+        earlier: Earlier | None,
+    ) -> Permission:
+        """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`."""
+        meta, rule = tool.meta, ruling.verdict.rule
+        binds = binding(meta, plan.args, plan.effect, ruling)
+        needs = weakest_way(meta, labelled=bool(recorder.labels))
+        if earlier is not None and self._is_good(earlier, binds, needs):
+            return Permission(approval_id=earlier.asked.approval_id)
+        action = Action.of(meta, plan.args, context.caller)
+        covering = await self._grants.covering(
+            recorder.session_id, lambda cover: covers(cover, action, rule, recorder.labels)
+        )
+        if covering is not None:
+            return Permission(approval_id=covering)
+        preview = await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
+        proof, whole = await self._proof(preview, call_id, recorder)
+        requested = ApprovalRequested(
+            approval_id=ApprovalId(self._ids.new()),
+            call_id=call_id,
+            tool_id=meta.tool_id,
+            name=meta.name,
+            sentence=self._clean(preview.sentence),
+            proof=proof,
+            shown=preview.shown,
+            whole=whole,
+            reason=ruling.verdict.reason,
+            rule=rule,
+            place=ruling.verdict.place,
+            side_effect=meta.side_effect,
+            risk_level=meta.risk_level,
+            undo=preview.undo,
+            binds=binds,
+            needs=needs,
+            cover=cover_of(action, rule, recorder.labels),
+            key=context.key,
+            expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
+        )
+        return Permission(facts=(*_void(earlier, binds), requested))
+
+    def _is_good(self, earlier: Earlier, binds: str, needs: Way) -> bool:
+        """Whether there was a yes to exactly this, lately, by a way that is strong enough now too."""
+        grant = earlier.grant
+        if grant is None or earlier.asked.binds != binds or grant.way.strength < needs.strength:
+            return False
+        return self._clock.now() - grant.at <= timedelta(seconds=GRANT_S)
+
+    async def _proof(self, preview: Preview, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
+        """What is shown at once, and the artifact with all of it where that is more."""
+        proof = await asyncio.to_thread(self._clean, preview.proof)
+        if len(proof) <= MOST_SHOWN:
+            return proof, None
+        mime = "text/x-diff" if preview.shown == "diff" else "text/plain"
+        kept = await self._artifacts.keep(
+            proof.encode(), kind="log", name=f"asked for {call_id}", mime=mime, call_id=call_id
+        )
+        await self._artifacts.record(recorder, kept)
+        return proof[:MOST_SHOWN].rsplit("\n", 1)[0], kept.artifact_id
+
+    def _clean(self, text: str) -> str:
+        """Without secrets, and with nothing invisible in it (THREATS 14)."""
+        return visible_prose(redact_text(text, self._known_secrets()))
+
+
+def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
+    """What becomes of the question before: nobody may answer it any more, and a yes to it is void."""
+    if earlier is None or not (earlier.is_open or earlier.grant is not None):
+        return ()
+    why = "time" if earlier.grant is not None and earlier.asked.binds == binds else "changed"
+    return (ApprovalExpired(approval_id=earlier.asked.approval_id, why=why),)
+
+
+def _usual(tool: Tool, plan: Plan) -> Preview:
+    """Of a tool that says nothing by itself: all arguments are shown, so that nothing runs that nobody saw."""
+    named = [plan.args.get(target.argument) for target in tool.meta.targets]
+    on = next((f" on {quoted(value)}" for value in named if isinstance(value, str)), "")
+    proof = json.dumps(plan.args, ensure_ascii=False, indent=2) if plan.args else ""
+    return Preview(sentence=f"Run `{tool.meta.name}`{on}?", proof=proof, shown="text" if proof else "")
