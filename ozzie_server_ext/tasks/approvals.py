@@ -181,7 +181,7 @@ class Approvals:
         return None
 
     async def expire(self) -> float | None:
-        """Record of those whose time is up that it is; the seconds that the next one has left, None where none waits."""
+        """Record which ones' time is up; how many seconds the next one has left, None where none waits."""
         now = self._clock.now()
         left: list[float] = []
         for found in map(_approval, await self._log.rows("approvals", where={"status": "pending"})):

@@ -41,6 +41,7 @@ CATALOGUE = {
 """The design's catalogue, family by family; the last rows are its transient events."""
 
 ADDED = {
+    "approval.refused",
     "budget.raised",
     "message.rejected",
     "session.model_chosen",
