@@ -1,9 +1,15 @@
 """Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ozzie_kernel.cards import Answer, Cards
+from ozzie_kernel.keyboard import Keyboard, ask
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.asked import Asked
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
@@ -13,7 +19,7 @@ from ozzie_server_ext.render.turnview import TurnView
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ipywidgets import HTML
+    from ipywidgets import HTML, DOMWidget, VBox
 
 
 CHARACTERS_PER_S = 1_000_000
@@ -35,6 +41,13 @@ def html_widget(html: str) -> "HTML":
     from ipywidgets import HTML  # takes 0.1 s; the kernel imports it in the background, once it is ready
 
     return HTML(value=html, **_looks())
+
+
+def box_of(children: "list[Any]") -> "VBox":
+    """These widgets, one below the other."""
+    from ipywidgets import VBox
+
+    return VBox(children)
 
 
 class Publisher(Protocol):
@@ -66,9 +79,12 @@ class CellDisplay(TurnDisplay, Protocol):
 class WidgetDisplay:
     """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
 
-    def __init__(self, publisher: Publisher, display_id: str) -> None:
+    def __init__(self, publisher: Publisher, display_id: str, answer: Answer) -> None:
+        """`answer`: see `cards`."""
         self._publisher = publisher
         self._display_id = display_id
+        self._cards = Cards(answer)
+        self._box: VBox | None = None
         self._live = LiveTurn()
         self._widget: HTML | None = None
         self._not_before = 0.0
@@ -81,32 +97,40 @@ class WidgetDisplay:
     def show(self, view: TurnView, now: "datetime") -> None:
         if time.monotonic() < self._not_before:
             return  # a later call, at the latest the final form, shows what this one would have
-        html = self._live.html(view, now)
+        below = self._cards.follow(view.asked, view.task_id) if view.asked or self._box is not None else []
+        html = self._live.html(view, now, cards=self._cards.drawn)
         self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
             self._widget = html_widget(html)
-            where = f" (task {view.task_id})" if view.task_id else ""
-            fallback = (
-                f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"
-            )
-            self._publisher.publish(
-                "display_data",
-                {
-                    "data": {
-                        "application/vnd.jupyter.widget-view+json": {
-                            "version_major": 2,
-                            "version_minor": 0,
-                            "model_id": self._widget.model_id,
-                        },
-                        "text/markdown": fallback,
-                        "text/plain": fallback.strip("*"),
-                    },
-                    "metadata": {},
-                    "transient": {"display_id": self._display_id},
-                },
-            )
+            self._place(self._widget, view, "display_data")
         elif self._widget.value != html:
             self._widget.value = html
+        self._put_below(below, view)
+
+    def _put_below(self, below: "list[DOMWidget]", view: TurnView) -> None:
+        """Show these widgets below the turn, in one box with it from the first of them on."""
+        if self._box is None and below:
+            self._box = box_of([self._widget, *below])
+            self._place(self._box, view, "update_display_data")
+        elif self._box is not None and list(self._box.children[1:]) != below:
+            self._box.children = [self._widget, *below]
+
+    def _place(self, widget: "DOMWidget", view: TurnView, msg_type: str) -> None:
+        where = f" (task {view.task_id})" if view.task_id else ""
+        fallback = (
+            f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"
+        )
+        data = {
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": widget.model_id,
+            },
+            "text/markdown": fallback,
+            "text/plain": fallback.strip("*"),
+        }
+        transient = {"display_id": self._display_id}
+        self._publisher.publish(msg_type, {"data": data, "metadata": {}, "transient": transient})
 
     def finish(self, view: TurnView) -> None:
         self._end(*static_bundle(view))
@@ -119,27 +143,52 @@ class WidgetDisplay:
         kind = "display_data" if widget is None else "update_display_data"
         transient = {} if widget is None else {"display_id": self._display_id}
         self._publisher.publish(kind, {"data": data, "metadata": metadata, "transient": transient})
-        if widget is not None:
-            widget.close()
+        self._cards.close()
+        for each in (self._box, widget):
+            if each is not None:
+                each.close()
+        self._box = None
 
 
 class ConsoleDisplay:
-    """Text that is written once and never redrawn (UX §5)."""
+    """Text that is written once and never redrawn, and questions that the keyboard answers (UX §5)."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(
+        self, publisher: Publisher, keyboard: Keyboard, answer: Callable[[JsonObject], Awaitable[object]]
+    ) -> None:
+        """`answer` sends an answer, the parameters of `approval.answer`, to the gateway."""
         self._publisher = publisher
+        self._keyboard = keyboard
+        self._answer = answer
         self._writer = ConsoleWriter()
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     def note(self, said: Paragraph) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
 
     def show(self, view: TurnView, now: "datetime") -> None:
         if text := self._writer.update(view, now):
-            self._publisher.publish("stream", {"name": "stdout", "text": text})
+            self._say(text)
+        self._ask(view.asked)
 
     def finish(self, view: TurnView) -> None:
+        self._ask(())
         if text := self._writer.update(view):
-            self._publisher.publish("stream", {"name": "stdout", "text": text})
+            self._say(text)
+
+    def _ask(self, asked: Sequence[Asked]) -> None:
+        """Have the oldest one answered that the kernel may pass on a yes to; what was answered elsewhere is asked no
+        more."""
+        open_ones = {each.approval_id: each for each in asked if each.by_kernel and not each.expired}
+        for approval_id in [each for each in self._asking if each not in open_ones]:
+            self._asking.pop(approval_id).cancel()
+        if open_ones and not self._asking:
+            first = next(iter(open_ones.values()))
+            work = ask(first, self._keyboard, self._answer, self._say)
+            self._asking[first.approval_id] = asyncio.create_task(work, name="an approval is asked for")
+
+    def _say(self, text: str) -> None:
+        self._publisher.publish("stream", {"name": "stdout", "text": text})
 
     def problem(self, data: dict[str, str]) -> None:
         before = "" if self._writer.at_line_start else "\n"

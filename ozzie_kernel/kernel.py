@@ -11,6 +11,7 @@ from importlib.metadata import version
 from logging import Logger
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import zmq
 from traitlets import Type
 
 from ozzie_kernel.cells import Python, parse
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PREPARE_AFTER_S = 1.0
 MAX_WHY = 300
+TYPED_S = 0.05
+"""How often it is looked whether a person has typed something."""
 LEAVE_S = 1.0
 """How long a kernel that is told to end waits until its cell is left in order."""
 
@@ -157,6 +160,22 @@ class OzzieKernel(ReadingKernel):
     def publish(self, msg_type: str, content: dict[str, Any]) -> None:
         """Send an output message of the running cell."""
         self.send_response(self.iopub_socket, msg_type, content)
+
+    async def read_line(self, prompt: str) -> str:
+        """What a person types where the front end has a keyboard. The base class's own way blocks the loop, and with it
+        the turn."""
+        session: Any = self.session
+        with contextlib.suppress(zmq.ZMQError):
+            while True:  # replies to questions of before, which nobody waits for any more
+                self.stdin_socket.recv_multipart(zmq.NOBLOCK)
+        parent, ident = self.get_parent("shell"), self._get_shell_context_var(self._shell_parent_ident)
+        content = {"prompt": prompt, "password": False}
+        session.send(self.stdin_socket, "input_request", content, parent, ident=ident)
+        while True:
+            _, reply = session.recv(self.stdin_socket, zmq.NOBLOCK)
+            if reply is not None:
+                return str(reply["content"].get("value", ""))
+            await asyncio.sleep(TYPED_S)
 
     # --- help while typing --------------------------------------------------------------------------------
 

@@ -7,15 +7,17 @@ from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from logging import Logger
-from typing import Any
+from typing import Any, Protocol
 
 from ozzie_kernel import completion, inspection
 from ozzie_kernel.announcements import announcements
+from ozzie_kernel.cards import Answer
 from ozzie_kernel.cells import Magic, Mistake, Turn
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import Gateway
 from ozzie_kernel.interrupt import interruptible
+from ozzie_kernel.keyboard import Keyboard
 from ozzie_kernel.magics import run_magic
 from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.turn import CellTurn
@@ -32,15 +34,20 @@ TYPING_WAIT_S = 2.0
 """How long a completion or an inspection may take; then it is only what the kernel knows itself."""
 
 
+class FrontEnd(Publisher, Keyboard, Protocol):
+    """What shows the cells of a kernel."""
+
+
 class Runner:
     """One for each kernel, whose `ident` names it to the gateway. `variables` are those of its Python.
 
     It is the `magic.Host` of its commands.
     """
 
-    def __init__(self, publisher: Publisher, ident: str, variables: MutableMapping[str, Any], log: Logger) -> None:
+    def __init__(self, front_end: FrontEnd, ident: str, variables: MutableMapping[str, Any], log: Logger) -> None:
         self.parameters = Parameters(variables)
-        self._publisher = publisher
+        self._publisher: Publisher = front_end
+        self._keyboard: Keyboard = front_end
         self._ident = ident
         self._log = log
         self._gateway = Gateway(self._connect)
@@ -139,10 +146,27 @@ class Runner:
     def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
         """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
         if cell_id:
-            return WidgetDisplay(self._publisher, str(uuid.uuid4()))
-        return (
-            StaticDisplay(self._publisher) if _is_unattended(cell_id, allow_stdin) else ConsoleDisplay(self._publisher)
-        )
+            return WidgetDisplay(self._publisher, str(uuid.uuid4()), self._answers())
+        if _is_unattended(cell_id, allow_stdin):
+            return StaticDisplay(self._publisher)
+        return ConsoleDisplay(self._publisher, self._keyboard, self._answer)
+
+    async def _answer(self, params: JsonObject) -> None:
+        """Pass on what a person answered. Raises OzzieError."""
+        await self._gateway.ask("approval.answer", params)
+
+    def _answers(self) -> Answer:
+        """The same from any thread. What the gateway has against it, its log has too; the card stays as it is then."""
+        loop = asyncio.get_running_loop()
+
+        def send(params: JsonObject) -> None:
+            asyncio.run_coroutine_threadsafe(self._answer(params), loop).add_done_callback(self._told)
+
+        return send
+
+    def _told(self, done: "Future[None]") -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._log.warning("an answer did not count: %s", error)
 
     # --- the gateway --------------------------------------------------------------------------------------
 

@@ -50,6 +50,16 @@ def wrapped(text: str, width: int = WIDTH, *, indent: str = "") -> list[str]:
     return [*lines, line] if line.strip() else lines
 
 
+def folded(text: str, width: int = WIDTH) -> list[str]:
+    """One line in pieces of at most `width` columns, wherever they break: nothing of it is left out."""
+    pieces: list[str] = []
+    while columns(text) > width:
+        piece = _head(text, width) or text[:1]
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return [*pieces, text]
+
+
 def _head(text: str, width: int) -> str:
     taken = 0
     for index, char in enumerate(text):

@@ -3,7 +3,8 @@
 import re
 from datetime import datetime
 
-from ozzie_server_ext.render.columns import cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.asked import Asked, ways_to_answer, why_asked
+from ozzie_server_ext.render.columns import WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
 from ozzie_server_ext.render.question import way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.textparts import TextPart
@@ -29,6 +30,8 @@ def console_lines(view: TurnView) -> list[str]:
                 lines += _BLANKS.sub("\n\n", text).split("\n")
         else:
             lines += [row_line(row, result_text(row, part.rows)) for row in part.rows]
+    for asked in view.asked:
+        lines += [*approval_lines(asked), *_ways(asked)]
     return [*lines, *_question(view), *_foot(view)]
 
 
@@ -69,6 +72,11 @@ class ConsoleWriter:
                 self._text(out, part)
             else:
                 self._work(out, part)
+        for asked in view.asked:
+            if asked.approval_id not in self._asked:
+                self._asked.add(asked.approval_id)
+                for line in approval_lines(asked, now):
+                    self._line(out, line)
         if view.question is not None and view.question.prompt_id not in self._asked:
             self._asked.add(view.question.prompt_id)
             for line in _question(view):
@@ -141,6 +149,41 @@ def _question(view: TurnView) -> list[str]:
     said = [line for text in (asked.sentence, *asked.notes) for line in wrapped(visible_label(text))]
     ways = [f"  {visible_label(choice.label)}: {way_to_answer(view.task_id, choice)}" for choice in asked.choices]
     return [f"[waiting] {said[0]}", *said[1:], *ways]
+
+
+def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
+    """What a person is asked to allow, with all of what would happen, in at most 80 columns (UX §5)."""
+    lines = ["", f"Approval needed{_left(asked, now)}"]
+    facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
+    for text in (asked.sentence.replace("`", ""), why_asked(asked), f"{facts[:1].upper()}{facts[1:]}."):
+        lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
+    # Nobody is to say yes to the end of a line that they did not see.
+    lines += [f"  {piece}" for line in asked.proof for piece in folded(line.expandtabs(4), WIDTH - 2)]
+    return lines + ([f"  There is more: ozzie artifacts get {asked.whole}"] if asked.whole else [])
+
+
+def detail_lines(asked: Asked) -> list[str]:
+    """What else is known of an approval, for who asks."""
+    told = {
+        "Tool": asked.name,
+        "Rule": asked.rule,
+        "For this session": asked.cover.replace("`", "") or "not offered",
+        "Approval": asked.approval_id,
+        "Key": asked.key,
+    }
+    return [f"  {padded(name, 18)}{piece}" for name, said in told.items() for piece in folded(said or "none", 60)]
+
+
+def _ways(asked: Asked) -> list[str]:
+    return [f"  {name}: {way}" for name, way in ways_to_answer(asked)]
+
+
+def _left(asked: Asked, now: datetime | None) -> str:
+    if asked.expired:
+        return " (expired; nothing was done)"
+    if asked.expires_at is None or now is None:
+        return ""
+    return f" (expires in {max(round((asked.expires_at - now).total_seconds() / 60), 1)} min)"
 
 
 def _foot(view: TurnView) -> list[str]:

@@ -1,10 +1,11 @@
 """A turn while it runs: one self-contained, inert piece of HTML (UX §2), for a widget that shows HTML as it is."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
 from html import escape
 
+from ozzie_server_ext.render.asked import NO_SESSION, Asked, ways_to_answer, why_asked
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html
@@ -23,6 +24,7 @@ from ozzie_server_ext.render.turnview import Part, TurnView, WorkPart
 from ozzie_server_ext.render.wording import KEPT, queued_behind, result_text, shown_pictures, spent
 
 _CODE = re.compile(r"`([^`]{1,200})`")
+_HOUR_S = 3600
 MAX_ROWS = 200
 """Rows that are drawn of a work group, and about so many of a turn that goes on; the newest ones."""
 
@@ -34,12 +36,14 @@ class LiveTurn:
         self._open: dict[str, StreamingMarkdown] = {}
         self._done: dict[str, tuple[str, str]] = {}
 
-    def html(self, view: TurnView, now: datetime | None = None) -> str:
-        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
+    def html(self, view: TurnView, now: datetime | None = None, *, cards: Set[str] = frozenset()) -> str:
+        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`. `cards` are the
+        approvals that have a card of their own, where they are answered."""
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
-        body = f"{_pictures(view)}{parts}{_question(view)}{_ending(view)}"
+        asked = "".join(_approval(each, now) for each in view.asked if each.approval_id not in cards)
+        body = f"{_pictures(view)}{parts}{asked}{_question(view)}{_ending(view)}"
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
             f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{body}</div></div>'
@@ -102,7 +106,7 @@ def _notes(view: TurnView) -> list[str]:
     if view.recovered and not view.is_final:
         notes.append("continued after a restart")
     running = [row.name for row in view.rows if row.state == "running"]
-    waiting = sum(row.state == "waiting" for row in view.rows)
+    waiting = sum(not each.expired for each in view.asked)
     if view.status == "Working" and running:
         notes.append(running[-1] if len(running) == 1 else f"{running[-1]} and {len(running) - 1} more")
     elif view.status == "Working" and view.step:
@@ -179,6 +183,50 @@ def _question(view: TurnView) -> str:
         f"<p><b>{escape(visible_label(view.question.sentence))}</b></p>{notes}"
         f"<p>In a terminal:</p><ul>{ways}</ul></div>"
     )
+
+
+def _approval(asked: Asked, now: datetime | None) -> str:
+    """What a person is asked to allow, and how to answer (UX §2.4)."""
+    ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
+    facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
+    covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
+    if asked.is_grave:
+        covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
+    hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
+    head = (
+        f'{icon("waiting")}<b>Approval needed</b><span class="oz-grow"></span><span>{escape(_left(asked, now))}</span>'
+    )
+    return (
+        f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
+        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>'
+        f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}<p>In a terminal:</p><ul>{ways}</ul></div>'
+    )
+
+
+def _proof(asked: Asked) -> str:
+    if not asked.proof:
+        return ""
+    lines = "".join(_proof_line(line, is_diff=asked.is_diff) for line in asked.shown)
+    return f'<pre class="oz-proof" dir="ltr">{lines}</pre>'
+
+
+def _proof_line(line: str, *, is_diff: bool) -> str:
+    kind = {"+": " oz-plus", "-": " oz-minus"}.get(line[:1], "") if is_diff else ""
+    return f'<span class="oz-line{kind}">{escape(line)}\n</span>'
+
+
+def _left(asked: Asked, now: datetime | None) -> str:
+    """String 3 of UX §10."""
+    if asked.expires_at is None:
+        return ""
+    at = f"{asked.expires_at.astimezone():%H:%M}"
+    if asked.expired:
+        return f"Expired at {at}. Nothing was done."
+    left = (asked.expires_at - now).total_seconds() if now else _HOUR_S
+    if left >= _HOUR_S:
+        return f"Expires at {at}"
+    minutes, seconds = divmod(max(int(left), 0), 60)
+    return f"Expires in {minutes}:{seconds:02}"
 
 
 def _ending(view: TurnView) -> str:

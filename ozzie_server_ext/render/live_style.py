@@ -64,6 +64,16 @@ STYLE = (
   vertical-align: -2px; margin-left: 2px; }
 .oz .oz-closing, .oz .oz-note, .oz .oz-do { color: var(--jp-ui-font-color2, inherit); margin: 4px 0; }
 .oz .oz-ask-card { border-left: 3px solid var(--oz-ask); margin: 4px 0 8px; padding: 2px 0 2px 10px; }
+.oz .oz-kick { display: flex; align-items: center; gap: 6px; font-size: 12px;
+  color: var(--jp-ui-font-color2, inherit); }
+.oz .oz-kick b { font-size: 12px; }
+.oz .oz-ask-card .oz-say { font-size: 15px; font-weight: 600; }
+.oz .oz-ask-card .oz-proof { margin: 4px 0; padding: 4px 8px; overflow: auto; max-height: 420px; white-space: pre-wrap;
+  overflow-wrap: anywhere; background: var(--jp-layout-color2, transparent);
+  font: 12px/17px var(--jp-code-font-family, monospace); }
+.oz .oz-line { display: block; }
+.oz .oz-plus { background: rgba(56, 142, 60, .14); }
+.oz .oz-minus { background: rgba(211, 47, 47, .12); }
 .oz .oz-ask-card p { margin: 0 0 4px; }
 .oz .oz-ask-card b { font-size: 15px; font-weight: 600; }
 .oz .oz-ask-card ul { margin: 0; padding-left: 20px; }

@@ -108,7 +108,7 @@ def _details(part: WorkPart, view: TurnView) -> str:
         "",
         "| Step | Arguments | Result | State | Time |",
         "|---|---|---|---|---|",
-        *(_table_row(row, rows) for row in rows[:MAX_TABLE_ROWS]),
+        *(line for row in rows[:MAX_TABLE_ROWS] for line in (*_approval_row(row), _table_row(row, rows))),
         "",
     ]
     if len(rows) > MAX_TABLE_ROWS:
@@ -150,6 +150,13 @@ def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
         took,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _approval_row(row: ToolRow) -> tuple[str, ...]:
+    """Who allowed the call below it."""
+    if not row.approved:
+        return ()
+    return (f"| approval | {code_source(cut_end(row.argument, _CELL_WIDTH))} | {text_source(row.approved)} | done | |",)
 
 
 def _footer(view: TurnView) -> list[str]:
@@ -226,6 +233,7 @@ def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:
         "duration_ms": row.duration_ms,
         "labels": list(row.labels),
         **({"artifacts": list(row.artifacts)} if row.artifacts else {}),
+        **({"approved": row.approved} if row.approved else {}),
     }
 
 

@@ -35,7 +35,7 @@ _RESULT_WORDS = 6
 class ToolRow:
     """One call. `argument` and `result` are safe to show as text: one line, nothing invisible in them. `detail` is the
     whole reason or error where `result` holds its first words, and where a long result is found as a whole: it is the
-    first of `artifacts`."""
+    first of `artifacts`. `approved` says who allowed it."""
 
     call_id: str
     tool_id: str = ""
@@ -49,6 +49,7 @@ class ToolRow:
     duration_ms: float | None = None
     labels: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
+    approved: str = ""
 
     @property
     def outside(self) -> bool:
@@ -87,7 +88,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
         case "tool.call.decided":
             return _decided(row, payload)
         case "tool.call.started":
-            return replace(row, state="running", started_at=row.started_at or ts, result="")
+            approved = row.approved or ("approved for the session" if payload.get("approval_id") else "")
+            return replace(row, state="running", started_at=row.started_at or ts, result="", approved=approved)
         case "tool.call.progressed":
             return replace(row, result=short(str(payload.get("summary", ""))))
         case "tool.call.completed" if payload.get("ok", True):

@@ -1,11 +1,12 @@
 """What a person sees of a turn, folded from the frames of the feed; pure, and the same for every front end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from ozzie_server_ext.render import toolrows
+from ozzie_server_ext.render.asked import answered, asked_of
 from ozzie_server_ext.render.question import question_of
 from ozzie_server_ext.render.textparts import TextPart, begun, grown
 from ozzie_server_ext.render.toolrows import ToolRow
@@ -126,7 +127,8 @@ def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
         return replace(view, status="Queued", open_calls=frozenset())
     # What the gateway was in the middle of when it died or stopped comes anew, and what a budget cut short; what had
     # been finished stays.
-    parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part)) is not None)
+    waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason == "answered" else set[str]()
+    parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, waiting)) is not None)
     recovered = view.recovered or reason == "recovered"
     return replace(view, status="Queued", recovered=recovered, open_calls=frozenset(), parts=parts, step="")
 
@@ -141,10 +143,11 @@ def _without_short(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts[:-1] if isinstance(last, TextPart) and last.short else parts
 
 
-def _finished(part: Part) -> Part | None:
+def _finished(part: Part, waiting: Set[str]) -> Part | None:
+    """What is left of a part; the calls that were `waiting` for an answer go on as they are."""
     if isinstance(part, TextPart):
         return part if part.done and not part.cut else None
-    rows = tuple(row for row in part.rows if row.is_settled and row.state != "cancelled")
+    rows = tuple(row for row in part.rows if (row.is_settled and row.state != "cancelled") or row.call_id in waiting)
     return replace(part, rows=rows) if rows else None
 
 
@@ -174,8 +177,43 @@ def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
     return replace(view, question=None)
 
 
+def _approval_asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    asked = asked_of(payload)
+    if view.is_final or any(each.approval_id == asked.approval_id for each in view.asked):
+        return view
+    kept = tuple(each for each in view.asked if each.call_id != asked.call_id)  # it is asked anew
+    return replace(view, asked=(*kept, asked))
+
+
+def _approval_answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    approval_id = str(payload.get("approval_id", ""))
+    return replace(view, asked=tuple(each for each in view.asked if each.approval_id != approval_id))
+
+
+def _granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    approval_id = str(payload.get("approval_id", ""))
+    found = next((each for each in view.asked if each.approval_id == approval_id), None)
+    view = _approval_answered(view, payload, ts)
+    if found is None or (place := _place(view, found.call_id)) is None:
+        return view
+    at, index, rows = place
+    row = replace(rows[index], approved=answered(payload, ts))
+    return _with_part(view, at, WorkPart(rows=(*rows[:index], row, *rows[index + 1 :])))
+
+
+def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    """One whose time is up stays, and can be asked anew."""
+    if payload.get("why") != "time":
+        return _approval_answered(view, payload, ts)
+    approval_id = str(payload.get("approval_id", ""))
+    return replace(
+        view,
+        asked=tuple(replace(each, expired=True) if each.approval_id == approval_id else each for each in view.asked),
+    )
+
+
 def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(_released(view, ts), status="Working", reason="", budget_share=0)
+    return replace(_released(view, ts), status="Working", reason="", budget_share=0, asked=())
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -210,7 +248,7 @@ def _ended(view: TurnView, status: Status, ts: datetime | None) -> TurnView:
     # A call that was cut off told nobody what it used.
     cost_known = view.cost_known and not view.open_calls
     view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
-    view = replace(view, question=None)
+    view = replace(view, question=None, asked=())
     return replace(view, finished_at=view.finished_at or ts)
 
 
@@ -311,6 +349,10 @@ _CHANGES: dict[str, _Change] = {
     "task.waiting_approval": _held("Waiting for you"),
     "task.waiting_input": _held("Waiting for your answer"),
     "task.paused": _held("Paused"),
+    "approval.requested": _approval_asked,
+    "approval.granted": _granted,
+    "approval.rejected": _approval_answered,
+    "approval.expired": _expired,
     "prompt.requested": _asked,
     "prompt.answered": _answered,
     "task.resumed": _resumed,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from ozzie_server_ext.render.asked import Asked
 from ozzie_server_ext.render.question import Question
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
@@ -48,12 +49,12 @@ class TurnError:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
-    `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what
-    the turn is waiting for, while it is nothing that has a row; `ahead` how many turns are before it in its session;
-    `instead_of` the provider in whose place another one answers; `question` what the turn waits to be told;
-    `budget_share` how many per cent of a budget are used, once that is worth a word; `pictures` the names of those that
-    belong to the message, `absent` of such as were not there; `rejected` the replies that do not have the wanted shape:
-    the last one stands in `parts` until the next one begins."""
+    `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what the turn is waiting
+    for, while it is nothing that has a row; `ahead` how many turns are before it in its session; `instead_of` the
+    provider in whose place another one answers; `question` what the turn waits to be told, `asked` what it waits to be
+    allowed, the oldest first; `budget_share` how many per cent of a budget are used, once that is worth a word;
+    `pictures` the names of those that belong to the message, `absent` of such as were not there; `rejected` the replies
+    that do not have the wanted shape: the last one stands in `parts` until the next one begins."""
 
     task_id: str = ""
     session_id: str = ""
@@ -80,6 +81,7 @@ class TurnView:
     closing: str = ""
     step: str = ""
     question: Question | None = None
+    asked: tuple[Asked, ...] = ()
     rejected: frozenset[str] = field(default_factory=frozenset[str])
     ahead: int = 0
     budget_share: int = 0

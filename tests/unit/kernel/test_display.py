@@ -1,12 +1,20 @@
 """Where a turn is seen: what is published, and how often."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from ozzie_kernel import cards
+from ozzie_kernel import display as shown
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
+from tests.unit.render.frames import GRANTED, folded, waiting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,6 +29,31 @@ class Page:
         self.messages.append((msg_type, content))
 
 
+class Person:
+    """Types these lines, one after the other, and then nothing more; the answers that are passed on are kept."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.prompts: list[str] = []
+        self.answers: list[JsonObject] = []
+
+    async def read_line(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if not self.lines:
+            await asyncio.Event().wait()
+        return self.lines.pop(0)
+
+    async def answer(self, params: JsonObject) -> None:
+        self.answers.append(params)
+
+
+SILENT = Person()
+
+
+def unanswered(params: JsonObject) -> None:
+    raise AssertionError("nobody answers here")
+
+
 def saying(text: str) -> TurnView:
     view = fold(new_turn(task_id="t"), "task.started", {"attempt": 1}, NOW)
     return fold(view, "reply.delta", {"reply_id": "r", "offset": 0, "phase": "delta", "content": text})
@@ -28,7 +61,7 @@ def saying(text: str) -> TurnView:
 
 def test_a_widget_is_shown_once_and_replaced_by_the_final_form_in_its_place() -> None:
     page = Page()
-    display = WidgetDisplay(page, "here")
+    display = WidgetDisplay(page, "here", unanswered)
 
     display.show(saying("a"), NOW)
     display.finish(saying("ab"))
@@ -40,7 +73,7 @@ def test_a_widget_is_shown_once_and_replaced_by_the_final_form_in_its_place() ->
 
 def test_a_long_turn_is_drawn_less_often_and_its_end_at_once() -> None:
     page = Page()
-    display = WidgetDisplay(page, "here")
+    display = WidgetDisplay(page, "here", unanswered)
     long = "word " * 20_000
     display.show(saying(long), NOW)
     widget = display._widget
@@ -55,10 +88,10 @@ def test_a_long_turn_is_drawn_less_often_and_its_end_at_once() -> None:
 
 def test_a_problem_takes_the_place_of_a_turn_that_never_was_and_stands_below_one_that_is_finished() -> None:
     before, after = Page(), Page()
-    display = WidgetDisplay(before, "here")
+    display = WidgetDisplay(before, "here", unanswered)
     display.show(new_turn(), NOW)
     display.problem({"text/plain": "No."})
-    display = WidgetDisplay(after, "there")
+    display = WidgetDisplay(after, "there", unanswered)
     display.show(saying("a"), NOW)
     display.finish(saying("a"))
     display.problem({"text/plain": "No."})
@@ -70,7 +103,7 @@ def test_a_problem_takes_the_place_of_a_turn_that_never_was_and_stands_below_one
 def test_without_widgets_a_turn_is_text_or_its_final_form_only() -> None:
     console, file = Page(), Page()
 
-    for display in (ConsoleDisplay(console), StaticDisplay(file)):
+    for display in (ConsoleDisplay(console, SILENT, SILENT.answer), StaticDisplay(file)):
         display.show(saying("a"), NOW)
         display.finish(fold(saying("ab"), "task.succeeded", {"rounds": 1}, NOW))
 
@@ -82,7 +115,7 @@ def test_without_widgets_a_turn_is_text_or_its_final_form_only() -> None:
 
 def test_a_note_stands_above_the_turn_also_where_the_turn_was_shown_already() -> None:
     page = Page()
-    display = WidgetDisplay(page, "here")
+    display = WidgetDisplay(page, "here", unanswered)
     display.show(new_turn(), NOW)
 
     display.note(paragraph("First this."))
@@ -100,7 +133,7 @@ def test_a_note_stands_above_the_turn_also_where_the_turn_was_shown_already() ->
 
 def test_a_note_is_a_line_of_a_console_and_an_output_of_its_own_where_nobody_watches() -> None:
     console, unattended = Page(), Page()
-    ConsoleDisplay(console).note(paragraph("First this."))
+    ConsoleDisplay(console, SILENT, SILENT.answer).note(paragraph("First this."))
     StaticDisplay(unattended).note(paragraph("First this."))
 
     assert console.messages == [("stream", {"name": "stdout", "text": "First this.\n"})]
@@ -115,3 +148,130 @@ def test_all_widgets_share_their_looks_so_that_a_turn_opens_one_comm() -> None:
     assert first.style is second.style
     first.close()
     assert second.layout.comm is not None  # whoever closes one leaves the looks to the others
+
+
+def waiting_view(**changed: object) -> TurnView:
+    return folded(waiting(**changed))
+
+
+def test_our_card_stands_below_the_turn_once_the_page_says_that_it_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    page = Page()
+    display = WidgetDisplay(page, "here", unanswered)
+    display.show(waiting_view(), NOW)
+    assert display._box is None
+    (card,) = display._cards._cards.values()
+
+    card._take(None, {"here": True}, [])
+    display.show(waiting_view(), NOW)
+
+    box = display._box
+    assert box is not None
+    assert [type(child).__name__ for child in box.children] == ["HTML", "ApprovalCard"]
+    assert page.messages[-1][0] == "update_display_data"
+    assert page.messages[-1][1]["data"]["application/vnd.jupyter.widget-view+json"]["model_id"] == box.model_id
+    assert "Change 2 lines" not in box.children[0].value
+    assert "rule" not in card._card.get_state()
+
+
+def test_plain_buttons_take_its_place_where_the_page_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "HERE_S", 0.0)
+    pressed: list[JsonObject] = []
+    display = WidgetDisplay(Page(), "here", pressed.append)
+    display.show(waiting_view(), NOW)
+    display.show(waiting_view(), NOW)
+    assert display._box is not None
+    html, plain = display._box.children
+    row, comment = plain.children
+    once, session, reject = list(row.children)
+
+    assert "Change 2 lines" in html.value
+    once.click()
+    session.click()
+    comment.value = "not that one"
+    reject.click()
+
+    named = {"approval_id": "01APPROVAL", "binds": "b1"}
+    assert pressed == [
+        {**named, "answer": "approve", "extent": "once"},
+        {**named, "answer": "approve", "extent": "session"},
+        {**named, "answer": "reject", "comment": "not that one"},
+    ]
+    assert all(button.disabled for button in row.children)
+
+
+def test_a_kernel_has_no_buttons_for_what_it_may_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "HERE_S", 0.0)
+    display = WidgetDisplay(Page(), "here", unanswered)
+    for _ in range(2):
+        display.show(waiting_view(needs="cli"), NOW)
+
+    assert display._box is None
+    assert display._widget is not None
+    assert "ozzie approvals approve 01APPROVAL" in display._widget.value
+
+
+def test_the_final_form_takes_the_place_of_turn_and_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    page = Page()
+    display = WidgetDisplay(page, "here", unanswered)
+    display.show(waiting_view(), NOW)
+    next(iter(display._cards._cards.values()))._take(None, {"here": True}, [])
+    display.show(waiting_view(), NOW)
+
+    display.show(folded([*waiting(), *GRANTED]), NOW)
+    assert display._box is not None
+    assert len(display._box.children) == 1
+    display.finish(folded([*waiting(), *GRANTED, (30, "task.succeeded", {"rounds": 1})]))
+
+    assert "text/markdown" in page.messages[-1][1]["data"]
+    assert display._box is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", {"answer": "approve", "extent": "once"}),
+        (" s ", {"answer": "approve", "extent": "session"}),
+        ("n", {"answer": "reject", "comment": ""}),
+        ("n  not that one", {"answer": "reject", "comment": "not that one"}),
+    ],
+)
+async def test_the_keyboard_answers_on_a_console(typed: str, answer: JsonObject) -> None:
+    page, person = Page(), Person("", "Y", "yes", "yy", "d", "no", typed)
+    display = ConsoleDisplay(page, person, person.answer)
+
+    display.show(waiting_view(), NOW)
+    await asyncio.gather(*display._asking.values())
+
+    assert person.answers == [{"approval_id": "01APPROVAL", "binds": "b1", **answer}]
+    assert len(person.prompts) == 7
+    assert person.prompts[0] == "[y] once  [s] this session  [n] reject  [d] details  > "
+    text = "".join(content["text"] for _, content in page.messages)
+    assert text.count("default.changes") == 1
+
+
+async def test_a_console_asks_no_more_for_what_was_answered_elsewhere() -> None:
+    person = Person()
+    display = ConsoleDisplay(Page(), person, person.answer)
+    display.show(waiting_view(), NOW)
+    (asking,) = display._asking.values()
+
+    display.show(folded([*waiting(), *GRANTED]), NOW)
+    await asyncio.wait({asking}, timeout=5)
+
+    assert asking.cancelled()
+    assert person.answers == []
+
+
+async def test_what_the_gateway_has_against_an_answer_is_said() -> None:
+    page, person = Page(), Person("y")
+
+    async def late(params: JsonObject) -> None:
+        raise Conflict("Already answered: Ana approved it at 14:05. Your click did nothing.")
+
+    display = ConsoleDisplay(page, person, late)
+    display.show(waiting_view(), NOW)
+    await asyncio.gather(*display._asking.values())
+
+    assert page.messages[-1][1]["text"].startswith("Already answered: Ana approved it at 14:05.")

@@ -94,3 +94,56 @@ def folded(frames: list[Frame]) -> TurnView:
     for seconds, name, payload in frames:
         view = fold(view, name, payload, None if seconds is None else START + timedelta(seconds=seconds))
     return view
+
+
+PROOF = "@@ -1,2 +1,2 @@\n | Nordwal | 2026-11 |\n-| 3.85 |\n+| 4.35 |"
+
+
+def approval(**changed: Any) -> dict[str, Any]:
+    """What asks for a call of `edit_file`, whose call is `c9`."""
+    return {
+        "approval_id": "01APPROVAL",
+        "call_id": "c9",
+        "tool_id": "fs.edit",
+        "name": "edit_file",
+        "sentence": "Change 2 lines of `notes/suppliers.md`?",
+        "proof": PROOF,
+        "shown": "diff",
+        "whole": None,
+        "reason": "It changes something of yours.",
+        "rule": "default.changes",
+        "place": "",
+        "side_effect": "reversible",
+        "risk_level": "medium",
+        "undo": "The old version is kept among the artifacts.",
+        "binds": "b1",
+        "needs": "relay",
+        "cover": {"said": "`edit_file` in `notes/`"},
+        "key": "t-1-0",
+        "expires_at": (START + timedelta(minutes=10)).isoformat(),
+        **changed,
+    }
+
+
+def waiting(**changed: Any) -> list[Frame]:
+    """A turn that asks for a call, and waits."""
+    args = {"path": "notes/suppliers.md", "old": "3.85", "new": "4.35"}
+    return [
+        *BEGINNING,
+        (3, "tool.call.requested", {"call_id": "c9", "tool_id": "fs.edit", "name": "edit_file", "args": args}),
+        (3, "tool.call.decided", {"call_id": "c9", "decision": "ASK", "rule": "default.changes", "reason": ""}),
+        (3, "approval.requested", approval(**changed)),
+        (3, "task.waiting_approval", {"approval_id": "01APPROVAL"}),
+    ]
+
+
+GRANTED: list[Frame] = [
+    (24, "approval.granted", {"approval_id": "01APPROVAL", "extent": "once", "by": "Ana", "way": "browser"}),
+    (24, "task.resumed", {"by": "Ana"}),
+    (24, "task.queued", {"reason": "answered"}),
+    (24.1, "task.started", {"attempt": 2, "epoch": "e"}),
+    (24.2, "tool.call.decided", {"call_id": "c9", "decision": "ASK", "rule": "default.changes", "reason": ""}),
+    (24.2, "tool.call.started", {"call_id": "c9", "approval_id": "01APPROVAL"}),
+    (24.3, "tool.call.completed", {"call_id": "c9", "ok": True, "summary": "+1 −1 lines", "duration_ms": 12.0}),
+]
+"""What follows once somebody said yes."""

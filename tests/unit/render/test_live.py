@@ -11,7 +11,7 @@ from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live import LiveTurn, live_html
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.streaming import CARET
-from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, START, TASK, WORK, Frame, call, folded
+from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, START, TASK, WORK, Frame, call, folded, waiting
 
 
 def shown(html: str) -> str:
@@ -63,10 +63,9 @@ def test_an_error_is_a_sentence_and_what_to_do():
 
 
 def test_a_waiting_turn_counts_its_approvals():
-    asked: Frame = (3, "tool.call.requested", {"call_id": "e", "name": "edit_file", "args": {}})
-    decided: Frame = (3, "tool.call.decided", {"call_id": "e", "decision": "ASK"})
-    view = folded([*BEGINNING, asked, decided, (3, "task.waiting_approval", {"approval_id": "a"})])
-    assert shown(live_html(view, START + timedelta(seconds=99))).startswith("Waiting for you 3 s 1 approval")
+    assert shown(live_html(folded(waiting()), START + timedelta(seconds=99))).startswith(
+        "Waiting for you 3 s 1 approval"
+    )
 
 
 def test_drawing_a_turn_as_it_grows_ends_where_drawing_it_once_does():

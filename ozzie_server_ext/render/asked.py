@@ -1,0 +1,125 @@
+"""An approval as the front ends show it in a turn: what is asked, why, and what would happen (UX §2.4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ozzie_server_ext.render.text import visible_label, visible_prose
+
+SHOWN_LINES = 12
+"""Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
+
+_RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
+_EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
+NOT_KNOWN = "Not known"
+NO_SESSION = "Approving for the session is not offered: this cannot be undone."
+"""String 6 of UX §10."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
+    `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
+    may pass on a yes; `expired`: nobody answered in time."""
+
+    approval_id: str
+    call_id: str
+    name: str
+    sentence: str
+    reason: str
+    proof: tuple[str, ...] = ()
+    is_diff: bool = False
+    whole: str = ""
+    risk: str = NOT_KNOWN
+    effect: str = NOT_KNOWN
+    undo: str = NOT_KNOWN
+    cover: str = ""
+    rule: str = ""
+    key: str = ""
+    binds: str = ""
+    by_kernel: bool = False
+    is_grave: bool = False
+    expires_at: datetime | None = None
+    expired: bool = False
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Each with its name."""
+        return (("Risk", self.risk), ("Side effect", self.effect), ("Undo", self.undo))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The lines of the proof that are shown at once."""
+        return self.proof if self.is_grave or len(self.proof) <= SHOWN_LINES else self.proof[:SHOWN_LINES]
+
+    @property
+    def hidden(self) -> str:
+        """What is not shown of the proof, in words; empty where all of it is."""
+        left = len(self.proof) - len(self.shown)
+        if self.whole:
+            return f"There is more: ozzie artifacts get {self.whole}"
+        return f"{left:,} more lines: ozzie approvals show {self.approval_id}" if left else ""
+
+
+def asked_of(payload: Mapping[str, Any]) -> Asked:
+    """The approval of an `approval.requested`."""
+
+    def text(name: str) -> str:
+        return visible_label(str(payload.get(name) or ""))
+
+    cover = payload.get("cover")
+    effect, risk = text("side_effect"), text("risk_level")
+    proof = visible_prose(str(payload.get("proof") or "")).rstrip("\n")
+    return Asked(
+        approval_id=text("approval_id"),
+        call_id=text("call_id"),
+        name=text("name"),
+        sentence=text("sentence"),
+        reason=text("reason"),
+        proof=tuple(proof.split("\n")) if proof else (),
+        is_diff=payload.get("shown") == "diff",
+        whole=text("whole"),
+        risk=_RISKS.get(risk, NOT_KNOWN),
+        effect=_EFFECTS.get(effect, NOT_KNOWN),
+        undo=text("undo") or NOT_KNOWN,
+        cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
+        rule=" in ".join(filter(None, [text("rule"), text("place")])),
+        key=text("key"),
+        binds=text("binds"),
+        by_kernel=payload.get("needs") == "relay",
+        is_grave=effect == "irreversible" or risk == "high",
+        expires_at=_moment(text("expires_at")),
+    )
+
+
+def answered(payload: Mapping[str, Any], at: datetime | None) -> str:
+    """Who said yes: "approved once by Ana, 14:05"."""
+    by = visible_label(str(payload.get("by") or "somebody"))
+    extent = "for the session" if payload.get("extent") == "session" else "once"
+    return f"approved {extent} by {by}" + (f", {at.astimezone():%H:%M}" if at else "")
+
+
+def why_asked(asked: Asked) -> str:
+    """String 4 of UX §10."""
+    reason = asked.reason.removesuffix(".")
+    first = reason.split(" ", 1)[0]
+    said = reason[:1].lower() + reason[1:] if first.isalpha() and first.istitle() else reason
+    return f"Ozzie asks because {said}."
+
+
+def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
+    """What each answer is called, and the command that gives it."""
+    if asked.expired:
+        return (("Ask again", f"ozzie approvals renew {asked.approval_id}"),)
+    once = ("Approve once", f"ozzie approvals approve {asked.approval_id}")
+    session = ("Approve for this session", f"ozzie approvals approve {asked.approval_id} --session")
+    reject = ("Reject", f"ozzie approvals reject {asked.approval_id}")
+    return (once, session, reject) if asked.cover else (once, reject)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,169 @@
+"""Approvals in the views of a turn."""
+
+import pytest
+
+from ozzie_server_ext.render.asked import SHOWN_LINES, asked_of, ways_to_answer, why_asked
+from ozzie_server_ext.render.columns import WIDTH, columns
+from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
+from ozzie_server_ext.render.live import LiveTurn, live_html
+from ozzie_server_ext.render.static import turn_json, turn_markdown
+from tests.unit.render.frames import GRANTED, START, Frame, approval, folded, waiting
+
+REJECTED: list[Frame] = [
+    (24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "no", "by": "Ana", "way": "cli"}),
+    (24, "tool.call.failed", {"call_id": "c9", "code": "approval.rejected", "message": 'Rejected by Ana: "no"'}),
+    (24, "task.resumed", {"by": "Ana"}),
+    (24, "task.queued", {"reason": "answered"}),
+]
+EXPIRED: Frame = (600, "approval.expired", {"approval_id": "01APPROVAL", "why": "time"})
+
+
+def test_a_waiting_turn_says_what_is_asked_why_and_what_would_happen() -> None:
+    html = live_html(folded(waiting()), START)
+
+    assert "Waiting for you" in html
+    assert "1 approval" in html
+    assert "Change 2 lines of <code>notes/suppliers.md</code>?" in html
+    assert "Ozzie asks because it changes something of yours." in html
+    assert '<span class="oz-line oz-plus">+| 4.35 |\n</span>' in html
+    assert '<span class="oz-line oz-minus">-| 3.85 |\n</span>' in html
+    assert "Risk: Medium · Side effect: Can be undone · Undo: The old version is kept among the artifacts." in html
+    assert "For this session: <code>edit_file</code> in <code>notes/</code>" in html
+    assert "<code>ozzie approvals approve 01APPROVAL --session</code>" in html
+    assert "Expires in 10:00" in html
+
+
+def test_what_has_a_card_of_its_own_is_not_drawn_twice() -> None:
+    html = LiveTurn().html(folded(waiting()), START, cards={"01APPROVAL"})
+
+    assert "1 approval" in html
+    assert "Change 2 lines" not in html
+
+
+def test_a_yes_lets_the_same_row_go_on_and_says_who_gave_it() -> None:
+    view = folded([*waiting(), *GRANTED])
+
+    (row,) = view.rows
+    assert (row.name, row.state, row.result) == ("edit_file", "done", "+1 −1 lines")
+    assert row.approved.startswith("approved once by Ana, ")
+    assert view.asked == ()
+    assert view.waited_s == 21.0
+
+
+def test_the_saved_form_names_the_yes_above_the_call() -> None:
+    view = folded([*waiting(), *GRANTED, (25, "task.succeeded", {"rounds": 2})])
+
+    lines = turn_markdown(view).splitlines()
+    (at,) = [index for index, line in enumerate(lines) if line.startswith("| approval |")]
+    assert "approved once by Ana" in lines[at]
+    assert "`edit_file`" in lines[at + 1]
+    (work,) = [part for part in turn_json(view)["parts"] if part["type"] == "work"]
+    assert work["rows"][0]["approved"].startswith("approved once by Ana")
+
+
+def test_a_call_under_a_yes_for_the_session_says_so() -> None:
+    view = folded(
+        [
+            *waiting()[:-2],
+            (4, "tool.call.started", {"call_id": "c9", "approval_id": "01BEFORE"}),
+            (5, "tool.call.completed", {"call_id": "c9", "ok": True, "summary": "done", "duration_ms": 1.0}),
+        ]
+    )
+
+    assert [row.approved for row in view.rows] == ["approved for the session"]
+
+
+def test_a_no_fails_the_row_with_the_comment_and_asks_no_more() -> None:
+    view = folded([*waiting(), *REJECTED])
+
+    (row,) = view.rows
+    assert (row.state, row.result) == ("failed", 'Rejected by Ana: "no"')
+    assert view.asked == ()
+
+
+def test_what_expired_stays_and_can_be_asked_anew() -> None:
+    view = folded([*waiting(), EXPIRED])
+
+    html = live_html(view, START)
+    assert "Nothing was done." in html
+    assert "ozzie approvals renew 01APPROVAL" in html
+    assert "ozzie approvals approve" not in html
+    assert "1 approval" not in html
+    again = folded([*waiting(), EXPIRED, (700, "approval.requested", approval(approval_id="01SECOND"))])
+    assert [each.approval_id for each in again.asked] == ["01SECOND"]
+
+
+def test_a_changed_request_takes_the_place_of_the_one_before() -> None:
+    changed: Frame = (5, "approval.expired", {"approval_id": "01APPROVAL", "why": "changed"})
+    view = folded([*waiting(), changed, (5, "approval.requested", approval(approval_id="01SECOND", proof="+new"))])
+
+    assert [(each.approval_id, each.proof) for each in view.asked] == [("01SECOND", ("+new",))]
+
+
+@pytest.mark.parametrize("end", ["task.cancelled", "task.failed"])
+def test_a_turn_that_ended_asks_for_nothing(end: str) -> None:
+    view = folded([*waiting(), (9, end, {"by": "you", "message": "No.", "code": "x", "hint": ""})])
+
+    assert view.asked == ()
+    assert "Approval needed" not in live_html(view, START)
+
+
+def test_what_cannot_be_undone_is_shown_whole_and_not_offered_for_the_session() -> None:
+    proof = "\n".join(f"+line {number}" for number in range(SHOWN_LINES + 8))
+    usual = asked_of(approval(proof=proof))
+    grave = asked_of(approval(proof=proof, side_effect="irreversible", cover=None, needs="cli"))
+
+    assert len(usual.shown) == SHOWN_LINES
+    assert usual.hidden == "8 more lines: ozzie approvals show 01APPROVAL"
+    assert (grave.shown, grave.hidden, grave.by_kernel) == (grave.proof, "", False)
+    html = live_html(folded(waiting(proof=proof, side_effect="irreversible", cover=None)), START)
+    assert "Approving for the session is not offered: this cannot be undone." in html
+    assert "--session" not in html
+
+
+def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
+    asked = asked_of(approval(sentence="Change `a\u202egnp.exe`?", proof="+ok\u202e\x1b[2Jbad", reason="It\x1b[1m is."))
+
+    assert asked.sentence == "Change `a\\u202egnp.exe`?"
+    assert asked.proof == ("+ok\\u202e\\u001b[2Jbad",)
+    assert "\x1b" not in why_asked(asked)
+    html = live_html(folded(waiting(proof="+<img src=x onerror=alert(1)>", sentence="<b>?</b>")), START)
+    assert "<img" not in html
+    assert "<b>?" not in html
+
+
+def test_a_missing_fact_is_said_to_be_missing() -> None:
+    asked = asked_of(approval(undo="", risk_level="odd", side_effect=""))
+
+    assert asked.facts == (("Risk", "Not known"), ("Side effect", "Not known"), ("Undo", "Not known"))
+
+
+def test_a_console_shows_all_of_what_would_happen_within_its_width() -> None:
+    asked = asked_of(approval(proof="+" + "x" * 200 + " the end"))
+
+    lines = approval_lines(asked, START)
+
+    assert lines[1] == "Approval needed (expires in 10 min)"
+    assert "  Change 2 lines of notes/suppliers.md?" in lines
+    assert all(columns(line) <= WIDTH for line in lines)
+    assert "".join(line[2:] for line in lines).endswith("x the end")
+    assert all(columns(line) <= WIDTH for line in detail_lines(asked))
+
+
+def test_a_console_prints_a_request_once_and_the_row_when_it_is_done() -> None:
+    writer = ConsoleWriter()
+    first = writer.update(folded(waiting()), START)
+    again = writer.update(folded(waiting()), START)
+    end = writer.update(folded([*waiting(), *GRANTED]), START)
+
+    assert first.count("Approval needed") == 1
+    assert again == ""
+    assert end.splitlines()[-1].startswith("  edit_file")
+    assert "ozzie approvals approve" in plain_text(folded(waiting()))
+
+
+def test_every_answer_has_its_command() -> None:
+    names = [name for name, _ in ways_to_answer(asked_of(approval()))]
+
+    assert names == ["Approve once", "Approve for this session", "Reject"]
+    assert [name for name, _ in ways_to_answer(asked_of(approval(cover=None)))] == ["Approve once", "Reject"]
