@@ -185,7 +185,7 @@ class Ozzie:
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
-        fates = Fates(registry.may_be_repeated, self._happened)
+        fates = Fates(registry.may_be_repeated, self._happened, registry.takes_key)
         self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
@@ -194,6 +194,7 @@ class Ozzie:
         taken = await recover(
             self.log,
             self.driver,
+            ids=self.ids,
             fates=fates,
             publish=self.feed.publish,
         )

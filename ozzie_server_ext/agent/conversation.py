@@ -6,6 +6,7 @@ A turn has no other memory than this. So it goes on after a crash from exactly w
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.agent.shape import complaint
@@ -30,6 +31,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallUncertain,
     ToolUse,
 )
@@ -52,6 +54,7 @@ EVENT_TYPES = frozenset(
         ToolCallFailed.type,
         ToolCallUncertain.type,
         ToolCallCancelled.type,
+        ToolCallResolved.type,
         ApprovalRequested.type,
         ApprovalGranted.type,
         ApprovalExpired.type,
@@ -81,10 +84,9 @@ class _Said:
 @dataclass(slots=True)
 class Round:
     """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
-
     `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
-    `problem` says in what it does not have the wanted shape; then it comes anew. `unknown`: the tools of its calls that
-    may or may not have happened. `earlier`: what a person was asked for calls of it, by the model's ids."""
+    `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
+    tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it."""
 
     task_id: TaskId | None
     number: int
@@ -97,7 +99,7 @@ class Round:
     placed: bool = False
     guessed: bool = False
     problem: str = ""
-    unknown: list[str] = field(default_factory=list[str])
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
     earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
@@ -121,6 +123,7 @@ class Conversation:
         self._replies: dict[CallId, ReplyId] = {}
         self._beginless: dict[TaskId | None, Round] = {}
         self._calls: dict[CallId, tuple[Round, str]] = {}
+        self._uncertain: dict[CallId, tuple[Round, str]] = {}
         self._asked: dict[ApprovalId, tuple[Round, str]] = {}
         self._asks: Counter[TaskId | None] = Counter()
         for event in events:
@@ -164,7 +167,9 @@ class Conversation:
             case ToolCallFailed(call_id=call_id, message=message):
                 self._outcome(call_id, dumps({"error": message}))
             case ToolCallUncertain(call_id=call_id, reason=reason):
-                self._outcome(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), unknown=True)
+                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}))
+            case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
+                self._resolve(*self._uncertain.pop(call_id), outcome)
             case ToolCallCancelled(call_id=call_id) if call_id in self._calls:
                 asking, use_id = self._calls[call_id]
                 if (earlier := asking.earlier.get(use_id)) is not None:
@@ -306,12 +311,27 @@ class Conversation:
             if earlier is not None and earlier.asked.approval_id == approval_id:
                 asking.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
 
-    def _outcome(self, call_id: CallId, content: str, *, unknown: bool = False) -> None:
+    def _outcome(self, call_id: CallId, content: str) -> None:
         if call_id in self._calls:
             asking, use_id = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
-            if unknown:
-                asking.unknown.extend(use.name for use in asking.uses if use.call_id == use_id)
+
+    def _doubt(self, call_id: CallId, content: str) -> None:
+        """A yes to what may have been done already is none to doing it again."""
+        if call_id in self._calls:
+            asking, use_id = self._uncertain[call_id] = self._calls.pop(call_id)
+            asking.outcomes[use_id] = content
+            asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
+            asking.earlier.pop(use_id, None)
+
+    def _resolve(self, asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
+        if outcome == "left":
+            return
+        asking.unknown.pop(use_id, None)
+        if outcome == "again":
+            asking.outcomes.pop(use_id, None)
+        else:
+            asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
 
 
 def _answer(given: Round) -> Iterator[ChatMessage]:

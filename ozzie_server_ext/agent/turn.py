@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.conversation import Conversation, Round
+from ozzie_server_ext.agent.doubt import doubt
 from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.many_asks import many_asks
@@ -23,7 +24,7 @@ from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place
-from ozzie_server_ext.tools.uncertain import uncertain
+from ozzie_server_ext.tools.uncertain import ToolUncertain, uncertain
 
 _ANEW = "its answer did not fit the schema: asking again"
 
@@ -51,9 +52,18 @@ class Turn:
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
 
-        Raises TurnHeld where the turn waits for an answer, ModelError, LimitExceeded, IncompleteAnswer, ToolUncertain,
-        or what a cancellation raises; what had come is recorded.
+        Raises TurnHeld where the turn waits for an answer, ModelError, LimitExceeded, IncompleteAnswer, ToolUncertain
+        where nobody is there to be asked, or what a cancellation raises; what had come is recorded.
         """
+        try:
+            return await self._in_time()
+        except ToolUncertain as error:
+            if not self._plan.attended:
+                raise
+            await self._recorder.append(*doubt(PromptId(self._parts.ids.new()), str(error)))
+            raise TurnHeld from None
+
+    async def _in_time(self) -> int:
         deadline = self._plan.deadline
         limit = asyncio.timeout(deadline.left_s if deadline else None)
         try:
@@ -66,7 +76,7 @@ class Turn:
                 raise
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None and last.unknown:  # more time would not tell what was done in that moment
-                raise uncertain(", ".join(last.unknown)) from None
+                raise uncertain(", ".join(last.unknown.values())) from None
             breach = _too_late(deadline)
         return await self._asking.end(breach)  # behind the deadline, which may not cut off what it says
 

@@ -77,6 +77,11 @@ class ToolMeta:
         may. Of another one, the tool is asked first whether it was done (`Tool.happened`)."""
         return self.side_effect is SideEffect.NONE
 
+    @property
+    def takes_key(self) -> bool:
+        """Whether a call that is made twice with the same key has its effect once (TL-10)."""
+        return self.idempotency is not Idempotency.NOT_SUPPORTED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:

@@ -18,6 +18,7 @@ class Question:
     """What a turn asks a person, and waits for. `notes` are sentences below it."""
 
     prompt_id: str
+    kind: str
     sentence: str
     notes: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
@@ -31,6 +32,7 @@ def question_of(payload: Mapping[str, Any]) -> Question:
     )
     return Question(
         prompt_id=str(payload.get("prompt_id", "")),
+        kind=str(payload.get("kind", "")),
         sentence=str(payload.get("question", "")),
         notes=tuple(str(note) for note in payload.get("notes") or ()),
         choices=choices,

@@ -106,7 +106,7 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             said = str(payload.get("reason") or "")
             return replace(row, state="unknown", result="May or may not have happened", detail=visible_label(said))
         case "tool.call.resolved":
-            return _with_result(row, "done", str(payload.get("summary") or "Decided by you"))
+            return _resolved(row, str(payload.get("outcome")), visible_label(str(payload.get("by") or "a person")))
         case _:
             return row
 
@@ -148,6 +148,16 @@ def _decided(row: ToolRow, payload: Mapping[str, Any]) -> ToolRow:
             return _with_result(row, "denied", _because("Not allowed", payload.get("reason")))
         case "ASK":
             return replace(row, state="waiting", result="Waiting for your answer")
+        case _:
+            return row
+
+
+def _resolved(row: ToolRow, outcome: str, by: str) -> ToolRow:
+    match outcome:
+        case "done":
+            return _with_result(row, "done", f"Done, as {by} says")
+        case "again":
+            return _with_result(row, "cancelled", f"Not done, as {by} says")
         case _:
             return row
 

@@ -164,7 +164,9 @@ def _stopping(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
 def _held(status: Status) -> _Change:
     def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
         reason = str(payload.get("reason") or payload.get("question") or "")
-        return replace(view, status=status, reason=reason, held_since=view.held_since or ts)
+        in_doubt = view.question is not None and view.question.kind == "uncertain"
+        word = "Needs a decision" if in_doubt else status
+        return replace(view, status=word, reason=reason, held_since=view.held_since or ts)
 
     return change
 

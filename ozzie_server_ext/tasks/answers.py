@@ -2,8 +2,10 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
+from ozzie_server_ext.agent.doubt import AGAIN, DONE, LEAVE
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
 from ozzie_server_ext.domain.budget import Scope
@@ -22,29 +24,34 @@ from ozzie_server_ext.domain.events import (
     TaskModelChosen,
     TaskQueued,
     TaskResumed,
+    ToolCallResolved,
 )
 from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.fates import not_again
 from ozzie_server_ext.tasks.service import TaskService
+from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
 """Those of one session: what a kernel may raise (THREATS 6)."""
+_OUTCOMES: dict[str, Literal["done", "again", "left"]] = {DONE: "done", AGAIN: "again", LEAVE: "left"}
 MOST_MONEY = 1_000_000 * 1_000_000_000
 """In 1e-9 USD, of one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a task waits for. `breach` is why, of a question about a budget; `version` that of the task's stream, when
-    it was looked at."""
+    """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
+    knows whether they were had; `version` is that of the task's stream, when it was looked at."""
 
     prompt: PromptRequested
     breach: BudgetExceeded | None
     version: int
     session_id: SessionId
+    doubtful: tuple[OpenTool, ...] = ()
 
     def option(self, name: str) -> PromptOption:
         """The option of that name. Raises InputError."""
@@ -130,6 +137,7 @@ def _open_question(events: Iterable[Event]) -> Question | None:
     """What a task of these events asks, and nobody has answered."""
     breach: BudgetExceeded | None = None
     found: Question | None = None
+    events = tuple(events)
     for event in events:
         match event.body:
             case BudgetExceeded() as fact:
@@ -141,6 +149,8 @@ def _open_question(events: Iterable[Event]) -> Question | None:
                 found = None
             case _:
                 found = found and replace(found, version=event.version)
+    if found is not None and found.prompt.kind == "uncertain":
+        return replace(found, doubtful=unfinished(events).uncertain)
     return found
 
 
@@ -158,6 +168,8 @@ def _amount(option: PromptOption, given: int | None) -> int:
 
 def _consequences(asked: Question, option: PromptOption, amount: int, by: str) -> list[EventBody]:
     breach = asked.breach
+    if asked.prompt.kind == "uncertain":
+        return _resolutions(asked, option.name, by)
     if breach is None:
         return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
     if option.name == ALLOW:
@@ -166,6 +178,12 @@ def _consequences(asked: Question, option: PromptOption, amount: int, by: str) -
     if option.name == CHEAPER:
         return [TaskModelChosen(model=CHEAP, reason=breach.type), *goes_on(by)]
     return [TaskCancelled(by=by, reason="the budget")]
+
+
+def _resolutions(asked: Question, option: str, by: str) -> list[EventBody]:
+    outcome = _OUTCOMES[option]
+    facts: list[EventBody] = [ToolCallResolved(call_id=tool.call_id, outcome=outcome, by=by) for tool in asked.doubtful]
+    return [*facts, not_again(asked.doubtful)] if outcome == "left" else [*facts, *goes_on(by)]
 
 
 def goes_on(by: str) -> list[EventBody]:

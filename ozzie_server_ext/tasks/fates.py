@@ -17,6 +17,9 @@ from ozzie_server_ext.tools.uncertain import uncertain
 MayRepeat = Callable[[str], bool]
 """Whether a call of the tool of this id that has no outcome may be made again."""
 
+TakesKey = Callable[[str], bool]
+"""Whether a call of the tool of this id that is made again with the same key has its effect once."""
+
 Happened = Callable[[str, JsonObject], Awaitable[bool | None]]
 """Whether a run of the tool of this id with that effect was done; None where that can't be known."""
 
@@ -31,6 +34,7 @@ class Fates:
 
     may_repeat: MayRepeat = lambda tool_id: False
     happened: Happened = _unknown
+    takes_key: TakesKey = lambda tool_id: False
 
     async def of(self, tool: OpenTool) -> bool | None:
         """Whether the call was done: no, where it had not begun or had nothing to do that counts."""
@@ -41,6 +45,10 @@ class Fates:
         if self.may_repeat(tool.asked.tool_id):
             return False
         return None if tool.effect is None else await self.happened(tool.asked.tool_id, tool.effect)
+
+    def has_key(self, tool: OpenTool) -> bool:
+        """Whether the call can be made again, with the key that it had, without having its effect twice."""
+        return tool.asked is not None and self.takes_key(tool.asked.tool_id)
 
 
 NOBODY_KNOWS = Fates()

@@ -2,13 +2,15 @@
 
 A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
 failed, and is asked anew; a call of a tool that only reads is made again; of one that may have had an effect, the tool
-itself looks whether it did, and where it can't say, the call is uncertain and nobody makes it again by himself (DESIGN
-§2.5). docs/adr/0012-recovery.md has the whole table.
+itself looks whether it did, and where it can't say, the call is uncertain, and a person is asked what is to become of
+it (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
+from ozzie_server_ext.agent.doubt import doubt
+from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
@@ -20,7 +22,7 @@ from ozzie_server_ext.domain.events import (
     Transient,
     WorkerLost,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId, SessionId, TaskId, task_stream, worker_stream
+from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import HELD, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
@@ -56,6 +58,7 @@ async def recover(
     event_log: EventLog,
     runner: Runner,
     *,
+    ids: IdSource,
     fates: Fates = NOBODY_KNOWS,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> int:
@@ -79,7 +82,9 @@ async def recover(
             continue
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
-        verdict = _judge(task, left, {tool.call_id: await fates.of(tool) for tool in left.tools})
+        known = {tool.call_id: await fates.of(tool) for tool in left.tools}
+        keyed = {tool.call_id for tool in left.tools if fates.has_key(tool)}
+        verdict = _judge(task, left, known, keyed, PromptId(ids.new()) if row["attended"] else None)
         try:
             if verdict.facts:
                 await recorder.append(*verdict.facts)
@@ -108,15 +113,30 @@ async def _end_calls(event_log: EventLog, waiting: Task) -> None:
         await recorder.append(*(cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models))
 
 
-def _judge(task: Task, left: Unfinished, fates: Mapping[CallId, bool | None]) -> _Verdict:
+def _judge(
+    task: Task,
+    left: Unfinished,
+    fates: Mapping[CallId, bool | None],
+    keyed: Set[CallId],
+    prompt_id: PromptId | None,
+) -> _Verdict:
+    """`keyed` are the calls that can be made again with their key; `prompt_id` is that of a question, where somebody is
+    there to be asked."""
+    given_up = task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS
+    if not task.stop_by and not given_up:
+        # It goes on, so what has a key is made again with it.
+        fates = {call_id: False if fate is None and call_id in keyed else fate for call_id, fate in fates.items()}
     unknown = [tool for tool in left.tools if fates[tool.call_id] is None]
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
     ends += [end_of(tool, fates[tool.call_id], _CUT_OFF) for tool in left.tools]
     if task.stop_by:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
     if unknown or left.uncertain:
-        return _Verdict(facts=(*ends, not_again([*left.uncertain, *unknown])), runs=False)
-    if task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS:
+        end = not_again([*left.uncertain, *unknown])
+        if prompt_id is not None and task.status is TaskStatus.RUNNING:
+            return _Verdict(facts=(*ends, *doubt(prompt_id, end.message)), runs=False)
+        return _Verdict(facts=(*ends, end), runs=False)
+    if given_up:
         return _Verdict(facts=(*ends, _given_up()), runs=False)
     if task.status is TaskStatus.QUEUED:
         return _Verdict(facts=tuple(ends), runs=True)

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
 )
@@ -85,6 +86,8 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True, effect=effect)
             case ToolCallUncertain(call_id=call_id, reason=reason):
                 uncertain.append(replace(tools.pop(call_id, None) or _erased(call_id), reason=reason))
+            case ToolCallResolved(call_id=call_id):
+                uncertain = [tool for tool in uncertain if tool.call_id != call_id]
             case (
                 ToolCallCompleted(call_id=call_id)
                 | ToolCallFailed(call_id=call_id)

@@ -45,6 +45,11 @@ class ToolRegistry:
         tool = self._tools.get(tool_id)
         return tool is not None and tool.meta.may_be_repeated
 
+    def takes_key(self, tool_id: str) -> bool:
+        """Whether a call of that tool that is made again with the same key has its effect once."""
+        tool = self._tools.get(tool_id)
+        return tool is not None and tool.meta.takes_key
+
     def only_reads(self, name: str) -> bool:
         """Whether a call by that name has no effect; one of a tool that is not here has none."""
         meta = self.meta(name)

@@ -33,6 +33,7 @@ from ozzie_server_ext.domain.events.tool import (
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
     ToolsetInjected,
@@ -64,6 +65,7 @@ EventBody: TypeAlias = (
     | ToolCallFailed
     | ToolCallCancelled
     | ToolCallUncertain
+    | ToolCallResolved
     | ToolsetInjected
     | ApprovalRequested
     | ApprovalGranted

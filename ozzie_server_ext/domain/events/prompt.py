@@ -24,7 +24,7 @@ class PromptRequested(Fact):
 
     type: ClassVar[str] = "prompt.requested"
     prompt_id: PromptId
-    kind: Literal["budget", "asks"]
+    kind: Literal["budget", "asks", "uncertain"]
     question: str
     notes: tuple[str, ...]
     options: tuple[PromptOption, ...]

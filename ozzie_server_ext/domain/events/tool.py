@@ -95,6 +95,17 @@ class ToolCallUncertain(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallResolved(Fact):
+    """A person says of an uncertain call that it was done, or that it was not and is to be made again; or they leave it
+    as it is."""
+
+    type: ClassVar[str] = "tool.call.resolved"
+    call_id: CallId
+    outcome: Literal["done", "again", "left"]
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedTool:
     tool_id: str
     name: str

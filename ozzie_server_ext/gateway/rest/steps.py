@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
 )
@@ -54,7 +55,8 @@ class Steps:
                 | ToolCallCompleted
                 | ToolCallFailed
                 | ToolCallCancelled
-                | ToolCallUncertain,
+                | ToolCallUncertain
+                | ToolCallResolved,
             )
             and body.call_id in self._steps
         ):
@@ -114,7 +116,8 @@ def _after(
     | ToolCallCompleted
     | ToolCallFailed
     | ToolCallCancelled
-    | ToolCallUncertain,
+    | ToolCallUncertain
+    | ToolCallResolved,
 ) -> Step:
     match body:
         case ModelCallCompleted():
@@ -150,6 +153,12 @@ def _after(
             return replace(step, status="cancelled", error=_failure("tool.cancelled", body.reason))
         case ToolCallUncertain():
             return replace(step, status="uncertain", error=_failure("tool.uncertain", body.reason))
+        case ToolCallResolved(outcome="done"):
+            return replace(step, status="completed", summary="done, as a person says", error=None)
+        case ToolCallResolved(outcome="again"):
+            return replace(step, status="cancelled")
+        case ToolCallResolved():
+            return step
 
 
 def _failure(code: str, message: str) -> Failure:

@@ -28,6 +28,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
     ToolsetInjected,
@@ -99,6 +100,7 @@ HANDLES = (
     ToolCallFailed,
     ToolCallCancelled,
     ToolCallUncertain,
+    ToolCallResolved,
     ToolsetInjected,
 )
 

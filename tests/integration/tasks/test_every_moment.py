@@ -20,6 +20,8 @@ from ozzie_server_ext.domain.events import (
     PromptAnswered,
     PromptRequested,
     ToolCallCompleted,
+    ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
     Transient,
 )
@@ -190,10 +192,14 @@ async def test_a_turn_that_writes_cut_off_behind_any_append_writes_once_and_says
         await ozzie.stop()
 
 
+@pytest.mark.parametrize(
+    ("said", "end", "calls"),
+    [("done", "task.succeeded", 1), ("again", "task.succeeded", 2), ("leave", "task.failed", 1)],
+)
 async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, end: str, calls: int
 ) -> None:
-    """Somebody else's file lies there when the gateway comes back."""
+    """Somebody else's file lies there when the gateway comes back; what a person says of the write is what counts."""
     first = Home(tmp_path / "whole")
     first.create()
     first.policy_file.write_text(NOTES_ARE_FREE)
@@ -211,9 +217,24 @@ async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
     ozzie = await Ozzie.start(home, project)
 
     (row,) = await ozzie.log.rows("tasks", where={"task_id": task_id})
-    assert (row["status"], row["error_code"]) == ("FAILED", "tool.uncertain")
-    assert str(row["error_message"]).startswith("write_file may or may not have happened.")
-    assert (project / NOTE).read_text() == "somebody else's\n"
+    assert row["status"] == "WAITING_INPUT"
+    assert str(row["reason"]).startswith("write_file may or may not have happened.")
+    await ozzie.stop()
+    ozzie = await Ozzie.start(home, project)  # it waits in the log, for whatever gateway there is
+    question = await ozzie.answers.question(task_id)
+    assert question is not None
+    assert question.prompt.kind == "uncertain"
+    await ozzie.answers.answer(task_id, said, by="ann")
+
+    kinds = frozenset({"task.succeeded", "task.failed"})
+    async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
+        assert (await anext(events)).type == end
+    bodies = [event.body for event in await ozzie.log.read_stream(task_stream(task_id))]
+    assert [body.outcome for body in bodies if isinstance(body, ToolCallResolved)] == [
+        {"done": "done", "again": "again", "leave": "left"}[said]
+    ]
+    assert sum(isinstance(body, ToolCallRequested) for body in bodies) == calls
+    assert (project / NOTE).read_text() == "somebody else's\n", "also a second try sees that it is not the one"
     await ozzie.stop()
 
 

@@ -185,7 +185,7 @@ async def test_a_change_of_which_nobody_knows_ends_the_turn_though_its_time_is_u
     budget = Budget(account=Account("task", "t1"), on_breach="ask")
 
     with pytest.raises(ToolUncertain, match="change may or may not have happened"):
-        await rig.run(deadline=Deadline(left_s=0.05, limit_s=0.05, budget=budget))
+        await rig.run(deadline=Deadline(left_s=0.05, limit_s=0.05, budget=budget), attended=False)
 
     assert begun.is_set()
     assert "prompt.requested" not in await rig.types()

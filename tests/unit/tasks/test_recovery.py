@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.events import (
     Draft,
     Limits,
     ModelCallFailed,
+    PromptRequested,
     TaskCancelled,
     TaskCreated,
     TaskFailed,
@@ -101,7 +102,7 @@ async def test_whatever_was_unfinished_is_taken_up_in_the_order_it_was_created(l
     await left(log, "d-running", CREATED, QUEUED, TaskStarted(attempt=1, epoch="old"))
     runner = Taken()
 
-    assert await recover(log, runner) == 4
+    assert await recover(log, runner, ids=CountingIds()) == 4
 
     assert sorted(runner.tasks) == ["a-running", "b-created", "c-queued", "d-running"]
     assert runner.tasks == sorted(runner.tasks), "a session's turns must not change places"
@@ -118,7 +119,7 @@ async def test_what_waits_for_a_person_or_has_ended_stays_as_it_is(log: InMemory
     head = await log.head()
     runner = Taken()
 
-    assert await recover(log, runner) == 0
+    assert await recover(log, runner, ids=CountingIds()) == 0
 
     assert (runner.tasks, sorted(runner.held)) == ([], ["asked", "paused"])
     assert await log.head() == head
@@ -139,7 +140,7 @@ async def test_a_turn_that_waited_for_answers_is_not_given_up_for_its_many_runs(
         runs += [TaskWaitingInput(question="More?"), TaskResumed(by="ann"), TaskQueued(reason="answered"), again]
     await left(log, "t", CREATED, QUEUED, *runs)
 
-    assert await recover(log, Taken()) == 1
+    assert await recover(log, Taken(), ids=CountingIds()) == 1
 
 
 @pytest.mark.parametrize("attempts", range(1, MAX_ATTEMPTS + 2))
@@ -147,7 +148,7 @@ async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemory
     await left(log, "t", CREATED, QUEUED, *run_at_each_of(attempts))
     runner = Taken()
 
-    taken = await recover(log, runner)
+    taken = await recover(log, runner, ids=CountingIds())
 
     last = (await log.read_stream("task:t"))[-1].body
     if attempts < MAX_ATTEMPTS:
@@ -168,7 +169,7 @@ async def test_a_gateway_that_dies_again_and_again_ends_the_turn_after_three_tim
         await rig.driver.stop()
         rig = TaskRig(rig.log)
         rig.turns["deadly"] = Gate()
-        await recover(rig.log, rig.driver)
+        await recover(rig.log, rig.driver, ids=CountingIds())
 
     assert await rig.status(sent.task_id) == "FAILED"
     starts = [body for body in await rig.bodies(sent.task_id) if isinstance(body, TaskStarted)]
@@ -188,7 +189,7 @@ async def after(log: InMemoryEventLog, *bodies: object) -> tuple[list[object], l
     before = await log.version("task:t")
     runner = Taken()
     told: list[Transient] = []
-    await recover(log, runner, fates=Fates(only_reading), publish=told.append)
+    await recover(log, runner, ids=CountingIds(), fates=Fates(only_reading), publish=told.append)
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks, told
 
 
@@ -229,14 +230,55 @@ async def test_a_tool_with_an_effect_that_was_begun_is_uncertain_and_never_made_
         log, CALLED, ANSWERED, READ, PAY, ToolCallStarted(call_id=CallId("t1")), ToolCallStarted(call_id=CallId("t2"))
     )
     assert found[:2] == [NOT_DONE, UNKNOWN]
-    (end,) = found[2:]
-    assert isinstance(end, TaskFailed)
-    assert (end.code, end.message) == (
+    asked, waits = found[2:]
+    assert isinstance(asked, PromptRequested)
+    assert asked.question == "pay may or may not have happened. Ozzie will not try again by itself."
+    assert [option.name for option in asked.options] == ["done", "again", "leave"]
+    assert isinstance(waits, TaskWaitingInput)
+    assert runs == []
+
+
+async def test_where_nobody_is_there_to_be_asked_an_uncertain_call_ends_its_task(log: InMemoryEventLog) -> None:
+    created = replace(CREATED, attended=False)
+    begun = ToolCallStarted(call_id=CallId("t2"))
+    await left(log, "t", created, QUEUED, STARTED, CALLED, ANSWERED, PAY, begun)
+
+    assert await recover(log, Taken(), ids=CountingIds(), fates=Fates(only_reading)) == 0
+
+    *_, end = await log.read_stream(task_stream(TaskId("t")))
+    assert isinstance(end.body, TaskFailed)
+    assert (end.body.code, end.body.message) == (
         "tool.uncertain",
         "pay may or may not have happened. Ozzie will not try again by itself.",
     )
-    assert "run the cell again" in end.hint
-    assert runs == []
+    assert "run the cell again" in end.body.hint
+
+
+async def test_a_call_that_has_a_key_is_made_again_with_it(log: InMemoryEventLog) -> None:
+    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, PAY, ToolCallStarted(call_id=CallId("t2")))
+    runner = Taken()
+    fates = Fates(only_reading, takes_key=lambda tool_id: tool_id == "shop.pay")
+
+    assert await recover(log, runner, ids=CountingIds(), fates=fates) == 1
+
+    *_, end, queued = [event.body for event in await log.read_stream(task_stream(TaskId("t")))]
+    assert (end, queued) == (ToolCallCancelled(call_id=CallId("t2"), reason=CUT_OFF), RECOVERED)
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_a_call_that_has_a_key_is_uncertain_where_its_task_does_not_go_on(
+    log: InMemoryEventLog, stopped: bool
+) -> None:
+    again = [] if stopped else [RECOVERED, replace(STARTED, attempt=2)] * (MAX_ATTEMPTS - 1)
+    ends = [TaskStopping(by="you", reason="")] if stopped else []
+    begun = ToolCallStarted(call_id=CallId("t2"))
+    await left(log, "t", CREATED, QUEUED, STARTED, *again, CALLED, ANSWERED, PAY, begun, *ends)
+    fates = Fates(only_reading, takes_key=lambda tool_id: True)
+
+    assert await recover(log, Taken(), ids=CountingIds(), fates=fates) == 0
+
+    found = [event.body for event in await log.read_stream(task_stream(TaskId("t")))]
+    assert ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF) in found
 
 
 @pytest.mark.parametrize(
@@ -255,12 +297,12 @@ async def test_of_a_begun_effect_that_can_be_looked_for_the_tool_says_whether_it
         return happened
 
     runner = Taken()
-    await recover(log, runner, fates=Fates(only_reading, look))
+    await recover(log, runner, ids=CountingIds(), fates=Fates(only_reading, look))
 
     assert asked == [("shop.pay", {"what": "p"})]
     types = [event.type for event in await log.read_stream(task_stream(TaskId("t")))][8:]
     if happened is None:
-        assert types == [end, "task.failed"]
+        assert types == [end, "prompt.requested", "task.waiting_input"]
         assert runner.tasks == []
     else:
         assert types == [end, "task.queued"], "it goes on: done is done, and what was not done can be done now"
@@ -269,15 +311,15 @@ async def test_of_a_begun_effect_that_can_be_looked_for_the_tool_says_whether_it
 
 async def test_a_tool_that_was_left_uncertain_by_a_stop_in_order_is_not_made_again(log: InMemoryEventLog) -> None:
     found, runs, _ = await after(log, CALLED, ANSWERED, PAY, ToolCallStarted(call_id=CallId("t2")), UNKNOWN)
-    assert [type(fact) for fact in found] == [TaskFailed]
+    assert [type(fact) for fact in found] == [PromptRequested, TaskWaitingInput]
     assert runs == []
 
 
 async def test_without_a_word_on_a_tool_it_is_not_made_again(log: InMemoryEventLog) -> None:
     await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, READ, ToolCallStarted(call_id=CallId("t1")))
     runner = Taken()
-    assert await recover(log, runner) == 0
-    assert await status(log, "t") == "FAILED"
+    assert await recover(log, runner, ids=CountingIds()) == 0
+    assert await status(log, "t") == "WAITING_INPUT"
 
 
 async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) -> tuple[list[object], list[str]]:
@@ -287,7 +329,7 @@ async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) ->
     del log.bodies[event.position]
     before = await log.version("task:t")
     runner = Taken()
-    await recover(log, runner, fates=Fates(only_reading))
+    await recover(log, runner, ids=CountingIds(), fates=Fates(only_reading))
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks
 
 
@@ -300,19 +342,17 @@ async def test_a_tool_that_was_begun_and_whose_request_was_erased_is_not_made_ag
 ) -> None:
     found, runs = await after_erasing(log, ToolCallRequested, PAY, BEGUN, *recorded)
     assert runs == []
-    *ends, end = found
+    *ends, asked, _ = found
     assert ends == ([] if recorded else [UNKNOWN])
     why = f" {UNKNOWN.reason}" if recorded else ""
-    assert isinstance(end, TaskFailed)
-    assert (end.code, end.message) == (
-        "tool.uncertain",
-        f"A tool whose name was erased may or may not have happened.{why} Ozzie will not try again by itself.",
-    )
+    assert isinstance(asked, PromptRequested)
+    said = f"A tool whose name was erased may or may not have happened.{why} Ozzie will not try again by itself."
+    assert asked.question == said
 
 
 async def test_a_tool_that_only_reads_is_not_taken_for_one_when_its_request_was_erased(log: InMemoryEventLog) -> None:
     found, runs = await after_erasing(log, ToolCallRequested, READ, ToolCallStarted(call_id=CallId("t1")))
-    assert [type(fact) for fact in found] == [ToolCallUncertain, TaskFailed]
+    assert [type(fact) for fact in found] == [ToolCallUncertain, PromptRequested, TaskWaitingInput]
     assert runs == []
 
 
@@ -336,7 +376,7 @@ async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
 ) -> None:
     await left(log, "t", CREATED, QUEUED, *begun, TaskStopping(by="ann", reason="enough"))
     runner = Taken()
-    assert await recover(log, runner) == 0
+    assert await recover(log, runner, ids=CountingIds()) == 0
     last = (await log.read_stream("task:t"))[-1].body
     assert last == TaskCancelled(by="ann", reason="enough")
     assert (await log.rows("model_calls", where={"status": "started"})) == []
@@ -344,7 +384,7 @@ async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
 
 async def test_what_is_given_up_leaves_no_call_open(log: InMemoryEventLog) -> None:
     await left(log, "t", CREATED, QUEUED, *run_at_each_of(MAX_ATTEMPTS), CALLED)
-    await recover(log, Taken())
+    await recover(log, Taken(), ids=CountingIds())
     assert [row["status"] for row in await log.rows("model_calls")] == ["failed"]
     assert await status(log, "t") == "FAILED"
 
@@ -396,7 +436,7 @@ async def test_the_children_of_a_dead_gateway_are_accounted_for_before_anything_
         await log.append("worker:model", [Draft(body=gone, actor="system", source="planes")])
     await left(log, "t", CREATED, QUEUED, STARTED)
 
-    await recover(log, Taken())
+    await recover(log, Taken(), ids=CountingIds())
 
     *lost, requeued = [event.body for event in await log.read()][-3:]
     assert lost == [
@@ -428,7 +468,7 @@ async def test_a_stop_outlives_the_gateway_that_was_asked_for_it() -> None:
     assert await rig.status(sent.task_id) == "RUNNING"
 
     again = TaskRig(rig.log)
-    assert await recover(again.log, again.driver) == 0
+    assert await recover(again.log, again.driver, ids=again.ids) == 0
 
     assert await again.status(sent.task_id) == "CANCELLED"
     assert (await rig.bodies(sent.task_id))[-2:] == [
@@ -445,7 +485,7 @@ async def test_an_attempt_that_comes_to_its_end_too_late_changes_nothing(caplog:
     late.turns["one"], now.turns["one"] = slow, quick = Gate(), Gate()
     sent = await late.submit("one")
     await slow.wait()
-    await recover(now.log, now.driver)
+    await recover(now.log, now.driver, ids=now.ids)
     await quick.wait()
 
     slow.go_on.set()
