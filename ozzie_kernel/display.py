@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_kernel.cards import Answer, Cards
-from ozzie_kernel.keyboard import Keyboard, ask
+from ozzie_kernel.keyboard import Keyboard, ToType, ask, first_to_type
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.asked import Asked
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
@@ -97,7 +96,8 @@ class WidgetDisplay:
     def show(self, view: TurnView, now: "datetime") -> None:
         if time.monotonic() < self._not_before:
             return  # a later call, at the latest the final form, shows what this one would have
-        below = self._cards.follow(view.asked, view.task_id) if view.asked or self._box is not None else []
+        asks = view.asked or view.question is not None
+        below = self._cards.follow(view) if asks or self._box is not None else []
         html = self._live.html(view, now, cards=self._cards.drawn)
         self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
@@ -154,14 +154,14 @@ class ConsoleDisplay:
     """Text that is written once and never redrawn, and questions that the keyboard answers (UX §5)."""
 
     def __init__(
-        self, publisher: Publisher, keyboard: Keyboard, answer: Callable[[JsonObject], Awaitable[object]]
+        self, publisher: Publisher, keyboard: Keyboard, answer: Callable[[str, JsonObject], Awaitable[object]]
     ) -> None:
-        """`answer` sends an answer, the parameters of `approval.answer`, to the gateway."""
+        """`answer` asks a method of the gateway."""
         self._publisher = publisher
         self._keyboard = keyboard
         self._answer = answer
         self._writer = ConsoleWriter()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking: tuple[str, asyncio.Task[None]] | None = None
 
     def note(self, said: Paragraph) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
@@ -169,23 +169,21 @@ class ConsoleDisplay:
     def show(self, view: TurnView, now: "datetime") -> None:
         if text := self._writer.update(view, now):
             self._say(text)
-        self._ask(view.asked)
+        self._ask(first_to_type(view))
 
     def finish(self, view: TurnView) -> None:
-        self._ask(())
+        self._ask(None)
         if text := self._writer.update(view):
             self._say(text)
 
-    def _ask(self, asked: Sequence[Asked]) -> None:
-        """Have the oldest one answered that the kernel may pass on a yes to; what was answered elsewhere is asked no
-        more."""
-        open_ones = {each.approval_id: each for each in asked if each.by_kernel and not each.expired}
-        for approval_id in [each for each in self._asking if each not in open_ones]:
-            self._asking.pop(approval_id).cancel()
-        if open_ones and not self._asking:
-            first = next(iter(open_ones.values()))
-            work = ask(first, self._keyboard, self._answer, self._say)
-            self._asking[first.approval_id] = asyncio.create_task(work, name="an approval is asked for")
+    def _ask(self, what: ToType | None) -> None:
+        """Have this answered, and nothing else any more: that was answered elsewhere."""
+        if self._asking is not None and (what is None or self._asking[0] != what.key):
+            self._asking[1].cancel()
+            self._asking = None
+        if self._asking is None and what is not None:
+            work = ask(what, self._keyboard, self._answer, self._say)
+            self._asking = what.key, asyncio.create_task(work, name="a person is asked")
 
     def _say(self, text: str) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": text})

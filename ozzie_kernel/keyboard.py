@@ -1,13 +1,16 @@
-"""Approvals by the keyboard, where a front end has no widgets: a console (UX §5)."""
+"""What a turn asks, answered by the keyboard where a front end has no widgets: a console (UX §5)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.asked import Asked
 from ozzie_server_ext.render.console import detail_lines
+from ozzie_server_ext.render.question import Question
+from ozzie_server_ext.render.turnview import TurnView
 
 
 class Keyboard(Protocol):
@@ -18,45 +21,80 @@ class Keyboard(Protocol):
         ...
 
 
-def prompt_of(asked: Asked) -> str:
-    """The answers that there are."""
-    session = "[s] this session  " if asked.cover else ""
-    return f"[y] once  {session}[n] reject  [d] details  > "
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToType:
+    """Something that a line of text answers. `read` makes the parameters of the gateway's `method` of a line, None of
+    one that is no answer; `details` is what a `d` shows."""
+
+    key: str
+    prompt: str
+    method: str
+    read: Callable[[str], JsonObject | None]
+    details: str = ""
 
 
-def reading_of(asked: Asked, line: str) -> JsonObject | None:
-    """The answer that a line is, as the parameters of `approval.answer`; None where it is none. Nothing but an exact
-    `y` or `s` is a yes; what stands behind `n` is the comment."""
-    typed = line.strip()
-    named: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
-    if typed == "y":
-        return {**named, "answer": "approve", "extent": "once"}
-    if typed == "s" and asked.cover:
-        return {**named, "answer": "approve", "extent": "session"}
-    if typed == "n" or typed.startswith("n "):
-        return {**named, "answer": "reject", "comment": typed[1:].strip()}
-    return None
+def first_to_type(view: TurnView) -> ToType | None:
+    """What is to be answered next: the oldest approval that the kernel may pass on a yes to, else the question."""
+    for asked in view.asked:
+        if asked.by_kernel and not asked.expired:
+            return _approval(asked)
+    return None if view.question is None else _question(view.question, view.task_id)
 
 
 async def ask(
-    asked: Asked,
+    what: ToType,
     keyboard: Keyboard,
-    answer: Callable[[JsonObject], Awaitable[object]],
+    answer: Callable[[str, JsonObject], Awaitable[object]],
     say: Callable[[str], None],
 ) -> None:
     """Ask until there is an answer, and pass it on. What the gateway has against it is said."""
     while True:
-        line = await keyboard.read_line(prompt_of(asked))
-        if line.strip() == "d":
-            say("\n".join(detail_lines(asked)) + "\n")
-            continue
-        params = reading_of(asked, line)
-        if params is None:
-            continue
-        try:
-            await answer(params)
-        except asyncio.CancelledError:
-            raise
-        except OzzieError as error:
-            say(f"{error} {error.hint}".rstrip() + "\n")
-        return
+        line = (await keyboard.read_line(what.prompt)).strip()
+        if what.details and line == "d":
+            say(what.details)
+        elif (params := what.read(line)) is not None:
+            break
+    try:
+        await answer(what.method, params)
+    except OzzieError as error:
+        say(f"{error} {error.hint}".rstrip() + "\n")
+
+
+def _approval(asked: Asked) -> ToType:
+    session = "[s] this session  " if asked.cover else ""
+    return ToType(
+        key=asked.approval_id,
+        prompt=f"[y] once  {session}[n] reject  [d] details  > ",
+        method="approval.answer",
+        read=partial(_read_approval, asked),
+        details="\n".join(detail_lines(asked)) + "\n",
+    )
+
+
+def _read_approval(asked: Asked, line: str) -> JsonObject | None:
+    """Nothing but an exact `y` or `s` is a yes; what stands behind `n` is the comment."""
+    seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
+    if line == "y":
+        return {**seen, "answer": "approve", "extent": "once"}
+    if line == "s" and asked.cover:
+        return {**seen, "answer": "approve", "extent": "session"}
+    if line == "n" or line.startswith("n "):
+        return {**seen, "answer": "reject", "comment": line[1:].strip()}
+    return None
+
+
+def _question(question: Question, task_id: str) -> ToType:
+    numbered = "  ".join(f"[{number}] {choice.label}" for number, choice in enumerate(question.choices, 1))
+    return ToType(
+        key=question.prompt_id,
+        prompt=f"{numbered}  > ",
+        method="task.answer",
+        read=partial(_read_choice, question, task_id),
+    )
+
+
+def _read_choice(question: Question, task_id: str, line: str) -> JsonObject | None:
+    if not line.isascii() or not line.isdigit() or not 0 < int(line) <= len(question.choices):
+        return None
+    option = question.choices[int(line) - 1].name
+    return {"task_id": task_id, "prompt_id": question.prompt_id, "option": option}

@@ -149,22 +149,18 @@ class Runner:
             return WidgetDisplay(self._publisher, str(uuid.uuid4()), self._answers())
         if _is_unattended(cell_id, allow_stdin):
             return StaticDisplay(self._publisher)
-        return ConsoleDisplay(self._publisher, self._keyboard, self._answer)
-
-    async def _answer(self, params: JsonObject) -> None:
-        """Pass on what a person answered. Raises OzzieError."""
-        await self._gateway.ask("approval.answer", params)
+        return ConsoleDisplay(self._publisher, self._keyboard, self._gateway.ask)
 
     def _answers(self) -> Answer:
-        """The same from any thread. What the gateway has against it, its log has too; the card stays as it is then."""
+        """Passes on, from any thread, what a person answered. What the gateway has against it, its log has too."""
         loop = asyncio.get_running_loop()
 
-        def send(params: JsonObject) -> None:
-            asyncio.run_coroutine_threadsafe(self._answer(params), loop).add_done_callback(self._told)
+        def send(method: str, params: JsonObject) -> None:
+            asyncio.run_coroutine_threadsafe(self._gateway.ask(method, params), loop).add_done_callback(self._told)
 
         return send
 
-    def _told(self, done: "Future[None]") -> None:
+    def _told(self, done: "Future[JsonObject]") -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             self._log.warning("an answer did not count: %s", error)
 

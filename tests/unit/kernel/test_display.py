@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
-from tests.unit.render.frames import GRANTED, folded, waiting
+from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, TASK, folded, waiting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ class Person:
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
         self.prompts: list[str] = []
-        self.answers: list[JsonObject] = []
+        self.answers: list[tuple[str, JsonObject]] = []
 
     async def read_line(self, prompt: str) -> str:
         self.prompts.append(prompt)
@@ -43,14 +43,14 @@ class Person:
             await asyncio.Event().wait()
         return self.lines.pop(0)
 
-    async def answer(self, params: JsonObject) -> None:
-        self.answers.append(params)
+    async def answer(self, method: str, params: JsonObject) -> None:
+        self.answers.append((method, params))
 
 
 SILENT = Person()
 
 
-def unanswered(params: JsonObject) -> None:
+def unanswered(method: str, params: JsonObject) -> None:
     raise AssertionError("nobody answers here")
 
 
@@ -150,6 +150,12 @@ def test_all_widgets_share_their_looks_so_that_a_turn_opens_one_comm() -> None:
     assert second.layout.comm is not None  # whoever closes one leaves the looks to the others
 
 
+async def asking(display: ConsoleDisplay) -> None:
+    """Until what is asked has its answer."""
+    assert display._asking is not None
+    await display._asking[1]
+
+
 def waiting_view(**changed: object) -> TurnView:
     return folded(waiting(**changed))
 
@@ -167,7 +173,7 @@ def test_our_card_stands_below_the_turn_once_the_page_says_that_it_knows_it(monk
 
     box = display._box
     assert box is not None
-    assert [type(child).__name__ for child in box.children] == ["HTML", "ApprovalCard"]
+    assert [type(child).__name__ for child in list(box.children)] == ["HTML", "ApprovalCard"]
     assert page.messages[-1][0] == "update_display_data"
     assert page.messages[-1][1]["data"]["application/vnd.jupyter.widget-view+json"]["model_id"] == box.model_id
     assert "Change 2 lines" not in box.children[0].value
@@ -176,8 +182,8 @@ def test_our_card_stands_below_the_turn_once_the_page_says_that_it_knows_it(monk
 
 def test_plain_buttons_take_its_place_where_the_page_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards, "HERE_S", 0.0)
-    pressed: list[JsonObject] = []
-    display = WidgetDisplay(Page(), "here", pressed.append)
+    pressed: list[tuple[str, JsonObject]] = []
+    display = WidgetDisplay(Page(), "here", lambda method, params: pressed.append((method, params)))
     display.show(waiting_view(), NOW)
     display.show(waiting_view(), NOW)
     assert display._box is not None
@@ -193,9 +199,9 @@ def test_plain_buttons_take_its_place_where_the_page_does_not_know_it(monkeypatc
 
     named = {"approval_id": "01APPROVAL", "binds": "b1"}
     assert pressed == [
-        {**named, "answer": "approve", "extent": "once"},
-        {**named, "answer": "approve", "extent": "session"},
-        {**named, "answer": "reject", "comment": "not that one"},
+        ("approval.answer", {**named, "answer": "approve", "extent": "once", "comment": ""}),
+        ("approval.answer", {**named, "answer": "approve", "extent": "session", "comment": ""}),
+        ("approval.answer", {**named, "answer": "reject", "comment": "not that one"}),
     ]
     assert all(button.disabled for button in row.children)
 
@@ -242,9 +248,9 @@ async def test_the_keyboard_answers_on_a_console(typed: str, answer: JsonObject)
     display = ConsoleDisplay(page, person, person.answer)
 
     display.show(waiting_view(), NOW)
-    await asyncio.gather(*display._asking.values())
+    await asking(display)
 
-    assert person.answers == [{"approval_id": "01APPROVAL", "binds": "b1", **answer}]
+    assert person.answers == [("approval.answer", {"approval_id": "01APPROVAL", "binds": "b1", **answer})]
     assert len(person.prompts) == 7
     assert person.prompts[0] == "[y] once  [s] this session  [n] reject  [d] details  > "
     text = "".join(content["text"] for _, content in page.messages)
@@ -255,7 +261,8 @@ async def test_a_console_asks_no_more_for_what_was_answered_elsewhere() -> None:
     person = Person()
     display = ConsoleDisplay(Page(), person, person.answer)
     display.show(waiting_view(), NOW)
-    (asking,) = display._asking.values()
+    assert display._asking is not None
+    _, asking = display._asking
 
     display.show(folded([*waiting(), *GRANTED]), NOW)
     await asyncio.wait({asking}, timeout=5)
@@ -267,11 +274,38 @@ async def test_a_console_asks_no_more_for_what_was_answered_elsewhere() -> None:
 async def test_what_the_gateway_has_against_an_answer_is_said() -> None:
     page, person = Page(), Person("y")
 
-    async def late(params: JsonObject) -> None:
+    async def late(method: str, params: JsonObject) -> None:
         raise Conflict("Already answered: Ana approved it at 14:05. Your click did nothing.")
 
     display = ConsoleDisplay(page, person, late)
     display.show(waiting_view(), NOW)
-    await asyncio.gather(*display._asking.values())
+    await asking(display)
 
     assert page.messages[-1][1]["text"].startswith("Already answered: Ana approved it at 14:05.")
+
+
+def test_a_question_has_a_button_for_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    pressed: list[tuple[str, JsonObject]] = []
+    display = WidgetDisplay(Page(), "here", lambda method, params: pressed.append((method, params)))
+    display.show(folded([*BEGINNING, *ASKED]), NOW)
+    assert display._box is not None
+    _, row = list(display._box.children)
+
+    assert [button.description for button in row.children] == ["Allow $0.50 more", "Stop here"]
+    row.children[0].click()
+    assert pressed == [("task.answer", {"task_id": TASK, "prompt_id": "p1", "option": "allow"})]
+
+    display.show(folded([*BEGINNING, *ASKED, (9, "prompt.answered", {"prompt_id": "p1", "option": "allow"})]), NOW)
+    assert len(display._box.children) == 1
+
+
+async def test_a_number_answers_a_question_on_a_console() -> None:
+    person = Person("", "0", "3", "allow", "²", "2")
+    display = ConsoleDisplay(Page(), person, person.answer)
+
+    display.show(folded([*BEGINNING, *ASKED]), NOW)
+    await asking(display)
+
+    assert person.prompts[0] == "[1] Allow $0.50 more  [2] Stop here  > "
+    assert person.answers == [("task.answer", {"task_id": TASK, "prompt_id": "p1", "option": "stop"})]
