@@ -27,7 +27,7 @@ _NEEDS = {
 
 def standing(approval: Object) -> str:
     """How it stands, in a few words: "asked 3 s ago, 59 min 57 s left"."""
-    at, by = local_time(approval["answered_at"], "%H:%M"), visible_label(approval["by"])
+    at, by = _moment(approval["answered_at"]), visible_label(approval["by"])
     match approval["status"]:
         case "pending":
             return f"asked {_ago(approval['requested_at'])} ago, {_left(approval['expires_at'])} left"
@@ -54,6 +54,14 @@ def summary(approval: Object) -> list[str]:
 def question(approval: Object) -> list[str]:
     """The sentence, indented."""
     return _hanging("  ", approval["sentence"])
+
+
+def pointer(asked: Object) -> list[str]:
+    """The question of an `approval.requested` and where to answer it, for whoever watches the turn."""
+    return [
+        *_hanging("[waiting] ", asked["sentence"]),
+        f"  In another terminal: ozzie approvals show {asked['approval_id']}",
+    ]
 
 
 def details(approval: Object) -> Iterator[str]:
@@ -154,10 +162,8 @@ def _granted(approval: Object) -> str:
 def _in_force(approval: Object) -> str:
     if approval["why"]:
         return ", taken back since" if approval["why"] == "revoked" else ", void: the call would do something else"
-    until = local_time(approval["in_force_until"], "%H:%M")
-    if not until:
-        return ""
-    return f", {'' if _is_in_force(approval) else 'it was '}good until {until}"
+    until = _moment(approval["in_force_until"])
+    return f", {'' if _is_in_force(approval) else 'it was '}good until {until}" if until else ""
 
 
 def _is_in_force(approval: Object) -> bool:
@@ -169,6 +175,12 @@ def _why_no_session(approval: Object) -> str:
     if approval["side_effect"] == "irreversible":
         return ": this cannot be undone"
     return ": its risk is high" if approval["risk_level"] == "high" else " for this"
+
+
+def _moment(text: str | None) -> str:
+    """The time of the day, with the day where it is another one; "" for none."""
+    here = datetime.now(UTC).astimezone().strftime("%Y-%m-%d ")
+    return local_time(text).removeprefix(here)
 
 
 def _ago(text: str) -> str:

@@ -5,12 +5,15 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from ozzie_server_ext.domain.approvals import Extent, Way
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.gateway.rest.shapes import Time
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
 
 Why: TypeAlias = Literal["", "time", "changed", "task", "revoked"]
+GivenExtent: TypeAlias = Literal["", "once", "session"]
+GivenWay: TypeAlias = Literal["", "relay", "cli", "browser", "step_up"]
+"""Those of an answer; empty before it. What else they are is in `domain.approvals`."""
 ApprovalId: TypeAlias = Annotated[
     str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of an approval, a ULID")
 ]
@@ -72,9 +75,9 @@ class Approval:
     requested_at: Time
     expires_at: Time
     answered_at: Time | None
-    extent: Extent | Literal[""]
+    extent: GivenExtent
     by: str
-    way: Way | Literal[""]
+    way: GivenWay
     comment: str
     in_force_until: Time | None
     notebook: str

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
-from typing import Literal, cast
+from typing import cast
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.approvals import Extent, Way
+from ozzie_server_ext.domain.approvals import Extent
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.gateway.answerer import answerer_of
 from ozzie_server_ext.gateway.rest import approval_shapes, paging
@@ -143,9 +143,9 @@ def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.
         requested_at=time_text(approval.requested_at),
         expires_at=time_text(approval.expires_at),
         answered_at=_time(approval.answered_at),
-        extent=cast("Extent | Literal['']", approval.extent),
+        extent=cast(approval_shapes.GivenExtent, approval.extent),
         by=approval.by,
-        way=Way(approval.way) if approval.way else "",
+        way=cast(approval_shapes.GivenWay, approval.way),
         comment=approval.comment,
         in_force_until=_time(approval.in_force_until()),
         notebook=notebooks.get(approval.session_id, ""),
