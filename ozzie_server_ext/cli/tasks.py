@@ -3,9 +3,11 @@
 import argparse
 from decimal import Decimal
 
+from ozzie_server_ext.cli.approval_text import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.output import STATES, cell, cost, counted, failure_lines, local_time, print_json, tokens
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.tasks import OPEN
@@ -52,6 +54,8 @@ def show_task(options: argparse.Namespace) -> int:
         print(_step_line(step))
     if task["text"]:
         print(f"\n{visible_prose(task['text'])}")
+    if task["status"] == "WAITING_APPROVAL":
+        _print_approvals(task["task_id"])
     if task["question"]:
         print()
         _print_question(task["task_id"], task["question"])
@@ -102,6 +106,14 @@ def _print_question(task_id: str, question: Object | None) -> None:
     print()
     for option in question["options"]:
         print(f"  {cell(option['label'], 28)}  ozzie tasks answer {task_id} {option['name']}")
+
+
+def _print_approvals(task_id: str) -> None:
+    """Those that wait, in the order in which they were asked; where all have expired, the last one: it stands for all,
+    as the task then looks at each again."""
+    pending = list(items("approvals", MOST_ASKS, task_id=task_id, status="pending"))
+    for approval in reversed(pending or list(items("approvals", 1, task_id=task_id, status="expired"))):
+        print("", heading(approval), *question(approval), *commands(approval), sep="\n")
 
 
 _UNITS = {"cost": (NANO_USD_PER_USD, "USD"), "tokens": (1, "tokens"), "time": (1000, "seconds")}

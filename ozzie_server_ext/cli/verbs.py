@@ -121,6 +121,53 @@ TASKS = Group(
     ),
 )
 
+_APPROVAL = argument("approval_id", metavar="ID", help="as ozzie approvals list shows it")
+
+APPROVALS = Group(
+    "approvals",
+    "calls of tools that wait for your yes or no",
+    (
+        Verb(
+            "list",
+            "those that wait for an answer, the newest first",
+            "approvals:list_approvals",
+            (
+                argument("--all", action="store_true", help="the others too, with their answers"),
+                argument("--session", metavar="SESSION", help="only those of this session"),
+                limit(20, "approvals"),
+            ),
+        ),
+        Verb(
+            "show",
+            "what one asks, all that the call would do, and how to answer",
+            "approvals:show_approval",
+            (_APPROVAL,),
+        ),
+        Verb(
+            "approve",
+            "say yes to a call",
+            "approvals:approve",
+            (
+                _APPROVAL,
+                argument(
+                    "--session", action="store_true", help="also to what ozzie approvals show says of the session"
+                ),
+            ),
+        ),
+        Verb(
+            "reject",
+            "say no to a call; the turn goes on without it",
+            "approvals:reject",
+            (
+                _APPROVAL,
+                argument("comment", metavar="COMMENT", nargs="?", default="", help="why, for the model to read"),
+            ),
+        ),
+        Verb("renew", "have one whose time was up asked anew", "approvals:renew", (_APPROVAL,)),
+        Verb("revoke", "take back a yes for the session", "approvals:revoke", (_APPROVAL,)),
+    ),
+)
+
 _KINDS = get_args(ArtifactKind)
 
 _ARTIFACT = argument("artifact_id", metavar="ID", help="as ozzie artifacts list shows it")
@@ -192,6 +239,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     STATUS,
     SESSIONS,
     TASKS,
+    APPROVALS,
     ARTIFACTS,
     TRASH,
     EVENTS,

@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from ozzie_server_ext.domain.approvals import Extent
 from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.answerer import answerer_of
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
@@ -237,6 +239,31 @@ async def task_answer(call: Call) -> JsonObject:
     return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswer:
+    """`extent` and `binds` go with "approve", `comment` with "reject": see REST's `approvals/{approval_id}`."""
+
+    approval_id: str
+    answer: Literal["approve", "reject", "renew"]
+    extent: Extent = "once"
+    comment: str = ""
+    binds: str = ""
+
+
+async def approval_answer(call: Call) -> JsonObject:
+    """Answer an approval, or have an expired one asked anew; a kernel's yes is the weakest, and for its own session."""
+    asked = decode(ApprovalAnswer, call.params)
+    by = answerer_of(call.principal)
+    match asked.answer:
+        case "approve":
+            await call.ozzie.approvals.approve(asked.approval_id, by, extent=asked.extent, binds=asked.binds)
+        case "reject":
+            await call.ozzie.approvals.reject(asked.approval_id, by, comment=asked.comment)
+        case "renew":
+            await call.ozzie.approvals.renew(asked.approval_id, by)
+    return {}
+
+
 async def models_list(call: Call) -> JsonObject:
     """Every model that can be chosen, the default, and what was found on this machine and is not used yet."""
     return await call.ozzie.models.listing()
@@ -295,6 +322,7 @@ METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "message.send": message_send,
     "task.cancel": task_cancel,
     "task.answer": task_answer,
+    "approval.answer": approval_answer,
     "models.list": models_list,
     "model.choose": model_choose,
     "complete": complete,

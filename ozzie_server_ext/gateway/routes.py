@@ -6,6 +6,7 @@ from typing import Any
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.rest import (
+    approvals,
     artifacts,
     events,
     examples,
@@ -59,6 +60,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/tasks/{task_id}/output", output.get_task_output),
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("POST", "/tasks/{task_id}/answer", tasks.answer_task, errors=(409,)),
+    Operation("GET", "/approvals", approvals.list_approvals),
+    Operation("GET", "/approvals/{approval_id}", approvals.get_approval),
+    Operation("POST", "/approvals/{approval_id}/approve", approvals.grant_approval, errors=(409,)),
+    Operation("POST", "/approvals/{approval_id}/reject", approvals.reject_approval, errors=(409,)),
+    Operation("POST", "/approvals/{approval_id}/renew", approvals.renew_approval, errors=(409,)),
+    Operation("POST", "/approvals/{approval_id}/revoke", approvals.revoke_approval, errors=(409,)),
     Operation("GET", "/artifacts", artifacts.list_artifacts),
     Operation("GET", "/artifacts/{artifact_id}", artifacts.get_artifact),
     Operation("GET", "/artifacts/{artifact_id}/content", artifacts.get_artifact_content),

@@ -14,6 +14,7 @@ from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
@@ -56,6 +57,8 @@ class Services(Protocol):
     def artifacts(self) -> ArtifactStore: ...
     @property
     def answers(self) -> Answers: ...
+    @property
+    def approvals(self) -> Approvals: ...
     @property
     def today(self) -> TodaysUsage: ...
     @property

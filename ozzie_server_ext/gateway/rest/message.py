@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingInput
+from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingApproval, TaskWaitingInput
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.sessions import open_session
@@ -16,7 +16,7 @@ from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.tasks.service import Submitted
 
 MAX_WAIT_S = 600.0
-_RESTS = FINAL_TYPES | {TaskWaitingInput.type}
+_RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

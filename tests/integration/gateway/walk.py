@@ -16,6 +16,7 @@ EXAMPLES = {
     "kernel_id": KERNEL_ID,
     "name": "calculator",
     "task_id": "01M800000000000000000000ZZ",
+    "approval_id": "01M800000000000000000000ZZ",
     "artifact_id": "01M800000000000000000000ZZ",
     "session_id": "sess_01M800000000000000000000ZZ",
 }

@@ -1,0 +1,191 @@
+"""An approval in 80 columns: what is asked, what became of it, and the commands that answer it (UX §2.4, §5)."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ozzie_server_ext.cli.http import Object
+from ozzie_server_ext.cli.output import local_time
+from ozzie_server_ext.domain.approvals import SESSION_S
+from ozzie_server_ext.render.columns import WIDTH, columns, wrapped
+from ozzie_server_ext.render.text import elapsed, visible_label, visible_prose
+
+_NAMES = 9
+"""Columns of the name of a fact, with its gap."""
+_QUOTE = "  | "
+"""Before each line of the proof: nothing in it can pass for a line of ours (THREATS 14)."""
+_TAB = 8
+
+_PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
+_EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
+_NEEDS = {
+    "relay": "",
+    "cli": "in a terminal or in the page; a kernel's yes is not enough",
+    "browser": "in the page",
+    "step_up": "in the page, once you have proved who you are",
+}
+
+
+def standing(approval: Object) -> str:
+    """How it stands, in a few words: "asked 3 s ago, 59 min 57 s left"."""
+    at, by = _moment(approval["answered_at"]), visible_label(approval["by"])
+    match approval["status"]:
+        case "pending":
+            return f"asked {_ago(approval['requested_at'])} ago, {_left(approval['expires_at'])} left"
+        case "granted":
+            return f"{_granted(approval)} by {by} in {_PLACES[approval['way']]}, {at}{_in_force(approval)}"
+        case "rejected":
+            return f"Rejected by {by} in {_PLACES[approval['way']]}, {at}"
+        case _:
+            return _EXPIRED[approval["why"]].format(at=at)
+
+
+_EXPIRED = {
+    "time": "Expired at {at}. Nothing was done.",
+    "changed": "Not asked any more since {at}: the call would do something else by now.",
+    "task": "Not asked any more: its task ended at {at}. Nothing was done.",
+}
+
+
+def summary(approval: Object) -> list[str]:
+    """Its id, how it stands, and the question: two lines, or some more where the question is long."""
+    return [*_hanging(f"{approval['approval_id']}  ", standing(approval)), *question(approval)]
+
+
+def question(approval: Object) -> list[str]:
+    """The sentence, indented."""
+    return _hanging("  ", approval["sentence"])
+
+
+def pointer(asked: Object) -> list[str]:
+    """The question of an `approval.requested` and where to answer it, for whoever watches the turn."""
+    return [
+        *_hanging("[waiting] ", asked["sentence"]),
+        f"  In another terminal: ozzie approvals show {asked['approval_id']}",
+    ]
+
+
+def details(approval: Object) -> Iterator[str]:
+    """All that a person has to see before an answer, and the commands that give one."""
+    yield from wrapped(heading(approval))
+    yield from question(approval)
+    if approval["comment"]:
+        yield from _fact("said", approval["comment"])
+    yield from _fact("why", approval["reason"])
+    if approval["proof"]:
+        yield ""
+        yield from _quoted(approval["proof"])
+        yield ""
+    if approval["whole"]:
+        yield f"  It goes on: ozzie artifacts get {approval['whole']}"
+        yield ""
+    yield from _facts(approval)
+    if ways := list(commands(approval)):
+        yield from ("", *ways)
+
+
+def heading(approval: Object) -> str:
+    """What it needs, or how it ended."""
+    state = standing(approval)
+    return f"Approval needed ({state})" if approval["status"] == "pending" else state
+
+
+def commands(approval: Object) -> Iterator[str]:
+    """What can still be done about it: the command for each answer, and what one for the session would cover."""
+    approval_id = approval["approval_id"]
+    if approval["status"] == "pending":
+        yield from _answers(approval)
+    elif approval["status"] == "expired" and approval["why"] == "time":
+        yield f"Ask again: ozzie approvals renew {approval_id}"
+    elif _is_in_force(approval):
+        yield f"Take it back: ozzie approvals revoke {approval_id}"
+
+
+def _answers(approval: Object) -> Iterator[str]:
+    approval_id = approval["approval_id"]
+    yield f"Once:    ozzie approvals approve {approval_id}"
+    if approval["session_cover"] is not None:
+        yield f"Session: ozzie approvals approve {approval_id} --session"
+        yield from _hanging(" " * 9, f"for {SESSION_S // 60} minutes: {approval['session_cover']}")
+    yield f"Not:     ozzie approvals reject {approval_id} [COMMENT]"
+    if approval["session_cover"] is None:
+        yield f"Approving for the session is not offered{_why_no_session(approval)}."
+
+
+def _facts(approval: Object) -> Iterator[str]:
+    told = {
+        "risk": str(approval["risk_level"]).title(),
+        "effect": _EFFECTS[approval["side_effect"]],
+        "undo": approval["undo"] or "Not known",
+        "tool": f"{approval['name']} ({approval['tool_id']})",
+        "rule": f"{approval['rule']}, {approval['place']}" if approval["place"] else approval["rule"],
+        "answer": _NEEDS[approval["needs"]],
+        "from": approval["notebook"],
+        "session": approval["session_id"],
+        "task": approval["task_id"],
+        "key": approval["key"],
+        "binds": approval["binds"],
+    }
+    for name, value in told.items():
+        if value:
+            yield from _fact(name, value)
+
+
+def _fact(name: str, value: str) -> list[str]:
+    return _hanging(f"  {name:<{_NAMES}}", value)
+
+
+def _hanging(lead: str, text: str) -> list[str]:
+    """One paragraph behind `lead`, its further lines below each other."""
+    lines = wrapped(visible_label(text), WIDTH - len(lead))
+    return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
+
+
+def _quoted(proof: str) -> Iterator[str]:
+    """Each line behind a mark, cut into pieces that fit; tabs as wide as a terminal shows them."""
+    room = WIDTH - len(_QUOTE)
+    for line in visible_prose(proof).split("\n"):
+        begin = width = 0
+        shown = line.expandtabs(_TAB)
+        for at, char in enumerate(shown):
+            wide = columns(char)
+            if width + wide > room:
+                yield _QUOTE + shown[begin:at]
+                begin, width = at, 0
+            width += wide
+        yield (_QUOTE + shown[begin:]).rstrip()
+
+
+def _granted(approval: Object) -> str:
+    return "Approved for the session" if approval["extent"] == "session" else "Approved once"
+
+
+def _in_force(approval: Object) -> str:
+    if approval["why"]:
+        return ", taken back since" if approval["why"] == "revoked" else ", void: the call would do something else"
+    until = _moment(approval["in_force_until"])
+    return f", {'' if _is_in_force(approval) else 'it was '}good until {until}" if until else ""
+
+
+def _is_in_force(approval: Object) -> bool:
+    until = approval["in_force_until"]
+    return until is not None and datetime.fromisoformat(until) > datetime.now(UTC)
+
+
+def _why_no_session(approval: Object) -> str:
+    if approval["side_effect"] == "irreversible":
+        return ": this cannot be undone"
+    return ": its risk is high" if approval["risk_level"] == "high" else " for this"
+
+
+def _moment(text: str | None) -> str:
+    """The time of the day, with the day where it is another one; "" for none."""
+    here = datetime.now(UTC).astimezone().strftime("%Y-%m-%d ")
+    return local_time(text).removeprefix(here)
+
+
+def _ago(text: str) -> str:
+    return elapsed((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+
+
+def _left(text: str) -> str:
+    return elapsed((datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds())

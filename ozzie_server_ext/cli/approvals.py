@@ -1,0 +1,95 @@
+"""`ozzie approvals`: list them, look at one, answer one (TL-4)."""
+
+import argparse
+
+from ozzie_server_ext.cli.approval_text import details, question, summary
+from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.render.text import visible_label
+
+
+def list_approvals(options: argparse.Namespace) -> int:
+    """Print the approvals that wait for an answer, or all. Raises NotRunning, NotFound, or Answered."""
+    session_id = find_session(options.session)["id"] if options.session else None
+    status = None if options.all else "pending"
+    found = list(items("approvals", options.limit, session_id=session_id, status=status))
+    if options.json:
+        print_json(found)
+        return 0
+    for approval in found:
+        print(*summary(approval), sep="\n")
+    if not found:
+        print("No approvals." if options.all else "Nothing waits for your approval.")
+    elif not options.all:
+        print("\nSee all of one, and how to answer it: ozzie approvals show ID")
+    return 0
+
+
+def show_approval(options: argparse.Namespace) -> int:
+    """Print what is asked, with all that a person has to see before an answer. Raises NotRunning, NotFound."""
+    approval = _approval(options.approval_id)
+    if options.json:
+        print_json(approval)
+    else:
+        print(*details(approval), sep="\n")
+    return 0
+
+
+def approve(options: argparse.Namespace) -> int:
+    """Say yes. Raises NotRunning, NotFound, or Answered where it is too late, or the yes can't come from here."""
+    extent = "session" if options.session else "once"
+    _answer(options.approval_id, "approve", {"extent": extent})
+    if options.json:
+        print_json({"approved": options.approval_id, "extent": extent})
+        return 0
+    approval = _approval(options.approval_id)
+    print("Approved for the session." if options.session else "Approved once.", *question(approval), sep="\n")
+    return 0
+
+
+def reject(options: argparse.Namespace) -> int:
+    """Say no; the model gets the comment. Raises as `approve`."""
+    _answer(options.approval_id, "reject", {"comment": options.comment})
+    if options.json:
+        print_json({"rejected": options.approval_id, "comment": options.comment})
+    else:
+        print("Rejected. Nothing was done.", *question(_approval(options.approval_id)), sep="\n")
+    return 0
+
+
+def renew(options: argparse.Namespace) -> int:
+    """Have an expired one asked anew. Raises NotRunning, NotFound, or Answered where it is no such one."""
+    _answer(options.approval_id, "renew", {})
+    if options.json:
+        print_json({"renewed": options.approval_id})
+    else:
+        print("The task looks at it again, and asks anew: ozzie approvals list")
+    return 0
+
+
+def revoke(options: argparse.Namespace) -> int:
+    """Take back a yes for the session. Raises NotRunning, NotFound, or Answered where none is in force."""
+    _answer(options.approval_id, "revoke", {})
+    if options.json:
+        print_json({"revoked": options.approval_id})
+    else:
+        print("Taken back. From now on such calls ask again.")
+    return 0
+
+
+def _answer(approval_id: str, verb: str, body: Object) -> None:
+    _expect_id(approval_id)
+    post(f"approvals/{approval_id}/{verb}", body)
+
+
+def _approval(approval_id: str) -> Object:
+    _expect_id(approval_id)
+    return get(f"approvals/{approval_id}")
+
+
+def _expect_id(text: str) -> None:
+    if not is_ulid(text):
+        raise NotFound(f"There is no approval {visible_label(text)[:40]}.", hint="List them with ozzie approvals list.")

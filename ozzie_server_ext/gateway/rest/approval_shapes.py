@@ -1,0 +1,83 @@
+"""The shapes that the REST interface answers of approvals, and the kinds of values in its requests of them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
+from ozzie_server_ext.gateway.rest.shapes import Time
+from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
+
+Why: TypeAlias = Literal["", "time", "changed", "task", "revoked"]
+GivenExtent: TypeAlias = Literal["", "once", "session"]
+GivenWay: TypeAlias = Literal["", "relay", "cli", "browser", "step_up"]
+"""Those of an answer; empty before it. What else they are is in `domain.approvals`."""
+ApprovalId: TypeAlias = Annotated[
+    str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of an approval, a ULID")
+]
+Binds: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^([0-9a-f]{64})?$",
+        title="the binds of an approval, or empty",
+        description="That of the request that was seen: another one is not answered then. Empty: whatever it asks.",
+    ),
+]
+Comment: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=MAX_COMMENT,
+        title=f"text of at most {MAX_COMMENT:,} characters",
+        description="Why not, for the model to read.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A call that a person was asked for, and the answer (S4 §8.1.2).
+
+    `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"),
+    or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and
+    `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is
+    more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is
+    known. A yes has to come by the way `needs`, or by a stronger one: relay, cli, browser, step_up. `session_cover`
+    tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is
+    for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it;
+    `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the
+    root of the server that was asked; empty where it has none there.
+    """
+
+    approval_id: str
+    call_id: str
+    session_id: str
+    task_id: str
+    status: Status
+    why: Why
+    sentence: str
+    reason: str
+    rule: str
+    place: str
+    proof: str
+    shown: Literal["diff", "text", ""]
+    whole: str | None
+    tool_id: str
+    name: str
+    side_effect: SideEffect
+    risk_level: RiskLevel
+    undo: str
+    needs: Way
+    binds: str
+    key: str
+    session_cover: str | None
+    requested_at: Time
+    expires_at: Time
+    answered_at: Time | None
+    extent: GivenExtent
+    by: str
+    way: GivenWay
+    comment: str
+    in_force_until: Time | None
+    notebook: str

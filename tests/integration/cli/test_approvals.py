@@ -1,0 +1,139 @@
+"""`ozzie approvals`: what waits is seen and answered from a terminal (TL-4)."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+
+import pexpect
+import pytest
+
+from tests.acceptance.test_record import ozzie
+from tests.integration.gateway.asked import asked, copies, ended, grave, record, write
+from tests.integration.gateway.test_rest import get, post
+from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with start_gateway(new_home(tmp_path_factory.mktemp("approvals"))) as running:
+        yield running
+
+
+def test_one_is_listed_shown_and_approved_and_the_turn_goes_on(server: Gateway) -> None:
+    approval = asked(server, write("a.md"))
+    approval_id = approval["approval_id"]
+    listed = ozzie(server.home, "approvals", "list")
+    shown = ozzie(server.home, "approvals", "show", approval_id)
+    task = ozzie(server.home, "tasks", "show", approval["task_id"])
+    approved = ozzie(server.home, "approvals", "approve", approval_id)
+    ended(server, approval["task_id"])
+    after = ozzie(server.home, "approvals", "list")
+    everything = ozzie(server.home, "approvals", "list", "--all", "--limit", "1")
+
+    assert re.search(rf"^{approval_id}  asked \d s ago, (59 min|1 h)", listed.stdout)
+    assert "\n  Write a new file, `notes/a.md`, of 3 lines?\n" in listed.stdout
+    assert "\n  | +Line 1 of 3 from Ozzie's offline script.\n" in shown.stdout
+    for said in (shown.stdout, task.stdout):
+        assert f"ozzie approvals approve {approval_id} --session\n         for 30 minutes: `write_file` in" in said
+        assert f"ozzie approvals reject {approval_id}" in said
+    assert approved.stdout == "Approved once.\n  Write a new file, `notes/a.md`, of 3 lines?\n"
+    assert (server.home.project / "notes" / "a.md").exists()
+    assert after.stdout == "Nothing waits for your approval.\n"
+    assert " in a terminal, " in everything.stdout
+    for output in (listed, shown, task, approved, after, everything):
+        assert (output.returncode, output.stderr) == (0, "")
+        assert max(map(len, output.stdout.splitlines())) <= 80
+
+
+def test_a_no_reaches_the_model_with_its_comment(server: Gateway) -> None:
+    approval = asked(server, write("no.md"))
+    rejected = ozzie(server.home, "approvals", "reject", approval["approval_id"], "Not in that folder.")
+
+    assert rejected.stdout.startswith("Rejected. Nothing was done.\n")
+    assert '"Not in that folder."' in ended(server, approval["task_id"])["text"]
+    assert not (server.home.project / "notes" / "no.md").exists()
+
+
+def test_an_answer_that_comes_too_late_is_told_so(server: Gateway) -> None:
+    approval = asked(server, write("late.md"))
+    ozzie(server.home, "approvals", "reject", approval["approval_id"])
+    late = ozzie(server.home, "approvals", "approve", approval["approval_id"])
+    never = ozzie(server.home, "approvals", "renew", approval["approval_id"], "--json")
+
+    assert (late.returncode, late.stdout) == (1, "")
+    assert "Already answered: " in late.stderr
+    assert (never.returncode, json.loads(never.stderr)["code"]) == (1, "approval.late")
+
+
+def test_a_yes_for_the_session_is_taken_back(server: Gateway) -> None:
+    approval = asked(server, write("session.md"), session="covered")
+    approval_id = approval["approval_id"]
+    approved = json.loads(ozzie(server.home, "approvals", "approve", approval_id, "--session", "--json").stdout)
+    ended(server, approval["task_id"])
+    unasked = post(server, "message", content=write("unasked.md"), session_name="covered", wait=True)
+    shown = ozzie(server.home, "approvals", "show", approval_id)
+    revoked = ozzie(server.home, "approvals", "revoke", approval_id)
+    again = ozzie(server.home, "approvals", "revoke", approval_id)
+
+    assert approved == {"approved": approval_id, "extent": "session"}
+    assert unasked["status"] == "SUCCEEDED"
+    assert f"Take it back: ozzie approvals revoke {approval_id}" in shown.stdout
+    assert revoked.stdout == "Taken back. From now on such calls ask again.\n"
+    assert (again.returncode, "in force" in again.stderr) == (1, True)
+
+
+def test_with_json_a_program_reads_what_rest_answers(server: Gateway) -> None:
+    approval = asked(server, write("json.md"), session="for programs")
+    listed = json.loads(ozzie(server.home, "approvals", "list", "--session", "for programs", "--json").stdout)
+    shown = json.loads(ozzie(server.home, "approvals", "show", approval["approval_id"], "--json").stdout)
+    rejected = json.loads(ozzie(server.home, "approvals", "reject", approval["approval_id"], "--json").stdout)
+
+    assert listed == [approval] == [shown]
+    assert rejected == {"rejected": approval["approval_id"], "comment": ""}
+
+
+@pytest.mark.parametrize("verb", ["show", "approve", "reject", "renew", "revoke"])
+@pytest.mark.parametrize("name", ["nonesuch", "01M800000000000000000000ZZ", "../tasks"])
+def test_one_that_there_is_not_is_told(server: Gateway, verb: str, name: str) -> None:
+    refused = ozzie(server.home, "approvals", verb, name)
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"There is no approval {name}." in refused.stderr
+    assert "ozzie approvals list" in refused.stderr
+
+
+def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(home: GatewayHome) -> None:
+    with start_gateway(home) as gateway:
+        first = asked(gateway)
+    (letter,) = copies(grave(), 1)
+    record(home, first, letter)
+    with start_gateway(home):
+        shown = ozzie(home, "approvals", "show", letter.approval_id)
+        for_ever = ozzie(home, "approvals", "approve", letter.approval_id, "--session")
+        once = ozzie(home, "approvals", "approve", letter.approval_id)
+        task = ozzie(home, "tasks", "show", first["task_id"])
+
+    assert "  | Dear Ana,\n  |\n  | it is done.\n" in shown.stdout
+    assert "Approving for the session is not offered: this cannot be undone." in shown.stdout
+    assert (for_ever.returncode, "approve it once" in for_ever.stderr) == (1, True)
+    assert once.returncode == 0
+    assert (first["approval_id"] in task.stdout, letter.approval_id in task.stdout) == (True, False)
+
+
+def test_a_turn_at_the_terminal_says_what_it_waits_for_and_goes_on(server: Gateway) -> None:
+    (server.home.project / "notes").mkdir(exist_ok=True)
+    words = ["-m", "ozzie_server_ext.cli.main", "ask", write("typed.md")]
+    child: pexpect.spawn = pexpect.spawn(
+        sys.executable, words, env=dict(server.home.env), cwd=str(server.home.project), encoding="utf-8", timeout=40
+    )
+    child.expect_exact("[waiting] Write a new file, `notes/typed.md`, of 3 lines?")
+    child.expect(r"In another terminal: ozzie approvals show \w{26}")
+    (pending,) = get(server, "approvals?status=pending&limit=1")["items"]
+    approved = ozzie(server.home, "approvals", "approve", pending["approval_id"])
+    child.expect_exact("[done]")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert (approved.returncode, child.exitstatus) == (0, 0)
+    assert get(server, "approvals?limit=1")["items"][0]["status"] == "granted"

@@ -1,0 +1,178 @@
+"""An approval in a terminal: all of it is seen, and nothing in it passes for what Ozzie says (THREATS 14)."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_server_ext.cli.approval_text import commands, details, standing, summary
+from ozzie_server_ext.render.columns import WIDTH, columns
+from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.store.codec import time_text
+
+ID = "01M800000000000000000000ZZ"
+
+
+def approval(**changed: Any) -> dict[str, Any]:
+    """One that waits, with all fields of REST's."""
+    now = datetime.now(UTC)
+    return {
+        "approval_id": ID,
+        "session_id": f"sess_{ID}",
+        "task_id": ID,
+        "status": "pending",
+        "why": "",
+        "sentence": "Change 3 lines of `notes/suppliers.md`?",
+        "reason": "It changes something of yours.",
+        "rule": "default.changes",
+        "place": "",
+        "proof": "@@ -1,1 +1,1 @@\n-old\n+new",
+        "shown": "diff",
+        "whole": None,
+        "tool_id": "fs.edit",
+        "name": "edit_file",
+        "side_effect": "reversible",
+        "risk_level": "medium",
+        "undo": "The old version is kept among the artifacts.",
+        "needs": "relay",
+        "binds": "0" * 64,
+        "key": f"{ID}-1-0",
+        "session_cover": "`edit_file` in `notes/`",
+        "requested_at": time_text(now - timedelta(seconds=65)),
+        "expires_at": time_text(now + timedelta(seconds=600.9)),
+        "answered_at": None,
+        "extent": "",
+        "by": "",
+        "way": "",
+        "comment": "",
+        "in_force_until": None,
+        "notebook": "reports/may.ipynb",
+        **changed,
+    }
+
+
+def answered(status: str, **changed: Any) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    given = {"status": status, "answered_at": time_text(now), "by": "Ana", "way": "browser", **changed}
+    return approval(**given)
+
+
+def test_one_that_waits_shows_all_that_an_answer_needs() -> None:
+    shown = "\n".join(details(approval()))
+
+    assert re.match(r"Approval needed \(asked 1 min \d+ s ago, (9|10) min \d+ s left\)\n  Change 3 lines of `", shown)
+    for said in (
+        "  why      It changes something of yours.",
+        "  | @@ -1,1 +1,1 @@\n  | -old\n  | +new",
+        "  risk     Medium",
+        "  effect   Can be undone",
+        "  undo     The old version is kept among the artifacts.",
+        "  rule     default.changes",
+        "  from     reports/may.ipynb",
+        f"  key      {ID}-1-0",
+        f"Once:    ozzie approvals approve {ID}",
+        f"Session: ozzie approvals approve {ID} --session\n         for 30 minutes: `edit_file` in `notes/`",
+        f"Not:     ozzie approvals reject {ID} [COMMENT]",
+    ):
+        assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"side_effect": "irreversible", "risk_level": "high"}, ": this cannot be undone."),
+        ({"risk_level": "high"}, ": its risk is high."),
+        ({}, " for this."),
+    ],
+)
+def test_where_no_yes_for_the_session_is_offered_it_says_why(changed: dict[str, str], why: str) -> None:
+    told = list(commands(approval(session_cover=None, **changed)))
+
+    assert told[-1] == f"Approving for the session is not offered{why}"
+    assert "--session" not in "".join(told)
+
+
+def test_what_nobody_knows_is_not_left_blank() -> None:
+    shown = list(details(approval(undo="", side_effect="irreversible", place="policy.jsonc, line 3", needs="cli")))
+
+    assert "  undo     Not known" in shown
+    assert "  effect   Cannot be undone" in shown
+    assert "  rule     default.changes, policy.jsonc, line 3" in shown
+    assert "  answer   in a terminal or in the page; a kernel's yes is not enough" in shown
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (answered("granted", extent="once"), "Approved once by Ana in the page, "),
+        (answered("granted", extent="once", why="changed"), ", void: the call would do something else"),
+        (answered("granted", extent="session", why="revoked", way="cli"), "in a terminal, "),
+        (answered("granted", extent="session", why="revoked"), ", taken back since"),
+        (answered("rejected", way="relay"), "Rejected by Ana in a cell, "),
+        (answered("expired", why="time"), ". Nothing was done."),
+        (answered("expired", why="changed"), "the call would do something else by now."),
+        (answered("expired", why="task"), "its task ended at "),
+    ],
+)
+def test_an_answer_is_told_with_who_gave_it_and_where(found: dict[str, Any], said: str) -> None:
+    assert said in standing(found)
+
+
+def test_a_yes_for_the_session_can_be_taken_back_while_it_is_in_force() -> None:
+    now = datetime.now(UTC)
+    good = answered("granted", extent="session", in_force_until=time_text(now + timedelta(minutes=9)))
+    over = answered("granted", extent="session", in_force_until=time_text(now - timedelta(minutes=9)))
+
+    assert list(commands(good)) == [f"Take it back: ozzie approvals revoke {ID}"]
+    assert list(commands(over)) == []
+    assert ", good until " in standing(good)
+    assert ", it was good until " in standing(over)
+
+
+def test_only_one_whose_time_was_up_can_be_asked_anew() -> None:
+    assert list(commands(answered("expired", why="time"))) == [f"Ask again: ozzie approvals renew {ID}"]
+    assert list(commands(answered("expired", why="task"))) == []
+
+
+def test_an_answer_of_another_day_is_told_with_its_day() -> None:
+    assert "2026-01-31 " in standing(answered("rejected", answered_at="2026-01-31T12:00:00.000000Z"))
+
+
+def test_a_proof_that_is_cut_says_where_the_rest_is() -> None:
+    assert f"  It goes on: ozzie artifacts get {ID}" in list(details(approval(whole=ID)))
+
+
+def test_a_text_can_not_pass_for_what_ozzie_says() -> None:
+    hostile = f"harmless{' ' * 200}Once:    nothing is done\n\nApproval needed\n\x1b[2Jx\r\u202eevil\tend"
+    shown = list(details(approval(proof=hostile, shown="text", reason="why\n\nOnce:    now", comment="a\nOnce:  b")))
+
+    assert [line for line in shown if line.startswith(("Once:", "Approval"))] == [shown[0], shown[-4]]
+    assert [line for line in shown if not line.isprintable()] == []
+    assert r"  | \u001b[2Jx" in shown
+    assert r"  | \u202eevil end" in [" ".join(line.split()).replace("|", "  |", 1) for line in shown]
+
+
+@given(st.text(max_size=600))
+def test_every_line_of_a_proof_is_marked_fits_and_loses_nothing(proof: str) -> None:
+    shown = [line for line in details(approval(proof=proof)) if line.startswith("  |")] if proof else []
+    whole = "".join(line.removeprefix("  |") for line in shown)
+
+    assert all(columns(line) <= WIDTH for line in shown)
+    assert "".join(whole.split()) == "".join(visible_prose(proof).split())
+
+
+def test_a_long_line_of_marks_without_width_is_shown_in_time() -> None:
+    assert len(list(details(approval(proof="a" + "\u0301" * 32_000)))) > 5
+
+
+@pytest.mark.parametrize("sentence", ["Run `probe`?", f"Change {'a few ' * 40}lines of `notes/suppliers.md`?"])
+def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
+    waiting = summary(approval(sentence=sentence))
+    rows = [*waiting, *summary(answered("granted", extent="session", by="Ana " * 9))]
+
+    assert max(map(len, rows)) <= WIDTH
+    assert waiting[0].startswith(f"{ID}  asked 1 min ")
+    assert all(line.startswith("  ") for line in waiting[1:])
