@@ -98,7 +98,7 @@ class WidgetDisplay:
             return  # a later call, at the latest the final form, shows what this one would have
         asks = view.asked or view.question is not None
         below = self._cards.follow(view) if asks or self._box is not None else []
-        html = self._live.html(view, now, cards=self._cards.drawn)
+        html = self._live.html(view, now)
         self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
             self._widget = html_widget(html)

@@ -1,7 +1,7 @@
 """A turn while it runs: one self-contained, inert piece of HTML (UX §2), for a widget that shows HTML as it is."""
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
@@ -36,13 +36,12 @@ class LiveTurn:
         self._open: dict[str, StreamingMarkdown] = {}
         self._done: dict[str, tuple[str, str]] = {}
 
-    def html(self, view: TurnView, now: datetime | None = None, *, cards: Set[str] = frozenset()) -> str:
-        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`. `cards` are the
-        approvals that have a card of their own, where they are answered."""
+    def html(self, view: TurnView, now: datetime | None = None) -> str:
+        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
-        asked = "".join(_approval(each, now) for each in view.asked if each.approval_id not in cards)
+        asked = "".join(_approval(each, now) for each in view.asked)
         body = f"{_pictures(view)}{parts}{asked}{_question(view)}{_ending(view)}"
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'

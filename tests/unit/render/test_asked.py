@@ -5,7 +5,7 @@ import pytest
 from ozzie_server_ext.render.asked import SHOWN_LINES, asked_of, ways_to_answer, why_asked
 from ozzie_server_ext.render.columns import WIDTH, columns
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
-from ozzie_server_ext.render.live import LiveTurn, live_html
+from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import turn_json, turn_markdown
 from tests.unit.render.frames import GRANTED, START, Frame, approval, folded, waiting
 
@@ -31,13 +31,6 @@ def test_a_waiting_turn_says_what_is_asked_why_and_what_would_happen() -> None:
     assert "For this session: <code>edit_file</code> in <code>notes/</code>" in html
     assert "<code>ozzie approvals approve 01APPROVAL --session</code>" in html
     assert "Expires in 10:00" in html
-
-
-def test_what_has_a_card_of_its_own_is_not_drawn_twice() -> None:
-    html = LiveTurn().html(folded(waiting()), START, cards={"01APPROVAL"})
-
-    assert "1 approval" in html
-    assert "Change 2 lines" not in html
 
 
 def test_a_yes_lets_the_same_row_go_on_and_says_who_gave_it() -> None:
