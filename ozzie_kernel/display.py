@@ -167,9 +167,10 @@ class ConsoleDisplay:
         self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
 
     def show(self, view: TurnView, now: "datetime") -> None:
-        if text := self._writer.update(view, now):
+        typed = first_to_type(view, now)
+        if text := self._writer.update(view, now) + self._writer.asks(view, now, but=typed.key if typed else ""):
             self._say(text)
-        self._ask(first_to_type(view))
+        self._ask(typed)
 
     def finish(self, view: TurnView) -> None:
         self._ask(None)

@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.asked import Asked
-from ozzie_server_ext.render.console import detail_lines
+from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
 from ozzie_server_ext.render.question import Question
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -23,21 +24,23 @@ class Keyboard(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToType:
-    """Something that a line of text answers. `read` makes the parameters of the gateway's `method` of a line, None of
-    one that is no answer; `details` is what a `d` shows."""
+    """Something that a line of text answers. `question` stands before the first `prompt`, and within it: what is
+    printed comes another way, and nobody is to be asked for a yes to what is not there yet. `read` makes the parameters
+    of the gateway's `method` of a line, None of one that is no answer; `details` is what a `d` shows."""
 
     key: str
+    question: str
     prompt: str
     method: str
     read: Callable[[str], JsonObject | None]
     details: str = ""
 
 
-def first_to_type(view: TurnView) -> ToType | None:
+def first_to_type(view: TurnView, now: datetime) -> ToType | None:
     """What is to be answered next: the oldest approval that the kernel may pass on a yes to, else the question."""
     for asked in view.asked:
         if asked.by_kernel and not asked.expired:
-            return _approval(asked)
+            return _approval(asked, now)
     return None if view.question is None else _question(view.question, view.task_id)
 
 
@@ -48,27 +51,32 @@ async def ask(
     say: Callable[[str], None],
 ) -> None:
     """Ask until there is an answer, and pass it on. What the gateway has against it is said."""
+    prompt = f"{what.question}{what.prompt}"
     while True:
-        line = (await keyboard.read_line(what.prompt)).strip()
-        if what.details and line == "d":
-            say(what.details)
-        elif (params := what.read(line)) is not None:
+        line = (await keyboard.read_line(prompt)).strip()
+        if (params := what.read(line)) is not None:
             break
+        prompt = f"{what.details if line == 'd' else ''}{what.prompt}"
     try:
         await answer(what.method, params)
     except OzzieError as error:
         say(f"{error} {error.hint}".rstrip() + "\n")
 
 
-def _approval(asked: Asked) -> ToType:
+def _approval(asked: Asked, now: datetime) -> ToType:
     session = "[s] this session  " if asked.cover else ""
     return ToType(
         key=asked.approval_id,
+        question=_lines(approval_lines(asked, now)),
         prompt=f"[y] once  {session}[n] reject  [d] details  > ",
         method="approval.answer",
         read=partial(_read_approval, asked),
-        details="\n".join(detail_lines(asked)) + "\n",
+        details=_lines(detail_lines(asked)),
     )
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _read_approval(asked: Asked, line: str) -> JsonObject | None:
@@ -87,6 +95,7 @@ def _question(question: Question, task_id: str) -> ToType:
     numbered = "  ".join(f"[{number}] {choice.label}" for number, choice in enumerate(question.choices, 1))
     return ToType(
         key=question.prompt_id,
+        question=_lines(question_lines(question)),
         prompt=f"{numbered}  > ",
         method="task.answer",
         read=partial(_read_choice, question, task_id),

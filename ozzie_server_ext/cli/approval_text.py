@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 from ozzie_server_ext.cli.http import Object
 from ozzie_server_ext.cli.output import local_time
 from ozzie_server_ext.domain.approvals import SESSION_S
-from ozzie_server_ext.render.columns import WIDTH, columns, wrapped
+from ozzie_server_ext.render.columns import WIDTH, wrapped
+from ozzie_server_ext.render.console import quoted_lines
 from ozzie_server_ext.render.text import elapsed, visible_label, visible_prose
 
 _NAMES = 9
 """Columns of the name of a fact, with its gap."""
-_QUOTE = "  | "
-"""Before each line of the proof: nothing in it can pass for a line of ours (THREATS 14)."""
-_TAB = 8
 
 _PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
 _EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
@@ -56,14 +54,6 @@ def question(approval: Object) -> list[str]:
     return _hanging("  ", approval["sentence"])
 
 
-def pointer(asked: Object) -> list[str]:
-    """The question of an `approval.requested` and where to answer it, for whoever watches the turn."""
-    return [
-        *_hanging("[waiting] ", asked["sentence"]),
-        f"  In another terminal: ozzie approvals show {asked['approval_id']}",
-    ]
-
-
 def details(approval: Object) -> Iterator[str]:
     """All that a person has to see before an answer, and the commands that give one."""
     yield from wrapped(heading(approval))
@@ -73,7 +63,7 @@ def details(approval: Object) -> Iterator[str]:
     yield from _fact("why", approval["reason"])
     if approval["proof"]:
         yield ""
-        yield from _quoted(approval["proof"])
+        yield from quoted_lines(visible_prose(approval["proof"]).split("\n"))
         yield ""
     if approval["whole"]:
         yield f"  It goes on: ozzie artifacts get {approval['whole']}"
@@ -138,21 +128,6 @@ def _hanging(lead: str, text: str) -> list[str]:
     """One paragraph behind `lead`, its further lines below each other."""
     lines = wrapped(visible_label(text), WIDTH - len(lead))
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
-
-
-def _quoted(proof: str) -> Iterator[str]:
-    """Each line behind a mark, cut into pieces that fit; tabs as wide as a terminal shows them."""
-    room = WIDTH - len(_QUOTE)
-    for line in visible_prose(proof).split("\n"):
-        begin = width = 0
-        shown = line.expandtabs(_TAB)
-        for at, char in enumerate(shown):
-            wide = columns(char)
-            if width + wide > room:
-                yield _QUOTE + shown[begin:at]
-                begin, width = at, 0
-            width += wide
-        yield (_QUOTE + shown[begin:]).rstrip()
 
 
 def _granted(approval: Object) -> str:

@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
@@ -14,11 +15,9 @@ from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
 from ozzie_server_ext.agent.fitting import expect_schema
 from ozzie_server_ext.agent.value import value_in
-from ozzie_server_ext.cli.approval_text import pointer
 from ozzie_server_ext.cli.output import failure_lines, for_terminal
 from ozzie_server_ext.cli.standard_input import standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
-from ozzie_server_ext.domain.events import ApprovalRequested
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
@@ -158,9 +157,7 @@ async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool
             view = replace(view, error=replace(view.error, hint=for_terminal(view.error.hint)))
         if not quiet:
             sys.stdout.write(writer.update(view))
-            if frame.canonical == ApprovalRequested.type:
-                print("" if writer.at_line_start else "\n", end="")
-                print(*pointer(frame.payload), sep="\n")
+            sys.stdout.write(writer.asks(view, datetime.now(UTC)))
             sys.stdout.flush()
     return view
 

@@ -1,11 +1,12 @@
 """A turn as text in 80 columns: console, nbclient, anything without rich output (UX §5)."""
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 
 from ozzie_server_ext.render.asked import Asked, ways_to_answer, why_asked
 from ozzie_server_ext.render.columns import WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
-from ozzie_server_ext.render.question import way_to_answer
+from ozzie_server_ext.render.question import Question, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
@@ -13,6 +14,7 @@ from ozzie_server_ext.render.turnview import TurnView, WorkPart
 from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text, shown_pictures
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
+_QUOTE, _TAB = "  | ", 8
 _BLANKS = re.compile(r"\n{3,}")
 
 
@@ -72,18 +74,24 @@ class ConsoleWriter:
                 self._text(out, part)
             else:
                 self._work(out, part)
-        for asked in view.asked:
-            if asked.approval_id not in self._asked:
-                self._asked.add(asked.approval_id)
-                for line in approval_lines(asked, now):
-                    self._line(out, line)
-        if view.question is not None and view.question.prompt_id not in self._asked:
-            self._asked.add(view.question.prompt_id)
-            for line in _question(view):
-                self._line(out, line)
         if view.is_final and not self._ended:
             self._ended = True
             for line in _foot(view):
+                self._line(out, line)
+        return "".join(out)
+
+    def asks(self, view: TurnView, now: datetime | None = None, *, but: str = "") -> str:
+        """What the turn asks and has not asked before, with the commands that answer it; `but` is the one that is asked
+        in another way."""
+        out: list[str] = []
+        for asked in view.asked:
+            if asked.approval_id not in (*self._asked, but):
+                self._asked.add(asked.approval_id)
+                for line in (*approval_lines(asked, now), *_ways(asked)):
+                    self._line(out, line)
+        if view.question is not None and view.question.prompt_id not in (*self._asked, but):
+            self._asked.add(view.question.prompt_id)
+            for line in _question(view):
                 self._line(out, line)
         return "".join(out)
 
@@ -142,13 +150,18 @@ def _head(view: TurnView) -> list[str]:
     return [f"[working] {named}".rstrip(), *wrapped(shown)]
 
 
+def question_lines(asked: Question) -> list[str]:
+    """What is asked, with its notes."""
+    said = [line for text in (asked.sentence, *asked.notes) for line in wrapped(visible_label(text))]
+    return [f"[waiting] {said[0]}", *said[1:]]
+
+
 def _question(view: TurnView) -> list[str]:
     if view.question is None:
         return []
-    asked = view.question
-    said = [line for text in (asked.sentence, *asked.notes) for line in wrapped(visible_label(text))]
-    ways = [f"  {visible_label(choice.label)}: {way_to_answer(view.task_id, choice)}" for choice in asked.choices]
-    return [f"[waiting] {said[0]}", *said[1:], *ways]
+    choices = view.question.choices
+    ways = [f"  {visible_label(choice.label)}: {way_to_answer(view.task_id, choice)}" for choice in choices]
+    return [*question_lines(view.question), *ways]
 
 
 def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
@@ -157,9 +170,15 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
     facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
     for text in (asked.sentence.replace("`", ""), why_asked(asked), f"{facts[:1].upper()}{facts[1:]}."):
         lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
-    # Nobody is to say yes to the end of a line that they did not see.
-    lines += [f"  {piece}" for line in asked.proof for piece in folded(line.expandtabs(4), WIDTH - 2)]
-    return lines + ([f"  There is more: ozzie artifacts get {asked.whole}"] if asked.whole else [])
+    lines += quoted_lines(asked.proof)
+    return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])
+
+
+def quoted_lines(lines: Iterable[str]) -> list[str]:
+    """Visible lines behind a mark: nothing in them can pass for a line of ours, and nobody says yes to the end of a
+    line that they did not see (THREATS 14)."""
+    room = WIDTH - len(_QUOTE)
+    return [f"{_QUOTE}{piece}".rstrip() for line in lines for piece in folded(line.expandtabs(_TAB), room)]
 
 
 def detail_lines(asked: Asked) -> list[str]:

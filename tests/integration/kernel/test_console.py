@@ -56,6 +56,10 @@ class Console:
         self._child.expect_exact("\x1b[?2004l")
         self._child.expect_exact(until)
 
+    def answer(self, text: str) -> None:
+        """Type an answer to a question of the cell that runs."""
+        self._child.send(f"{text}\r")
+
     def stop_cell(self) -> str:
         self._child.sendintr()
         return self.wait_for_prompt()
@@ -110,3 +114,46 @@ def test_a_person_talks_to_ozzie_on_a_terminal(console: Console, fake_openai: Fa
     console.type("\x1b[A", until="%sesion")
     console.enter()
     assert console.leave("exit\r") == 0
+
+
+ASKS = "[d] details  >"
+
+
+def test_what_needs_a_yes_is_asked_for_and_answered_by_the_keyboard(console: Console, home: GatewayHome) -> None:
+    (home.project / "notes").mkdir()
+    console.begin("Write a 2-line note to notes/a.md", until="Approval needed (expires in 60 min)")
+    shown = console.see(ASKS)
+    assert "Write a new file, notes/a.md, of 2 lines?" in shown
+    assert "Ozzie asks because it changes something of yours." in shown
+    assert "+Line 1 of 2" in shown
+    for no_yes in ("", "Y", "yes"):
+        console.answer(no_yes)
+        console.see(ASKS)
+    console.answer("d")
+    assert "default.changes" in console.see(ASKS)
+    assert not (home.project / "notes" / "a.md").exists()
+
+    console.answer("y")
+    done = console.wait_for_prompt()
+    assert "write_file    notes/a.md" in done
+    assert "[done] " in done
+    assert (home.project / "notes" / "a.md").read_text().startswith("Line 1 of 2")
+
+    console.begin("Write a 2-line note to notes/b.md", until="Approval needed")
+    console.see(ASKS)
+    console.answer("n not that file")
+    assert "Rejected by" in console.wait_for_prompt()
+    assert not (home.project / "notes" / "b.md").exists()
+
+    console.begin("Write a 2-line note to notes/b.md", until="Approval needed")
+    console.see(ASKS)
+    stopped = console.stop_cell()
+    assert "[stopped] " in stopped
+    assert not (home.project / "notes" / "b.md").exists()
+
+    console.begin("Write a 2-line note to notes/b.md", until="Approval needed")
+    console.see(ASKS)
+    console.answer("s")
+    console.wait_for_prompt()
+    assert "[done] " in console.enter("Write a 2-line note to notes/c.md")
+    assert (home.project / "notes" / "c.md").exists()

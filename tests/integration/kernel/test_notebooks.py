@@ -177,3 +177,14 @@ def test_nbconvert_runs_a_notebook_and_writes_it_as_a_page(gateway: Gateway) -> 
     html = path.with_suffix(".html").read_text()
     assert "<strong>12</strong>" in html
     assert "<code>%session [WHAT]</code>" in html
+
+
+def test_what_needs_a_yes_is_not_done_where_nobody_is_there_and_nothing_waits(gateway: Gateway) -> None:
+    (gateway.home.project / "notes").mkdir()
+    found = notebook("Write a 2-line note to notes/a.md", "What is 2+2? Use the calculator.")
+
+    NotebookClient(found, timeout=30).execute()
+
+    assert "Not done: nobody was there to ask (write" in shown(found["cells"][0])
+    assert "**4**" in shown(found["cells"][1])
+    assert not (gateway.home.project / "notes" / "a.md").exists()

@@ -245,9 +245,12 @@ async def test_the_keyboard_answers_on_a_console(typed: str, answer: JsonObject)
 
     assert person.answers == [("approval.answer", {"approval_id": "01APPROVAL", "binds": "b1", **answer})]
     assert len(person.prompts) == 7
-    assert person.prompts[0] == "[y] once  [s] this session  [n] reject  [d] details  > "
-    text = "".join(content["text"] for _, content in page.messages)
-    assert text.count("default.changes") == 1
+    first, *again = person.prompts
+    assert "Change 2 lines of notes/suppliers.md?\n" in first
+    assert "  | +| 4.35 |\n" in first
+    assert first.endswith("\n[y] once  [s] this session  [n] reject  [d] details  > ")
+    assert [prompt.count("default.changes") for prompt in again] == [0, 0, 0, 0, 1, 0]
+    assert "Approval needed" not in "".join(content["text"] for _, content in page.messages)
 
 
 async def test_a_console_asks_no_more_for_what_was_answered_elsewhere() -> None:
@@ -301,5 +304,18 @@ async def test_a_number_answers_a_question_on_a_console() -> None:
     display.show(folded([*BEGINNING, *ASKED]), NOW)
     await asking(display)
 
-    assert person.prompts[0] == "[1] Allow $0.50 more  [2] Stop here  > "
+    assert person.prompts[0].startswith("[waiting] This turn has used its $1.00.\n")
+    assert person.prompts[1] == "[1] Allow $0.50 more  [2] Stop here  > "
     assert person.answers == [("task.answer", {"task_id": TASK, "prompt_id": "p1", "option": "stop"})]
+
+
+async def test_a_console_names_the_command_for_what_the_kernel_may_not_answer() -> None:
+    page, person = Page(), Person()
+    display = ConsoleDisplay(page, person, person.answer)
+
+    display.show(waiting_view(needs="cli", side_effect="irreversible"), NOW)
+
+    text = "".join(content["text"] for _, content in page.messages)
+    assert "Approval needed" in text
+    assert "Approve once: ozzie approvals approve 01APPROVAL" in text
+    assert display._asking is None

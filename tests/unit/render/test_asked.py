@@ -139,17 +139,19 @@ def test_a_console_shows_all_of_what_would_happen_within_its_width() -> None:
     assert lines[1] == "Approval needed (expires in 10 min)"
     assert "  Change 2 lines of notes/suppliers.md?" in lines
     assert all(columns(line) <= WIDTH for line in lines)
-    assert "".join(line[2:] for line in lines).endswith("x the end")
+    assert "".join(line[4:] for line in lines).endswith("x the end")
     assert all(columns(line) <= WIDTH for line in detail_lines(asked))
 
 
 def test_a_console_prints_a_request_once_and_the_row_when_it_is_done() -> None:
     writer = ConsoleWriter()
-    first = writer.update(folded(waiting()), START)
-    again = writer.update(folded(waiting()), START)
+    writer.update(folded(waiting()), START)
+    first = writer.asks(folded(waiting()), START)
+    again = writer.asks(folded(waiting()), START)
     end = writer.update(folded([*waiting(), *GRANTED]), START)
 
     assert first.count("Approval needed") == 1
+    assert "ozzie approvals approve 01APPROVAL" in first
     assert again == ""
     assert end.splitlines()[-1].startswith("  edit_file")
     assert "ozzie approvals approve" in plain_text(folded(waiting()))

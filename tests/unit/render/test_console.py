@@ -12,7 +12,8 @@ from tests.unit.render.frames import ASKED, BEGINNING, DONE, FIRST, START, TASK,
 
 def written(frames: list[Frame]) -> list[str]:
     writer = ConsoleWriter()
-    return [writer.update(folded(frames[:length])) for length in range(len(frames) + 1)]
+    views = [folded(frames[:length]) for length in range(len(frames) + 1)]
+    return [writer.update(view) + writer.asks(view) for view in views]
 
 
 def test_what_is_written_piece_by_piece_is_the_whole_form():
