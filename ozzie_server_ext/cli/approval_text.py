@@ -46,7 +46,8 @@ _EXPIRED = {
 
 def summary(approval: Object) -> list[str]:
     """Its id, how it stands, and the question: two lines, or some more where the question is long."""
-    return [*_hanging(f"{approval['approval_id']}  ", standing(approval)), *question(approval)]
+    where = f", in {approval['notebook']}" if approval["notebook"] and approval["status"] == "pending" else ""
+    return [*_hanging(f"{approval['approval_id']}  ", standing(approval) + where), *question(approval)]
 
 
 def question(approval: Object) -> list[str]:

@@ -1,6 +1,7 @@
 """`ozzie approvals`: list them, look at one, answer one (TL-4)."""
 
 import argparse
+from collections.abc import Iterator, Sequence
 
 from ozzie_server_ext.cli.approval_text import details, question, summary
 from ozzie_server_ext.cli.http import Object, get, items, post
@@ -16,6 +17,8 @@ def list_approvals(options: argparse.Namespace) -> int:
     session_id = find_session(options.session)["id"] if options.session else None
     status = None if options.all else "pending"
     found = list(items("approvals", options.limit, session_id=session_id, status=status))
+    unasked = [] if options.all else list(_to_ask_anew(found, options.limit, session_id))
+    found += unasked
     if options.json:
         print_json(found)
         return 0
@@ -25,7 +28,18 @@ def list_approvals(options: argparse.Namespace) -> int:
         print("No approvals." if options.all else "Nothing waits for your approval.")
     elif not options.all:
         print("\nSee all of one, and how to answer it: ozzie approvals show ID")
+    if unasked:
+        print("Have one that expired asked anew: ozzie approvals renew ID")
     return 0
+
+
+def _to_ask_anew(pending: Sequence[Object], limit: int, session_id: str | None) -> Iterator[Object]:
+    """Those that a task still waits for, though their time is up."""
+    asked = {approval["task_id"] for approval in pending}
+    for task in items("tasks", limit, session_id=session_id, status="WAITING_APPROVAL"):
+        if task["task_id"] not in asked:
+            newest = items("approvals", 1, task_id=task["task_id"])
+            yield from (approval for approval in newest if approval["status"] == "expired")
 
 
 def show_approval(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.gateway.rest import shapes, task_shapes
+from ozzie_server_ext.gateway.rest import approval_shapes, shapes, task_shapes
 from ozzie_server_ext.gateway.ws import FeedSubscribe
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
 
@@ -51,6 +51,7 @@ ANSWERS: tuple[Any, ...] = (
     shapes.Done,
     shapes.Error,
     shapes.Health,
+    shapes.Page[approval_shapes.Approval],
     shapes.Page[shapes.EventRecord],
     shapes.Page[shapes.Example],
     shapes.Page[task_shapes.Task],
@@ -60,6 +61,7 @@ ANSWERS: tuple[Any, ...] = (
 )
 
 _CALLED = {
+    "Page_Approval_": "ApprovalPage",
     "Page_Task_": "TaskPage",
     "Page_EventRecord_": "EventRecordPage",
     "Page_Example_": "ExamplePage",

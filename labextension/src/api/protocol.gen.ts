@@ -1,6 +1,13 @@
 /** The shapes on the wire. Made from protocol.schema.json by `make types`: not to be changed by hand. */
 
 /**
+ * How an answer came, from the weakest: told by a kernel, which runs the user's code; by another program of the user's; from a page under the user's own identity; after the user proved once more who they are.
+ */
+export type Way = 'browser' | 'cli' | 'relay' | 'step_up';
+export type RiskLevel = 'high' | 'low' | 'medium';
+export type SideEffect = 'irreversible' | 'none' | 'reversible';
+
+/**
  * One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or milliseconds.
  */
 export interface AnswerOption {
@@ -8,6 +15,49 @@ export interface AnswerOption {
   label: string;
   name: string;
   unit: '' | 'cost' | 'time' | 'tokens';
+}
+/**
+ * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there.
+ */
+export interface Approval {
+  answered_at: string | null;
+  approval_id: string;
+  binds: string;
+  by: string;
+  call_id: string;
+  comment: string;
+  expires_at: string;
+  extent: '' | 'once' | 'session';
+  in_force_until: string | null;
+  key: string;
+  name: string;
+  needs: Way;
+  notebook: string;
+  place: string;
+  proof: string;
+  reason: string;
+  requested_at: string;
+  risk_level: RiskLevel;
+  rule: string;
+  sentence: string;
+  session_cover: string | null;
+  session_id: string;
+  shown: '' | 'diff' | 'text';
+  side_effect: SideEffect;
+  status: 'expired' | 'granted' | 'pending' | 'rejected';
+  task_id: string;
+  tool_id: string;
+  undo: string;
+  way: '' | 'browser' | 'cli' | 'relay' | 'step_up';
+  whole: string | null;
+  why: '' | 'changed' | 'revoked' | 'task' | 'time';
+}
+/**
+ * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ */
+export interface ApprovalPage {
+  items: Approval[];
+  next: string | null;
 }
 /**
  * A server that hands on to the owner what it is asked, and takes over when that goes.
@@ -311,9 +361,10 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces.
+ * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one.
  */
 export interface ToolCallStarted {
+  approval_id: string | null;
   before: string | null;
   call_id: string;
   effect: {} | null;

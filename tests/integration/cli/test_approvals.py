@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
+from ozzie_server_ext.domain.events import ApprovalExpired
+from ozzie_server_ext.domain.ids import ApprovalId
 from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import asked, copies, ended, grave, record, write
-from tests.integration.gateway.test_rest import get, post
+from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import Gateway, GatewayHome, new_home, start_gateway
 
 
@@ -81,6 +83,24 @@ def test_a_yes_for_the_session_is_taken_back(server: Gateway) -> None:
     assert f"Take it back: ozzie approvals revoke {approval_id}" in shown.stdout
     assert revoked.stdout == "Taken back. From now on such calls ask again.\n"
     assert (again.returncode, "in force" in again.stderr) == (1, True)
+
+
+def test_one_that_expired_is_still_listed_while_its_task_waits_for_it(home: GatewayHome) -> None:
+    with start_gateway(home) as gateway:
+        first = asked(gateway)
+    record(home, first, ApprovalExpired(approval_id=ApprovalId(first["approval_id"]), why="time"))
+    with start_gateway(home) as gateway:
+        listed = ozzie(home, "approvals", "list")
+        task = ozzie(home, "tasks", "show", first["task_id"])
+        renewed = ozzie(home, "approvals", "renew", first["approval_id"])
+        until(lambda: get(gateway, "approvals?status=pending")["items"])
+        after = json.loads(ozzie(home, "approvals", "list", "--json").stdout)
+
+    assert re.match(rf"{first['approval_id']}  Expired at \d\d:\d\d. Nothing was done.\n", listed.stdout)
+    assert listed.stdout.endswith("asked anew: ozzie approvals renew ID\n")
+    assert f"Ask again: ozzie approvals renew {first['approval_id']}" in task.stdout
+    assert renewed.stdout == "The task looks at it again, and asks anew: ozzie approvals list\n"
+    assert [(one["status"], one["approval_id"] != first["approval_id"]) for one in after] == [("pending", True)]
 
 
 def test_with_json_a_program_reads_what_rest_answers(server: Gateway) -> None:

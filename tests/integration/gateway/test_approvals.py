@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -98,6 +99,21 @@ def test_the_first_answer_counts_and_the_second_is_told_so(server: Gateway, seco
     assert "Already answered: " in late["message"]
     assert " rejected it at " in late["message"]
     assert not (server.home.project / "notes" / f"first-{second}.md").exists()
+
+
+def test_of_many_answers_at_once_exactly_one_counts(server: Gateway) -> None:
+    approval = asked(server, write("race.md"))
+    verbs = ["approve", "reject"] * 8
+    with ThreadPoolExecutor(len(verbs)) as pool:
+        found = list(pool.map(lambda verb: answer(server, approval["approval_id"], verb), verbs))
+    task = ended(server, approval["task_id"])
+    (winner,) = [verb for verb, (status, _) in zip(verbs, found, strict=True) if status == 200]
+
+    assert {said["code"] for status, said in found if status != 200} == {"approval.late"}
+    assert (server.home.project / "notes" / "race.md").exists() == (winner == "approve")
+    assert task["status"] == "SUCCEEDED"
+    late = [event for event in events(server, "approval.refused") if event["approval_id"] == approval["approval_id"]]
+    assert [event["why"] for event in late] == ["answered"] * 15
 
 
 def test_an_answer_to_another_request_than_was_seen_does_not_count(server: Gateway) -> None:

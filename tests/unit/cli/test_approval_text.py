@@ -175,4 +175,5 @@ def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
 
     assert max(map(len, rows)) <= WIDTH
     assert waiting[0].startswith(f"{ID}  asked 1 min ")
+    assert "in reports/may.ipynb" in " ".join(" ".join(waiting).split())
     assert all(line.startswith("  ") for line in waiting[1:])
