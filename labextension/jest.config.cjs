@@ -3,11 +3,14 @@ module.exports = {
   testEnvironment: 'jsdom',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
   testMatch: ['<rootDir>/src/**/*.spec.{ts,tsx}'],
+  // That one is not made for Node.
+  transformIgnorePatterns: ['/node_modules/(?!@jupyter-widgets/base/)'],
   transform: {
-    '^.+\\.tsx?$': [
+    '^.+\\.(tsx?|js)$': [
       'ts-jest',
       {
         tsconfig: {
+          allowJs: true,
           module: 'commonjs',
           moduleResolution: 'node10',
           jsx: 'react',

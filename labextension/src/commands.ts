@@ -5,6 +5,7 @@ export const CommandIDs = {
   openTask: 'ozzie:open-task',
   stopTask: 'ozzie:stop-task',
   copyTaskId: 'ozzie:copy-task-id',
+  nextApproval: 'ozzie:next-approval',
   stopTurn: 'ozzie:stop-turn',
   newNotebook: 'ozzie:new-notebook',
   firstNotebook: 'ozzie:open-first-notebook'

@@ -5,5 +5,6 @@ import { clientPlugin } from './plugins/client';
 import { notebooksPlugin } from './plugins/notebooks';
 import { sidebarPlugin } from './plugins/sidebar';
 import { statusPlugin } from './plugins/status';
+import { widgetsPlugin } from './plugins/widgets';
 
-export default [clientPlugin, sidebarPlugin, statusPlugin, cellsPlugin, notebooksPlugin];
+export default [clientPlugin, sidebarPlugin, statusPlugin, cellsPlugin, notebooksPlugin, widgetsPlugin];

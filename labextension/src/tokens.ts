@@ -3,16 +3,18 @@
 import { Token } from '@lumino/coreutils';
 
 import type { OzzieApi } from './api/requests';
+import type { ApprovalBook } from './model/approvals';
 import type { TaskBoard } from './model/board';
 
 export interface IOzzie {
   readonly api: OzzieApi;
   readonly board: TaskBoard;
+  readonly approvals: ApprovalBook;
 }
 
 export const IOzzie = new Token<IOzzie>(
   '@ozzie/labextension:IOzzie',
-  'The tasks of the Ozzie in this server, kept up to date, and what can be asked of it.'
+  'The tasks and approvals of the Ozzie in this server, kept up to date, and what can be asked of it.'
 );
 
 /** Tells the sidebar to come to the front, with a task's details where one is named. */

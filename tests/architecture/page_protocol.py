@@ -11,6 +11,10 @@ from typing import Any, get_args
 import msgspec
 
 from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
     Fact,
     MessageReceived,
     ModelCallCompleted,
@@ -44,8 +48,12 @@ FOLLOWED: tuple[type[Fact], ...] = (
     ToolCallFailed,
     ToolCallCancelled,
     ToolCallUncertain,
+    ApprovalRequested,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalExpired,
 )
-"""The facts that the page folds into its list of tasks."""
+"""The facts that the page folds into its lists of tasks and of approvals."""
 
 ANSWERS: tuple[Any, ...] = (
     shapes.Done,

@@ -1,5 +1,6 @@
 /** What the tests of the page's model need: a WebSocket of their own, a server's answers, tasks and events. */
 
+import type { Approval } from '../api/approval';
 import type { Recorded } from '../api/frames';
 import type { Health, Task } from '../api/protocol.gen';
 import { OzzieApi } from '../api/requests';
@@ -74,6 +75,56 @@ export function aTask(given: Partial<Task> = {}): Task {
   };
 }
 
+export function anApproval(given: Partial<Approval> = {}): Approval {
+  return {
+    approval_id: '01M800000000000000000000AP',
+    call_id: '01M800000000000000000000CA',
+    session_id: 'sess_01M800000000000000000000AA',
+    task_id: '01M800000000000000000000AA',
+    status: 'pending',
+    why: '',
+    sentence: 'Change 2 lines of `notes/a.md`?',
+    reason: 'It changes something of yours.',
+    rule: 'default.changes',
+    place: '',
+    proof: '@@ -1,2 +1,2 @@\n same\n-old\n+new',
+    shown: 'diff',
+    whole: null,
+    tool_id: 'files.edit',
+    name: 'edit_file',
+    side_effect: 'reversible',
+    risk_level: 'low',
+    undo: 'The old version is kept among the artifacts.',
+    needs: 'relay',
+    binds: 'ab'.repeat(32),
+    key: '01M800000000000000000000AA-1-0',
+    session_cover: '`edit_file` in `notes/`',
+    requested_at: AT,
+    expires_at: at(3600),
+    answered_at: null,
+    extent: '',
+    by: '',
+    way: '',
+    comment: '',
+    in_force_until: null,
+    notebook: 'notes.ipynb',
+    ...given
+  };
+}
+
+/** The event by which an approval is asked for. */
+export function asking(position: number, given: Partial<Approval> = {}): Recorded {
+  const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
+  const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
+  const cover =
+    session_cover === null
+      ? null
+      : { tool_id, version: '1', project: '/home/ana', rule, below: [], labels: [], said: session_cover };
+  const request = { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, reason, rule, place };
+  const payload = { ...request, side_effect, risk_level, undo, binds, needs, cover, key, expires_at };
+  return anEvent('approval.requested', position, payload, { taskId: more.task_id, sessionId: more.session_id });
+}
+
 export function anEvent<Name extends Recorded['canonical']>(
   canonical: Name,
   position: number,
@@ -129,28 +180,53 @@ export class FakePage extends EventTarget {
   }
 }
 
+/** What the server says no with. */
+export class Refused {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly message: string,
+    readonly hint = ''
+  ) {}
+}
+
+/** The status of a server that takes what it is sent and says nothing. */
+export const SILENT = -1;
+
 /**
- * A server that answers what it is told to, or what a function makes of the path; null is an answer without a body, and a
- * path that it does not know a 404 of Jupyter's own.
+ * A server that answers what it is told to for the longest beginning of a path, or what a function makes of the path; null
+ * is an answer without a body, and a path that it does not know a 404 of Jupyter's own.
  */
 export class FakeServer {
   readonly asked: string[] = [];
+  /** The bodies of what was sent to it. */
+  readonly sent: unknown[] = [];
   readonly answers = new Map<string, unknown>();
   status = 200;
 
   readonly api = new OzzieApi('http://127.0.0.1/', (url, init) => {
     const path = url.replace('http://127.0.0.1/ozzie/api/', '');
     this.asked.push(`${init.method ?? 'GET'} ${path}`);
+    if (typeof init.body === 'string') {
+      this.sent.push(JSON.parse(init.body));
+    }
+    if (this.status === SILENT) {
+      return new Promise((_, reject) => {
+        init.signal?.addEventListener('abort', () => reject(new DOMException('Aborted', 'AbortError')));
+      });
+    }
     if (this.status === 0) {
       return Promise.reject(new TypeError('Failed to fetch'));
     }
-    const found = [...this.answers.keys()].find(key => path.startsWith(key));
+    const fitting = [...this.answers.keys()].filter(key => path.startsWith(key));
+    const found = fitting.sort((a, b) => b.length - a.length)[0];
     const told = found === undefined ? { message: 'Not Found' } : this.answers.get(found);
     const answer: unknown = typeof told === 'function' ? (told as (path: string) => unknown)(path) : told;
-    const status = found === undefined ? 404 : answer === null ? 204 : this.status;
+    const given = answer === null ? 204 : this.status;
+    const status = found === undefined ? 404 : answer instanceof Refused ? answer.status : given;
     const body = answer === null ? Promise.reject(new SyntaxError('Unexpected end')) : Promise.resolve(answer);
     body.catch(() => undefined);
-    const response = { ok: status < 400, status, json: () => body };
+    const response = { ok: status < 400, status, json: () => body, text: () => body };
     return Promise.resolve(response as unknown as Response);
   });
 
@@ -161,6 +237,7 @@ export class FakeServer {
       this.answers.set(`tasks/${task.task_id}`, task);
     }
     this.answers.set('tasks?', { items: tasks, next: null });
+    this.answers.set('approvals?', { items: [], next: null });
   }
 }
 

@@ -2,13 +2,15 @@ import { act } from 'react';
 import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
+import { FeedSocket } from '../api/socket';
+import { ApprovalBook } from '../model/approvals';
 import type { BoardState } from '../model/board';
 import { rowOf, type TaskRow } from '../model/fold';
 import { statusText } from '../model/wording';
 import { drawLive, type ILiveOptions } from '../widgets/liveTurn';
 import { type ISidebarProps, Sidebar } from '../widgets/sidebar';
 import { TaskList } from '../widgets/taskList';
-import { aTask, AT, FakeServer, HEALTH, TRANS } from './rig';
+import { aTask, AT, FakeServer, FakeWebSocket, HEALTH, TRANS } from './rig';
 import { Signal } from '@lumino/signaling';
 
 const NOW = Date.parse(AT) + 12_000;
@@ -47,7 +49,17 @@ const ROWS: TaskRow[] = ['a', 'b', 'c'].map((name, index) =>
 function list(given: Partial<React.ComponentProps<typeof TaskList>> = {}): React.ReactElement {
   const nothing = (): void => undefined;
   return (
-    <TaskList rows={ROWS} total={3} now={NOW} trans={TRANS} canStop onOpen={nothing} onStop={nothing} {...given} />
+    <TaskList
+      rows={ROWS}
+      asks={new Map()}
+      total={3}
+      now={NOW}
+      trans={TRANS}
+      canStop
+      onOpen={nothing}
+      onStop={nothing}
+      {...given}
+    />
   );
 }
 
@@ -89,6 +101,12 @@ test('a row says all in words, and its place', () => {
   expect(find('svg').getAttribute('aria-hidden')).toBe('true');
 });
 
+test('a row says for how many approvals its task waits', () => {
+  const row: TaskRow = { ...ROWS[0]!, status: 'WAITING_APPROVAL' };
+  show(list({ rows: [row], asks: new Map([[row.taskId, 2]]) }));
+  expect(find('[role=treeitem] .jp-Ozzie-sub').textContent).toBe('Waiting for you · 2 approvals · just now');
+});
+
 test('a task that has used nothing yet has no cost, and one that ended without a price an unknown one', () => {
   const early = { ...ROWS[0]!, cost: 0 };
   show(list({ rows: [early] }));
@@ -116,6 +134,7 @@ class FakeBoard {
   hasAllOpen = true;
   readonly changed = new Signal<this, void>(this);
   readonly taskChanged = new Signal<this, TaskRow>(this);
+  readonly renewed = new Signal<this, void>(this);
   constructor(public state: BoardState) {}
   row(taskId: string): TaskRow | undefined {
     return this.rows.find(row => row.taskId === taskId);
@@ -126,11 +145,14 @@ class FakeBoard {
 }
 
 function sidebar(board: FakeBoard, shown = '', server = new FakeServer()): void {
+  const socket = new FeedSocket({ url: 'ws://127.0.0.1/', WebSocket: FakeWebSocket });
+  const nothing = (): void => undefined;
   const props: ISidebarProps = {
     board: board as unknown as ISidebarProps['board'],
+    approvals: new ApprovalBook(server.api, socket, board as unknown as ISidebarProps['board']),
     api: server.api,
     trans: TRANS,
-    actions: { openFirstNotebook: () => undefined, stop: () => undefined, reload: () => undefined },
+    actions: { openFirstNotebook: nothing, stop: nothing, reload: nothing, showNotebook: nothing },
     now: NOW,
     shown,
     onShow: () => undefined

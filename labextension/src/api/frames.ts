@@ -32,6 +32,10 @@ export type Frame =
 
 /** The canonical names of what the page follows; the compiler holds it to the generated types. */
 const FOLLOWED: Record<Followed['canonical'], true> = {
+  'approval.expired': true,
+  'approval.granted': true,
+  'approval.rejected': true,
+  'approval.requested': true,
   'message.received': true,
   'model.call.completed': true,
   'model.call.failed': true,

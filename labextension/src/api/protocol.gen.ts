@@ -53,11 +53,72 @@ export interface Approval {
   why: '' | 'changed' | 'revoked' | 'task' | 'time';
 }
 /**
+ * Nobody may answer any more, or the yes is void: its time is up, the call would do something else by now, or a person took back what they had allowed for the session.
+ */
+export interface ApprovalExpired {
+  approval_id: string;
+  why: 'changed' | 'revoked' | 'time';
+}
+/**
+ * The first answer, a yes.
+ */
+export interface ApprovalGranted {
+  approval_id: string;
+  by: string;
+  extent: 'once' | 'session';
+  way: Way;
+}
+/**
  * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
  */
 export interface ApprovalPage {
   items: Approval[];
   next: string | null;
+}
+/**
+ * The first answer, a no. The model gets the comment.
+ */
+export interface ApprovalRejected {
+  approval_id: string;
+  by: string;
+  comment: string;
+  way: Way;
+}
+/**
+ * A person is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC.
+ */
+export interface ApprovalRequested {
+  approval_id: string;
+  binds: string;
+  call_id: string;
+  cover: Cover | null;
+  expires_at: string;
+  key: string;
+  name: string;
+  needs: Way;
+  place: string;
+  proof: string;
+  reason: string;
+  risk_level: RiskLevel;
+  rule: string;
+  sentence: string;
+  shown: '' | 'diff' | 'text';
+  side_effect: SideEffect;
+  tool_id: string;
+  undo: string;
+  whole: string | null;
+}
+/**
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of `below` and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
+ */
+export interface Cover {
+  below: string[][];
+  labels: string[];
+  project: string;
+  rule: string;
+  said: string;
+  tool_id: string;
+  version: string;
 }
 /**
  * A server that hands on to the owner what it is asked, and takes over when that goes.
@@ -98,6 +159,10 @@ export interface ErrorInfo {
   message: string;
 }
 export interface EventBodies {
+  'approval.expired': ApprovalExpired;
+  'approval.granted': ApprovalGranted;
+  'approval.rejected': ApprovalRejected;
+  'approval.requested': ApprovalRequested;
   'message.received': MessageReceived;
   'model.call.completed': ModelCallCompleted;
   'model.call.failed': ModelCallFailed;

@@ -1,5 +1,6 @@
 /** Everything that this extension asks the server for: the only file that fetches. */
 
+import type { Approval, ApprovalStatus, Extent } from './approval';
 import type {
   Error as Refusal,
   EventRecordPage,
@@ -44,7 +45,18 @@ const MOST_IN_PAGE = 500;
 
 type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-/** The REST interface (SPEC.md), as far as a page needs it. All but `answer` and `cancel` are GETs. */
+interface IPage<T> {
+  readonly items: readonly T[];
+  readonly next: string | null;
+}
+
+/** `isAll`: there are no others. */
+interface ISome<T> {
+  readonly items: readonly T[];
+  readonly isAll: boolean;
+}
+
+/** The REST interface (SPEC.md), as far as a page needs it. All is GET but what answers, asks anew or stops. */
 export class OzzieApi {
   /** `baseUrl` is the server's, with a slash at its end. */
   constructor(
@@ -63,19 +75,8 @@ export class OzzieApi {
 
   /** The newest tasks first, page by page, but no more than `most` of them. */
   async tasksUpTo(most: number, query: { status?: readonly Task['status'][] } = {}): Promise<ISomeTasks> {
-    const tasks: Task[] = [];
-    let cursor: string | null = null;
-    do {
-      const limit = Math.min(most - tasks.length, MOST_IN_PAGE);
-      const page: TaskPage = await this.get<TaskPage>('tasks', {
-        ...query,
-        limit,
-        ...(cursor !== null && { cursor })
-      });
-      tasks.push(...page.items);
-      cursor = page.next;
-    } while (cursor !== null && tasks.length < most);
-    return { tasks, isAll: cursor === null };
+    const { items, isAll } = await this.upTo<Task>(most, 'tasks', query);
+    return { tasks: items, isAll };
   }
 
   task(taskId: string): Promise<TaskWithSteps> {
@@ -111,12 +112,54 @@ export class OzzieApi {
     await this.post(`tasks/${encodeURIComponent(taskId)}/cancel`, { reason: '' });
   }
 
-  private post(path: string, body: object): Promise<unknown> {
+  approval(approvalId: string): Promise<Approval> {
+    return this.get(approvalPath(approvalId));
+  }
+
+  /** The newest approvals first, page by page, but no more than `most` of them. */
+  async approvals(most: number, query: { status?: ApprovalStatus; task_id?: string }): Promise<readonly Approval[]> {
+    return (await this.upTo<Approval>(most, 'approvals', query)).items;
+  }
+
+  /** Say yes. `binds` is what was shown: a request that has changed meanwhile is not answered. */
+  async approve(approvalId: string, answer: { extent: Extent; binds: string }, signal: AbortSignal): Promise<void> {
+    await this.post(approvalPath(approvalId, 'approve'), answer, signal);
+  }
+
+  async reject(approvalId: string, answer: { comment: string }, signal: AbortSignal): Promise<void> {
+    await this.post(approvalPath(approvalId, 'reject'), answer, signal);
+  }
+
+  /** Have an approval whose time is up asked anew. */
+  async renew(approvalId: string, signal: AbortSignal): Promise<void> {
+    await this.post(approvalPath(approvalId, 'renew'), {}, signal);
+  }
+
+  /** The content of an artifact that is text. */
+  async artifactText(artifactId: string): Promise<string> {
+    const response = await this.request(`artifacts/${encodeURIComponent(artifactId)}/content`, { method: 'GET' });
+    return response.text();
+  }
+
+  private post(path: string, body: object, signal?: AbortSignal): Promise<unknown> {
     return this.send(path, {
       method: 'POST',
       body: JSON.stringify(body),
-      headers: { 'Content-Type': 'application/json' }
+      headers: { 'Content-Type': 'application/json' },
+      ...(signal && { signal })
     });
+  }
+
+  private async upTo<T>(most: number, path: string, query: Query): Promise<ISome<T>> {
+    const items: T[] = [];
+    let cursor: string | null = null;
+    do {
+      const limit = Math.min(most - items.length, MOST_IN_PAGE);
+      const page: IPage<T> = await this.get<IPage<T>>(path, { ...query, limit, ...(cursor !== null && { cursor }) });
+      items.push(...page.items);
+      cursor = page.next;
+    } while (cursor !== null && items.length < most);
+    return { items, isAll: cursor === null };
   }
 
   private get<T>(path: string, query: Query = {}): Promise<T> {
@@ -131,16 +174,22 @@ export class OzzieApi {
   }
 
   private async send<T>(path: string, init: RequestInit): Promise<T> {
+    const response = await this.request(path, init);
+    return (await response.json().catch(() => null)) as T;
+  }
+
+  /** What was answered, if that was no refusal. Raises AskError. */
+  private async request(path: string, init: RequestInit): Promise<Response> {
     let response: Response;
     try {
       response = await this.ask(`${this.baseUrl}ozzie/api/${path}`, init);
     } catch {
       throw new AskError(0, 'page.unreachable', 'The server does not answer.', 'Try again in a moment.');
     }
-    const said: unknown = await response.json().catch(() => null);
     if (response.ok) {
-      return said as T;
+      return response;
     }
+    const said: unknown = await response.json().catch(() => null);
     const refusal: Partial<Refusal> = typeof said === 'object' && said !== null ? said : {};
     throw new AskError(
       response.status,
@@ -149,4 +198,8 @@ export class OzzieApi {
       refusal.hint ?? ''
     );
   }
+}
+
+function approvalPath(approvalId: string, act = ''): string {
+  return ['approvals', encodeURIComponent(approvalId), act].filter(Boolean).join('/');
 }

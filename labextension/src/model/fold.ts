@@ -214,6 +214,11 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'tool.call.cancelled':
     case 'tool.call.uncertain':
       return { calls: without(row, event.payload.call_id) };
+    case 'approval.requested':
+    case 'approval.granted':
+    case 'approval.rejected':
+    case 'approval.expired':
+      return {}; // what becomes of the task for it is an event of its own
     default:
       return unreachable(event);
   }

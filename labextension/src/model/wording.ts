@@ -33,9 +33,13 @@ export function stateWord(status: TaskState, trans: ITranslate): string {
   }
 }
 
-/** The second line of a row: the state, what it does or why it ended, and for how long or since when. */
-export function progressLine(row: TaskRow, now: number, trans: ITranslate): string {
-  return [stateWord(row.status, trans), detail(row, trans), age(row, now, trans)].filter(Boolean).join(' · ');
+/**
+ * The second line of a row: the state, what it does or why it ended, and for how long or since when. `asks`: for so many
+ * approvals it waits.
+ */
+export function progressLine(row: TaskRow, now: number, trans: ITranslate, asks = 0): string {
+  const what = asks ? trans._n('%1 approval', '%1 approvals', asks, asks) : detail(row, trans);
+  return [stateWord(row.status, trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
 }
 
 function detail(row: TaskRow, trans: ITranslate): string {
@@ -176,4 +180,9 @@ export function mistakeText({ kind, word }: IMistake, trans: ITranslate): string
 export function clockTime(time: number): string {
   const date = new Date(time);
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map(part => String(part).padStart(2, '0')).join(':');
+}
+
+/** "14:11". */
+export function clockMinute(time: number): string {
+  return clockTime(time).slice(0, -3);
 }

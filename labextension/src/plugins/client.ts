@@ -5,12 +5,13 @@ import { ServerConnection } from '@jupyterlab/services';
 
 import { OzzieApi } from '../api/requests';
 import { FeedSocket } from '../api/socket';
+import { ApprovalBook } from '../model/approvals';
 import { TaskBoard } from '../model/board';
 import { IOzzie } from '../tokens';
 
 export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
   id: '@ozzie/labextension:client',
-  description: 'Connects to Ozzie and follows its tasks.',
+  description: 'Connects to Ozzie and follows its tasks and approvals.',
   autoStart: true,
   provides: IOzzie,
   activate: (app: JupyterFrontEnd): IOzzie => {
@@ -19,6 +20,7 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
     // The cookie says who this is: no token ever stands in an address of ours.
     const socket = new FeedSocket({ url: `${settings.wsUrl}ozzie/api/ws`, WebSocket: settings.WebSocket });
     const board = new TaskBoard(api, socket);
+    const approvals = new ApprovalBook(api, socket, board);
     window.addEventListener('offline', () => socket.cut());
     window.addEventListener('online', () => socket.retry());
     document.addEventListener('visibilitychange', () => {
@@ -28,6 +30,6 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
     });
     // What is on the page already comes first; the list can wait for it.
     void app.restored.then(() => board.load());
-    return { api, board };
+    return { api, board, approvals };
   }
 };

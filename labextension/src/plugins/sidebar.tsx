@@ -11,13 +11,14 @@ import { CATEGORY, CommandIDs } from '../commands';
 import { mayHaveEffect } from '../model/fold';
 import { IOzzie, ISidebar } from '../tokens';
 import { OZZIE_SVG } from '../widgets/icons';
+import { focusNextApproval } from '../widgets/nextApproval';
 import { type ISidebarActions, Sidebar } from '../widgets/sidebar';
 import { TASK_ATTRIBUTE } from '../widgets/taskList';
 
 export const ozzieIcon = new LabIcon({ name: '@ozzie/labextension:ozzie', svgstr: OZZIE_SVG });
 
 const TICK_MS = 1_000;
-/** How often the ages of tasks are drawn anew while none runs. */
+/** How often the ages of tasks are drawn anew while none runs, and no approval's time does. */
 const QUIET_TICKS = 30;
 
 class SidebarPanel extends ReactWidget {
@@ -35,10 +36,12 @@ class SidebarPanel extends ReactWidget {
     this.node.setAttribute('aria-label', 'Ozzie');
     ozzie.board.changed.connect(() => this.refresh());
     ozzie.board.taskChanged.connect(() => this.refresh());
+    ozzie.approvals.changed.connect(() => this.refresh());
     let ticks = 0;
     setInterval(() => {
       ticks += 1;
-      if (this.isVisible && !document.hidden && (ozzie.board.running > 0 || ticks % QUIET_TICKS === 0)) {
+      const isBusy = ozzie.board.running > 0 || ozzie.approvals.pending.length > 0;
+      if (this.isVisible && !document.hidden && (isBusy || ticks % QUIET_TICKS === 0)) {
         this.update();
       }
     }, TICK_MS);
@@ -54,6 +57,7 @@ class SidebarPanel extends ReactWidget {
     return (
       <Sidebar
         board={this.ozzie.board}
+        approvals={this.ozzie.approvals}
         api={this.ozzie.api}
         trans={this.trans}
         actions={this.actions}
@@ -65,7 +69,7 @@ class SidebarPanel extends ReactWidget {
   }
 
   private refresh(): void {
-    const { needYou } = this.ozzie.board;
+    const { needYou } = this.ozzie.approvals;
     // Lab draws a title's label below the icon; the style makes a badge of it.
     this.title.label = needYou ? String(needYou) : '';
     this.title.className = needYou ? 'jp-Ozzie-tab jp-Ozzie-mod-badge' : 'jp-Ozzie-tab';
@@ -95,10 +99,23 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
   ): ISidebar => {
     const trans = (translator ?? nullTranslator).load('ozzie');
     const { commands } = app;
+    const showNotebook = async (approvalId: string): Promise<void> => {
+      try {
+        const { notebook: path } = await ozzie.api.approval(approvalId);
+        if (path) {
+          await commands.execute('docmanager:open', { path });
+        } else {
+          Notification.warning(trans.__('It is not known in which notebook this was asked.'), { autoClose: 8_000 });
+        }
+      } catch (error) {
+        Notification.error(trans.__('The notebook could not be opened. %1', told(error)), { autoClose: 8_000 });
+      }
+    };
     const panel = new SidebarPanel(ozzie, trans, {
       openFirstNotebook: () => void commands.execute(CommandIDs.firstNotebook),
       stop: taskId => void stop(taskId, ozzie, trans),
-      reload: () => window.location.reload()
+      reload: () => window.location.reload(),
+      showNotebook: approvalId => void showNotebook(approvalId)
     });
     app.shell.add(panel, 'left', { rank: 550, type: 'Ozzie' });
     restorer?.add(panel, panel.id);
@@ -140,11 +157,24 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
       label: trans.__('Copy Id'),
       execute: () => Clipboard.copyToSystem(chosenTask())
     });
+    commands.addCommand(CommandIDs.nextApproval, {
+      label: trans.__('Go to Next Approval'),
+      caption: trans.__('Read what Ozzie asks next; nothing is answered by that'),
+      execute: () => {
+        if (!focusNextApproval()) {
+          sidebar.show('');
+          requestAnimationFrame(focusNextApproval);
+        }
+      }
+    });
     for (const [rank, command] of [CommandIDs.openTask, CommandIDs.stopTask, CommandIDs.copyTaskId].entries()) {
       app.contextMenu.addItem({ command, selector: `[${TASK_ATTRIBUTE}]`, rank });
     }
     commands.addKeyBinding({ command: CommandIDs.showTasks, keys: ['Alt Shift O'], selector: 'body' });
-    palette?.addItem({ command: CommandIDs.showTasks, category: CATEGORY });
+    commands.addKeyBinding({ command: CommandIDs.nextApproval, keys: ['Alt Shift A'], selector: 'body' });
+    for (const command of [CommandIDs.showTasks, CommandIDs.nextApproval]) {
+      palette?.addItem({ command, category: CATEGORY });
+    }
     return sidebar;
   }
 };
@@ -168,7 +198,11 @@ export async function stop(taskId: string, { board }: IOzzie, trans: Translation
   } catch (error) {
     // One that has ended meanwhile is what was wanted.
     if (error instanceof AskError && error.code !== 'task.ended') {
-      Notification.error(`${error.message} ${error.hint}`.trim(), { autoClose: 8_000 });
+      Notification.error(told(error), { autoClose: 8_000 });
     }
   }
+}
+
+function told(error: unknown): string {
+  return error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error);
 }

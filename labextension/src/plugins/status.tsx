@@ -6,10 +6,12 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
-import { needsPerson } from '../model/fold';
 import { type ITranslate, statusText } from '../model/wording';
 import { IOzzie, ISidebar } from '../tokens';
+import { Asks } from '../widgets/asks';
+import { useChanges } from '../widgets/following';
 import { ozzieIcon } from './sidebar';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
@@ -20,7 +22,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   optional: [IStatusBar, ITranslator],
   activate: (
     _: JupyterFrontEnd,
-    { board }: IOzzie,
+    { board, approvals }: IOzzie,
     sidebar: ISidebar,
     statusBar: IStatusBar | null,
     translator: ITranslator | null
@@ -30,28 +32,36 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
     }
     const trans = (translator ?? nullTranslator).load('ozzie');
     const item = ReactWidget.create(
-      <button
-        className="jp-Ozzie-status"
-        title={trans.__("Show Ozzie's tasks")}
-        onClick={() => sidebar.show(board.rows.find(needsPerson)?.taskId ?? '')}
-      >
-        <ozzieIcon.react tag="span" className="jp-Ozzie-statusIcon" />
-        <Text board={board} trans={trans} />
-      </button>
+      <>
+        <button
+          className="jp-Ozzie-status"
+          title={trans.__("Show Ozzie's tasks")}
+          onClick={() => sidebar.show(firstNeed(board, approvals))}
+        >
+          <ozzieIcon.react tag="span" className="jp-Ozzie-statusIcon" />
+          <Text board={board} approvals={approvals} trans={trans} />
+        </button>
+        <Asks approvals={approvals} trans={trans} />
+      </>
     );
     statusBar.registerStatusItem('@ozzie/labextension:status', { item, align: 'left', rank: 20 });
   }
 };
 
-function Text({ board, trans }: { board: TaskBoard; trans: ITranslate }): React.JSX.Element {
-  const [text, setText] = React.useState(() => statusText(board, trans));
-  React.useEffect(() => {
-    const update = (): void => setText(statusText(board, trans));
-    board.changed.connect(update);
-    update();
-    return () => {
-      board.changed.disconnect(update);
-    };
-  }, [board, trans]);
-  return <span>{text}</span>;
+interface ITextProps {
+  readonly board: TaskBoard;
+  readonly approvals: ApprovalBook;
+  readonly trans: ITranslate;
+}
+
+function Text({ board, approvals, trans }: ITextProps): React.JSX.Element {
+  useChanges(board.changed, approvals.changed);
+  const { state, running, queued, costToday } = board;
+  return <span>{statusText({ state, running, queued, costToday, needYou: approvals.needYou }, trans)}</span>;
+}
+
+/** The task that asks something; approvals stand above the list. */
+function firstNeed(board: TaskBoard, approvals: ApprovalBook): string {
+  const asking = board.rows.find(row => row.status === 'WAITING_INPUT');
+  return approvals.shown.length > 0 ? '' : (asking?.taskId ?? '');
 }

@@ -2,6 +2,7 @@
 
 import * as React from 'react';
 
+import type { ApprovalStatus } from '../api/approval';
 import type { TaskRow, TaskState } from '../model/fold';
 
 const RING = 'M8 2.25a5.75 5.75 0 1 0 0 11.5a5.75 5.75 0 1 0 0-11.5Z';
@@ -41,6 +42,18 @@ export function StateIcon({ row }: { row: Pick<TaskRow, 'status' | 'isUncertain'
   const [role, shape] = row.isUncertain ? UNCERTAIN : STATES[status];
   const queued = status === 'QUEUED' || status === 'CREATED';
   return <Line shape={shape} role={role} dashed={queued} spins={status === 'RUNNING'} />;
+}
+
+/** What was asked, and what became of it. */
+export function ApprovalIcon({ status }: { status: ApprovalStatus }): React.JSX.Element {
+  const states = {
+    pending: 'WAITING_APPROVAL',
+    granted: 'SUCCEEDED',
+    rejected: 'CANCELLED',
+    expired: 'CANCELLED'
+  } as const;
+  const [role, shape] = STATES[states[status]];
+  return <Line shape={shape} role={role} />;
 }
 
 export const Turning = (): React.JSX.Element => <Line shape={STATES.RUNNING[1]} role="idle" spins />;

@@ -6,9 +6,8 @@ import type { AnswerOption, Question } from '../api/protocol.gen';
 import { AskError, type OzzieApi } from '../api/requests';
 import { allowLabel, amountText, readAmount, unitWord } from '../model/answers';
 import type { ITranslate } from '../model/wording';
+import { useArming } from './arming';
 
-/** So long after a card appeared, clicks and keys do nothing: nobody answers what came under the pointer by itself. */
-const ARMING_MS = 500;
 const NO_ANSWER_MS = 5_000;
 const ASK_AGAIN_MS = 2_000;
 
@@ -59,16 +58,12 @@ function Asked({ question, taskId, api, trans }: IAskedProps): React.JSX.Element
   const [typed, setTyped] = React.useState(offered ? amountText(offered) : '');
   const [sending, setSending] = React.useState('');
   const [problem, setProblem] = React.useState('');
-  const [isArmed, setArmed] = React.useState(false);
-  React.useEffect(() => {
-    const timer = setTimeout(() => setArmed(true), ARMING_MS);
-    return () => clearTimeout(timer);
-  }, []);
+  const { ref, isArmed, mayAct } = useArming<HTMLDivElement>();
   const id = React.useId();
   const amount = offered ? readAmount(typed, offered.unit) : null;
 
   const answer = (option: AnswerOption): void => {
-    if (sending !== '' || !isArmed) {
+    if (sending !== '' || !mayAct()) {
       return;
     }
     setSending(option.name);
@@ -106,7 +101,7 @@ function Asked({ question, taskId, api, trans }: IAskedProps): React.JSX.Element
           {note}
         </p>
       ))}
-      <div className="jp-Ozzie-answers">
+      <div className="jp-Ozzie-answers" ref={ref}>
         {question.options.map(option => {
           const hasAmount = option.unit !== '';
           const label = hasAmount && amount !== null ? allowLabel(amount, option.unit, trans) : option.label;

@@ -3,10 +3,12 @@
 import * as React from 'react';
 
 import type { OzzieApi } from '../api/requests';
+import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { MOST_OPEN, type TaskBoard } from '../model/board';
 import { FILTERS, readFilter } from '../model/order';
 import { clockTime, type ITranslate, mistakeText } from '../model/wording';
 import { Caret, Search, Turning } from './icons';
+import { NeedsYou } from './needsYou';
 import { TaskDetail } from './taskDetail';
 import { MOST_ROWS, TaskList } from './taskList';
 
@@ -18,10 +20,13 @@ export interface ISidebarActions {
   readonly openFirstNotebook: (() => void) | null;
   readonly stop: (taskId: string) => void;
   readonly reload: () => void;
+  /** Open the notebook that an approval comes from. */
+  readonly showNotebook: (approvalId: string) => void;
 }
 
 export interface ISidebarProps {
   readonly board: TaskBoard;
+  readonly approvals: ApprovalBook;
   readonly api: OzzieApi;
   readonly trans: ITranslate;
   readonly actions: ISidebarActions;
@@ -32,7 +37,7 @@ export interface ISidebarProps {
 }
 
 export function Sidebar(props: ISidebarProps): React.JSX.Element {
-  const { board, api, trans, actions, now, shown, onShow } = props;
+  const { board, approvals, api, trans, actions, now, shown, onShow } = props;
   const row = board.row(shown);
   const canStop = board.state === 'ready';
   return (
@@ -41,6 +46,7 @@ export function Sidebar(props: ISidebarProps): React.JSX.Element {
       {row ? (
         <TaskDetail
           row={row}
+          approvals={approvals}
           api={api}
           now={now}
           trans={trans}
@@ -87,13 +93,14 @@ function Body(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
   return (
     <>
       {board.rows.length === 0 && board.health.model === 'offline' && <FirstRun {...props} />}
+      <NeedsYou {...props} showNotebook={actions.showNotebook} />
       <Tasks {...props} />
     </>
   );
 }
 
 function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
-  const { board, trans, now, actions, canStop, onShow } = props;
+  const { board, approvals, trans, now, actions, canStop, onShow } = props;
   const [isOpen, setOpen] = React.useState(true);
   const [typed, setTyped] = React.useState('');
   const filter = readFilter(typed, now);
@@ -132,6 +139,7 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
           </datalist>
           <TaskList
             rows={rows.slice(0, MOST_ROWS)}
+            asks={counted(approvals.pending)}
             total={rows.length}
             now={now}
             trans={trans}
@@ -155,6 +163,13 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
       )}
     </>
   );
+}
+
+/** For how many approvals each task waits. */
+function counted(pending: readonly ApprovalRow[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  pending.forEach(row => counts.set(row.task_id, (counts.get(row.task_id) ?? 0) + 1));
+  return counts;
 }
 
 /** What of all tasks is listed, where that is not all of them. */

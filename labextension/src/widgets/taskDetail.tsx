@@ -4,8 +4,11 @@ import * as React from 'react';
 
 import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
+import type { ApprovalBook } from '../model/approvals';
 import { isOpen, type TaskRow } from '../model/fold';
 import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
+import { ApprovalCard } from './approvalCard';
+import { useChanges } from './following';
 import { Back, StateIcon, Stop } from './icons';
 import { QuestionCard } from './questionCard';
 
@@ -16,7 +19,8 @@ const ASK_MS = 1_000;
 
 export interface ITaskDetailProps {
   readonly row: TaskRow;
-  readonly api: Pick<OzzieApi, 'answer' | 'events' | 'task'>;
+  readonly approvals: ApprovalBook;
+  readonly api: Pick<OzzieApi, 'answer' | 'artifactText' | 'events' | 'task'>;
   readonly now: number;
   readonly trans: ITranslate;
   readonly canStop: boolean;
@@ -25,7 +29,9 @@ export interface ITaskDetailProps {
 }
 
 export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
-  const { row, now, trans, canStop, onBack, onStop } = props;
+  const { row, approvals, api, now, trans, canStop, onBack, onStop } = props;
+  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
+  useChanges(approvals.changed);
   const { task, events } = useDetails(props);
   const back = React.useRef<HTMLButtonElement>(null);
   React.useEffect(() => back.current?.focus(), []);
@@ -64,8 +70,18 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
         </div>
       )}
       {row.status === 'WAITING_INPUT' && (
-        <QuestionCard taskId={row.taskId} version={row.position} api={props.api} trans={trans} />
+        <QuestionCard taskId={row.taskId} version={row.position} api={api} trans={trans} />
       )}
+      {approvals.of(row.taskId).map(asked => (
+        <ApprovalCard
+          key={asked.approval_id}
+          row={asked}
+          book={approvals}
+          textOf={textOf}
+          trans={trans}
+          isConnected={canStop}
+        />
+      ))}
       {isOpen(row) && (
         <button className="jp-Ozzie-button" disabled={!canStop} onClick={() => onStop(row.taskId)}>
           <Stop />

@@ -14,6 +14,8 @@ export const MOST_ROWS = 200;
 
 export interface ITaskListProps {
   readonly rows: readonly TaskRow[];
+  /** For how many approvals a task waits. */
+  readonly asks: ReadonlyMap<string, number>;
   /** How many there are, also those that are not drawn. */
   readonly total: number;
   readonly now: number;
@@ -70,8 +72,8 @@ interface IRowProps extends Omit<ITaskListProps, 'rows'> {
 }
 
 function Row(props: IRowProps): React.JSX.Element {
-  const { row, hasTabStop, position, total, now, trans, canStop, onChoose, onOpen, onStop } = props;
-  const line = progressLine(row, now, trans);
+  const { row, asks, hasTabStop, position, total, now, trans, canStop, onChoose, onOpen, onStop } = props;
+  const line = progressLine(row, now, trans, asks.get(row.taskId));
   // What a task that goes on will have cost is not known before its first call has ended.
   const isEarly = isOpen(row) && !row.cost;
   const cost = isEarly ? '' : money(row.cost);

@@ -1,0 +1,169 @@
+/** What is said of an approval, in words (UX §2.4, §10); pure. Nothing invisible is left in any of it. */
+
+import type { ApprovalRow } from './approvals';
+import { visibleLabel } from './visible';
+import { clockMinute, type ITranslate } from './wording';
+
+const HOUR_MS = 3_600_000;
+
+/** A piece of a sentence; `isCode` where the gateway put it between backticks. */
+export interface ISpan {
+  readonly text: string;
+  readonly isCode: boolean;
+}
+
+/** "Change 3 lines of `notes/a.md`?" in its pieces. */
+export function spans(sentence: string): ISpan[] {
+  return visibleLabel(sentence)
+    .split('`')
+    .map((text, at) => ({ text, isCode: at % 2 === 1 }))
+    .filter(({ text }) => text !== '');
+}
+
+/** The same without marks, for a title and for a screen reader. */
+export function plain(sentence: string): string {
+  return spans(sentence)
+    .map(({ text }) => text)
+    .join('');
+}
+
+/** Whether nobody may answer it lightly: it can't be undone, or its risk is high. */
+export function isGrave(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'>): boolean {
+  return row.side_effect === 'irreversible' || row.risk_level === 'high';
+}
+
+/** String 4. */
+export function becauseText(reason: string, trans: ITranslate): string {
+  const said = visibleLabel(reason).replace(/\.$/, '');
+  // A sentence within another begins small, unless its first word is a name or an abbreviation.
+  const inside = /^\p{Lu}\p{Ll}*(?=\s|$)/u.test(said) ? said.charAt(0).toLowerCase() + said.slice(1) : said;
+  return inside ? trans.__('Ozzie asks because %1.', inside) : '';
+}
+
+export function riskText(row: Pick<ApprovalRow, 'risk_level'>, trans: ITranslate): string {
+  switch (row.risk_level) {
+    case 'low':
+      return trans.__('Low');
+    case 'medium':
+      return trans.__('Medium');
+    case 'high':
+      return trans.__('High');
+    default:
+      return trans.__('Not known');
+  }
+}
+
+export function effectText(row: Pick<ApprovalRow, 'side_effect'>, trans: ITranslate): string {
+  switch (row.side_effect) {
+    case 'none':
+      return trans.__('None');
+    case 'reversible':
+      return trans.__('Can be undone');
+    case 'irreversible':
+      return trans.__('Cannot be undone');
+    default:
+      return trans.__('Not known');
+  }
+}
+
+export function undoText(row: Pick<ApprovalRow, 'side_effect' | 'undo'>, trans: ITranslate): string {
+  return visibleLabel(row.undo) || (row.side_effect === 'irreversible' ? trans.__('None') : trans.__('Not known'));
+}
+
+/** What a yes for the session would cover, or string 6: why there is none. */
+export function sessionText(row: ApprovalRow, trans: ITranslate): string {
+  if (!isGrave(row) && row.session_cover !== null) {
+    return trans.__('For this session: %1', row.session_cover);
+  }
+  if (row.side_effect === 'irreversible') {
+    return trans.__('Approving for the session is not offered: this cannot be undone.');
+  }
+  return row.risk_level === 'high'
+    ? trans.__('Approving for the session is not offered: the risk is high.')
+    : trans.__('Approving for the session is not offered for this.');
+}
+
+/** "Expires in 9:41"; for more than an hour "Expires at 16:10". Only the gateway says that time is up. */
+export function expiryText(row: Pick<ApprovalRow, 'expires_at'>, now: number, trans: ITranslate): string {
+  const at = Date.parse(row.expires_at);
+  if (at - now > HOUR_MS) {
+    return trans.__('Expires at %1', clockMinute(at));
+  }
+  const { minutes, seconds } = left(at, now);
+  return trans.__('Expires in %1', `${minutes}:${String(seconds).padStart(2, '0')}`);
+}
+
+/** The same as one says it: "Expires in 9 minutes 41 seconds". */
+export function spokenExpiry(row: Pick<ApprovalRow, 'expires_at'>, now: number, trans: ITranslate): string {
+  const at = Date.parse(row.expires_at);
+  if (at - now > HOUR_MS) {
+    return expiryText(row, now, trans);
+  }
+  const { minutes, seconds } = left(at, now);
+  const said = [
+    minutes && trans._n('%1 minute', '%1 minutes', minutes, minutes),
+    (seconds || !minutes) && trans._n('%1 second', '%1 seconds', seconds, seconds)
+  ];
+  return trans.__('Expires in %1', said.filter(Boolean).join(' '));
+}
+
+function left(at: number, now: number): { minutes: number; seconds: number } {
+  const whole = Math.max(Math.floor((at - now) / 1000), 0);
+  return { minutes: Math.floor(whole / 60), seconds: whole % 60 };
+}
+
+/** What became of it, in one row: strings 3, 7, 9 and 11. */
+export function endText(row: ApprovalRow, trans: ITranslate): string {
+  const at = row.answered_at === null ? '' : clockMinute(Date.parse(row.answered_at));
+  const who = visibleLabel(row.by);
+  switch (row.status) {
+    case 'granted': {
+      const where = whereText(row, trans);
+      const said =
+        row.extent === 'session'
+          ? trans.__('Approved for this session by %1 in %2, %3.', who, where, at)
+          : trans.__('Approved once by %1 in %2, %3.', who, where, at);
+      return [said, voidText(row, trans)].filter(Boolean).join(' ');
+    }
+    case 'rejected': {
+      const comment = visibleLabel(row.comment);
+      return comment
+        ? trans.__('Rejected by %1: "%2"', who, comment)
+        : trans.__('Rejected by %1 in %2, %3.', who, whereText(row, trans), at);
+    }
+    case 'expired':
+      switch (row.why) {
+        case 'changed':
+          return trans.__('The request changed. Nothing was done.');
+        case 'task':
+          return trans.__('The task ended. Nothing was done.');
+        default:
+          return trans.__('Expired at %1. Nothing was done.', at);
+      }
+    case 'pending':
+      return '';
+  }
+}
+
+/** Why a yes does not count any more. */
+function voidText(row: ApprovalRow, trans: ITranslate): string {
+  switch (row.why) {
+    case 'changed':
+      return trans.__('The request changed since: the answer is void.');
+    case 'revoked':
+      return trans.__('Taken back since.');
+    default:
+      return '';
+  }
+}
+
+function whereText(row: ApprovalRow, trans: ITranslate): string {
+  switch (row.way) {
+    case 'relay':
+      return trans.__('the notebook');
+    case 'cli':
+      return trans.__('the terminal');
+    default:
+      return trans.__('the page');
+  }
+}

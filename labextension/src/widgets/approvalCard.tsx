@@ -1,0 +1,294 @@
+/** One approval, to be read and answered (UX 2.4): in its cell and in the sidebar, views of one record. */
+
+import * as React from 'react';
+
+import type { Extent } from '../api/approval';
+import { AskError } from '../api/requests';
+import type { Answer, ApprovalBook, ApprovalRow } from '../model/approvals';
+import {
+  becauseText,
+  effectText,
+  endText,
+  expiryText,
+  isGrave,
+  plain,
+  riskText,
+  sessionText,
+  spans,
+  spokenExpiry,
+  undoText
+} from '../model/approvalWording';
+import { visibleLabel } from '../model/visible';
+import type { ITranslate } from '../model/wording';
+import { type IArming, useArming } from './arming';
+import { ApprovalIcon } from './icons';
+import { focusNextApproval, isNextApproval } from './nextApproval';
+import { Proof } from './proof';
+import { RejectLine } from './rejectLine';
+
+const TICK_MS = 1_000;
+
+export interface IApprovalCardProps {
+  readonly row: ApprovalRow;
+  readonly book: Pick<ApprovalBook, 'answer' | 'isChanged' | 'isRenewable'>;
+  /** The text of an artifact. */
+  readonly textOf: (artifactId: string) => Promise<string>;
+  readonly trans: ITranslate;
+  /** Without a connection there is nobody to answer to. */
+  readonly isConnected: boolean;
+  /** Where it comes from, where that is not to be seen around the card. */
+  readonly origin?: React.ReactNode;
+  /** Leave it by Esc. */
+  readonly onLeave?: () => void;
+}
+
+/** How an answer goes that was given in this card. */
+interface ISending {
+  /** What is on its way: `session` and `once` are a yes; empty for nothing. */
+  readonly what: Extent | 'reject' | 'renew' | '';
+  readonly problem: string;
+  readonly send: (what: ISending['what'], answer: Answer) => void;
+}
+
+export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
+  const { row, book, trans, onLeave } = props;
+  const outer = React.useRef<HTMLDivElement>(null);
+  const sending = useSending(row, book, trans);
+  const isPending = row.status === 'pending';
+  const arming = useArming<HTMLDivElement>(isPending);
+  // Whoever was in the card stays in it when its buttons go; read before they do.
+  const wasInside = outer.current?.contains(document.activeElement) ?? false;
+  React.useLayoutEffect(() => {
+    if (!isPending && wasInside) {
+      outer.current?.focus();
+    }
+    // Only the change counts: what is focused in an answered card is left alone.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [isPending]);
+  const id = React.useId();
+  return (
+    <div
+      className={`jp-Ozzie-approval${isPending ? '' : ' jp-Ozzie-mod-ended'}`}
+      ref={outer}
+      role="group"
+      aria-labelledby={id}
+      tabIndex={-1}
+      data-approval-id={row.approval_id}
+      data-armed={isPending && arming.isArmed}
+      data-lm-suppress-shortcuts="true"
+      onKeyDown={event => {
+        if (event.key === 'Escape' && onLeave) {
+          event.preventDefault();
+          onLeave();
+        } else if (isNextApproval(event)) {
+          event.preventDefault();
+          focusNextApproval();
+        }
+      }}
+    >
+      {isPending ? (
+        <Pending {...props} id={id} sending={sending} arming={arming} />
+      ) : (
+        <Ended {...props} id={id} sending={sending} />
+      )}
+      <p className="jp-Ozzie-note" role="status">
+        {sending.problem}
+      </p>
+    </div>
+  );
+}
+
+function useSending(row: ApprovalRow, book: IApprovalCardProps['book'], trans: ITranslate): ISending {
+  const [what, setWhat] = React.useState<ISending['what']>('');
+  const [problem, setProblem] = React.useState('');
+  const send: ISending['send'] = (given, answer) => {
+    setWhat(given);
+    setProblem('');
+    book
+      .answer(row.approval_id, answer)
+      .catch((error: unknown) => setProblem(problemText(error, trans)))
+      .finally(() => setWhat(''));
+  };
+  return { what, problem, send };
+}
+
+/** String 12 where nobody answered; else what the gateway says. */
+function problemText(error: unknown, trans: ITranslate): string {
+  if (!(error instanceof AskError)) {
+    return String(error);
+  }
+  return error.status === 0
+    ? trans.__('No connection. Your answer was not sent.')
+    : `${error.message} ${error.hint}`.trim();
+}
+
+interface IPartProps extends IApprovalCardProps {
+  readonly id: string;
+  readonly sending: ISending;
+}
+
+function Ended({ row, book, trans, isConnected, id, sending }: IPartProps): React.JSX.Element {
+  return (
+    <div className="jp-Ozzie-endRow">
+      <ApprovalIcon status={row.status} />
+      <span id={id} title={plain(row.sentence)}>
+        {endText(row, trans)}
+      </span>
+      {book.isRenewable(row) && (
+        <button
+          className="jp-Ozzie-button"
+          aria-disabled={!isConnected || sending.what !== ''}
+          onClick={() => {
+            if (isConnected && sending.what === '') {
+              sending.send('renew', { act: 'renew' });
+            }
+          }}
+        >
+          {sending.what === 'renew' ? trans.__('Sending…') : trans.__('Ask again')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface IPendingProps extends IPartProps {
+  readonly arming: IArming<HTMLDivElement>;
+}
+
+function Pending(props: IPendingProps): React.JSX.Element {
+  const { row, book, textOf, trans, isConnected, origin, id, sending, arming } = props;
+  const grave = isGrave(row);
+  const [isWhole, setWhole] = React.useState(false);
+  const [isRejecting, setRejecting] = React.useState(false);
+  const onWhole = React.useCallback(() => setWhole(true), []);
+  const offersSession = !grave && row.session_cover !== null;
+  // What can't be undone is approved by nobody who can't see all of it.
+  const canApprove = !grave || isWhole || row.shown === '';
+  const isFree = isConnected && sending.what === '';
+
+  const approve = (extent: Extent): void => {
+    if (isFree && canApprove && arming.mayAct()) {
+      sending.send(extent, { act: 'approve', extent, binds: row.binds });
+    }
+  };
+  const openReject = (): void => {
+    if (isFree && arming.mayAct()) {
+      setRejecting(true);
+    }
+  };
+  const onKey = (event: React.KeyboardEvent): void => {
+    const isTyped = event.target instanceof HTMLInputElement;
+    if (grave || isTyped || event.repeat || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const key = event.key.toLowerCase();
+    if (key === 'a') {
+      approve('once');
+    } else if (key === 's' && offersSession) {
+      approve('session');
+    } else if (key === 'r') {
+      event.preventDefault(); // it is not the first letter of the comment
+      openReject();
+    }
+  };
+
+  return (
+    <div onKeyDown={onKey}>
+      <div className="jp-Ozzie-kicker">
+        <ApprovalIcon status="pending" />
+        <span className="jp-Ozzie-grow">{origin ?? trans.__('Approval needed')}</span>
+        <Expiry row={row} trans={trans} />
+      </div>
+      {book.isChanged(row) && <p>{trans.__('The request changed. Please look again.')}</p>}
+      <p className="jp-Ozzie-sentence" id={id} tabIndex={-1}>
+        <Spans text={row.sentence} />
+      </p>
+      <p>{becauseText(row.reason, trans)}</p>
+      <Proof row={row} isOpen={grave} textOf={textOf} trans={trans} onWhole={onWhole} />
+      <dl className="jp-Ozzie-facts">
+        <Fact name={trans.__('Risk')} value={riskText(row, trans)} />
+        <Fact name={trans.__('Side effect')} value={effectText(row, trans)} />
+        <Fact name={trans.__('Undo')} value={undoText(row, trans)} />
+      </dl>
+      <details className="jp-Ozzie-more">
+        <summary>{trans.__('Rule and key')}</summary>
+        <dl className="jp-Ozzie-facts">
+          <Fact name={trans.__('Tool')} value={visibleLabel(row.tool_id)} />
+          <Fact name={trans.__('Rule')} value={visibleLabel([row.rule, row.place].filter(Boolean).join(' · '))} />
+          <Fact name={trans.__('Key')} value={visibleLabel(row.key)} />
+          <Fact name={trans.__('Good for')} value={visibleLabel(row.binds)} />
+        </dl>
+      </details>
+      <div className="jp-Ozzie-answers" ref={arming.ref}>
+        <button
+          className={`jp-Ozzie-button ${grave ? 'jp-Ozzie-mod-warn' : 'jp-Ozzie-mod-accept'}`}
+          aria-disabled={!isFree || !canApprove}
+          onClick={() => approve('once')}
+        >
+          {sending.what === 'once' ? trans.__('Sending…') : trans.__('Approve once')}
+        </button>
+        {offersSession && (
+          <button className="jp-Ozzie-button" aria-disabled={!isFree} onClick={() => approve('session')}>
+            {sending.what === 'session' ? trans.__('Sending…') : trans.__('Approve for this session')}
+          </button>
+        )}
+        <button className="jp-Ozzie-button" aria-disabled={!isFree} aria-expanded={isRejecting} onClick={openReject}>
+          {sending.what === 'reject' ? trans.__('Sending…') : trans.__('Reject…')}
+        </button>
+        <span className="jp-Ozzie-note">
+          {isConnected ? <Spans text={sessionText(row, trans)} /> : trans.__('when reconnected')}
+        </span>
+      </div>
+      {isRejecting && (
+        <RejectLine
+          trans={trans}
+          isFree={isFree}
+          onReject={comment => sending.send('reject', { act: 'reject', comment })}
+          onClose={() => {
+            setRejecting(false);
+            arming.ref.current?.querySelector<HTMLElement>('[aria-expanded]')?.focus();
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Expiry({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): React.JSX.Element {
+  const [now, setNow] = React.useState(() => Date.now());
+  React.useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <span className="jp-Ozzie-figure" role="timer" aria-live="off" aria-label={spokenExpiry(row, now, trans)}>
+      {expiryText(row, now, trans)}
+    </span>
+  );
+}
+
+/** A sentence of the gateway's: what it put between backticks is drawn as code. */
+export function Spans({ text }: { text: string }): React.JSX.Element {
+  return (
+    <>
+      {spans(text).map((span, at) =>
+        span.isCode ? (
+          <bdi key={at} dir="ltr">
+            <code>{span.text}</code>
+          </bdi>
+        ) : (
+          <React.Fragment key={at}>{span.text}</React.Fragment>
+        )
+      )}
+    </>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }): React.JSX.Element {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}

@@ -1,0 +1,104 @@
+/** What needs a person, of all sessions: one row each, which opens the card in place (UX §6). */
+
+import * as React from 'react';
+
+import type { OzzieApi } from '../api/requests';
+import type { ApprovalBook, ApprovalRow } from '../model/approvals';
+import { expiryText, plain, spokenExpiry } from '../model/approvalWording';
+import type { TaskBoard } from '../model/board';
+import { visibleLabel } from '../model/visible';
+import type { ITranslate } from '../model/wording';
+import { ApprovalCard } from './approvalCard';
+import { useChanges } from './following';
+import { ApprovalIcon } from './icons';
+
+export interface INeedsYouProps {
+  readonly approvals: ApprovalBook;
+  readonly board: TaskBoard;
+  readonly api: Pick<OzzieApi, 'artifactText'>;
+  readonly trans: ITranslate;
+  readonly now: number;
+  readonly showNotebook: (approvalId: string) => void;
+}
+
+/** All approvals, the oldest first, each with its own buttons; nothing where there is none. */
+export function NeedsYou(props: INeedsYouProps): React.JSX.Element | null {
+  const { approvals, trans } = props;
+  useChanges(approvals.changed);
+  const rows = approvals.shown;
+  if (rows.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <h3 className="jp-Ozzie-section jp-Ozzie-mod-plain">
+        {trans.__('Needs you')} <span className="jp-Ozzie-count">{approvals.pending.length || ''}</span>
+      </h3>
+      <ul className="jp-Ozzie-needs" aria-label={trans.__('Needs you')}>
+        {rows.map((row, at) => (
+          <Need key={row.approval_id} row={row} isFirst={at === 0} {...props} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface INeedProps extends INeedsYouProps {
+  readonly row: ApprovalRow;
+  readonly isFirst: boolean;
+}
+
+/** The first is open when it comes; nothing opens by itself later, as that would push what is below. */
+function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }: INeedProps): React.JSX.Element {
+  const [isOpen, setOpen] = React.useState(isFirst);
+  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
+  const task = board.row(row.task_id);
+  const from = visibleLabel(task?.title ?? '') || trans.__('Approval needed');
+  const isPending = row.status === 'pending';
+  const toggle = (): void => setOpen(!isOpen);
+  if (!isPending || isOpen) {
+    const origin = (
+      <button className="jp-Ozzie-origin" aria-expanded={true} title={from} onClick={toggle}>
+        {from}
+      </button>
+    );
+    return (
+      <li>
+        <ApprovalCard
+          row={row}
+          book={approvals}
+          textOf={textOf}
+          trans={trans}
+          isConnected={board.state === 'ready'}
+          origin={origin}
+        />
+        {isPending && task?.channel === 'notebook' && (
+          <button className="jp-Ozzie-link" onClick={() => showNotebook(row.approval_id)}>
+            {trans.__('Show in notebook')}
+          </button>
+        )}
+      </li>
+    );
+  }
+  return (
+    <li>
+      <button className="jp-Ozzie-need" aria-expanded={false} title={plain(row.sentence)} onClick={toggle}>
+        <ApprovalIcon status={row.status} />
+        <span className="jp-Ozzie-grow">
+          <span className="jp-Ozzie-title">{plain(row.sentence)}</span>
+          <span className="jp-Ozzie-sub">{[from, graveText(row, trans)].filter(Boolean).join(' · ')}</span>
+        </span>
+        <span className="jp-Ozzie-figure" aria-label={spokenExpiry(row, now, trans)}>
+          {expiryText(row, now, trans)}
+        </span>
+      </button>
+    </li>
+  );
+}
+
+function graveText(row: ApprovalRow, trans: ITranslate): string {
+  if (row.side_effect === 'irreversible') {
+    return trans.__('cannot be undone');
+  }
+  return row.risk_level === 'high' ? trans.__('high risk') : '';
+}

@@ -1,0 +1,113 @@
+/** What a call would do, to be read before it is approved: text nodes only (UX 2.4, part 4). */
+
+import * as React from 'react';
+
+import { AskError } from '../api/requests';
+import type { ApprovalRow } from '../model/approvals';
+import { countOf, type IProofLine, proofLines } from '../model/diff';
+import type { ITranslate } from '../model/wording';
+
+const FEW_LINES = 12;
+/** So many lines have a row of their own; a page gets slow with more. What is behind them stands there as it is. */
+const MOST_ROWS = 2_000;
+
+export interface IProofProps {
+  readonly row: ApprovalRow;
+  /** Shown from the start, and to the end. */
+  readonly isOpen: boolean;
+  /** The text of an artifact. */
+  readonly textOf: (artifactId: string) => Promise<string>;
+  readonly trans: ITranslate;
+  /** All of it is here: it may be scrolled, but nothing is left out. */
+  readonly onWhole: () => void;
+}
+
+export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): React.JSX.Element | null {
+  const [text, setText] = React.useState(row.whole === null ? row.proof : null);
+  const [isAll, setAll] = React.useState(isOpen);
+  const [problem, setProblem] = React.useState('');
+  const lines = React.useMemo(() => proofLines(text ?? row.proof, row.shown), [text, row]);
+  const isWhole = text !== null;
+  React.useEffect(() => {
+    if (isWhole) {
+      onWhole();
+    }
+  }, [isWhole, onWhole]);
+  const ask = React.useCallback((): void => {
+    if (row.whole !== null) {
+      setProblem('');
+      textOf(row.whole).then(setText, (error: unknown) => {
+        setProblem(error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error));
+      });
+    }
+  }, [row.whole, textOf]);
+  React.useEffect(() => {
+    if (isOpen) {
+      ask();
+    }
+  }, [isOpen, ask]);
+  if (row.shown === '' || row.proof === '') {
+    return null;
+  }
+  const drawn = lines.slice(0, isAll ? MOST_ROWS : FEW_LINES);
+  const behind = isAll ? lines.slice(MOST_ROWS) : [];
+  const hasMore = problem !== '' || (isAll ? !isWhole : !isWhole || lines.length > FEW_LINES);
+  return (
+    <div className="jp-Ozzie-proof">
+      {row.shown === 'diff' && isWhole && <p className="jp-Ozzie-proofHead">{countsText(lines, trans)}</p>}
+      <div
+        className="jp-Ozzie-proofLines"
+        dir="ltr"
+        tabIndex={0}
+        role="group"
+        aria-label={trans.__('What it would do')}
+      >
+        {drawn.map((line, at) => (
+          <Line key={at} line={line} trans={trans} />
+        ))}
+        {behind.length > 0 && <pre>{behind.map(line => SIGNS[line.kind] + line.text).join('\n')}</pre>}
+      </div>
+      {hasMore && (
+        <button
+          className="jp-Ozzie-link"
+          onClick={() => {
+            setAll(true);
+            if (!isWhole) {
+              ask();
+            }
+          }}
+        >
+          {isWhole ? trans.__('Show all %1 lines', lines.length.toLocaleString()) : trans.__('Show all')}
+        </button>
+      )}
+      {problem && <p role="alert">{problem}</p>}
+    </div>
+  );
+}
+
+const SIGNS: Readonly<Record<IProofLine['kind'], string>> = { added: '+ ', removed: '- ', same: '  ', aside: '' };
+
+function Line({ line, trans }: { line: IProofLine; trans: ITranslate }): React.JSX.Element {
+  const { kind, number, text } = line;
+  const spoken = { added: trans.__('added'), removed: trans.__('removed'), same: '', aside: '' }[kind];
+  return (
+    <div className={`jp-Ozzie-proofLine jp-Ozzie-mod-${kind}`}>
+      <span className="jp-Ozzie-proofNumber" aria-hidden="true">
+        {number ?? ''}
+      </span>
+      <span aria-hidden="true">{SIGNS[kind].trim()}</span>
+      {spoken && <span className="jp-Ozzie-spoken">{`${spoken} `}</span>}
+      <span className="jp-Ozzie-proofText">{text}</span>
+    </div>
+  );
+}
+
+function countsText(lines: readonly IProofLine[], trans: ITranslate): string {
+  const [added, removed] = [countOf(lines, 'added'), countOf(lines, 'removed')];
+  return [
+    added ? trans._n('%1 line added', '%1 lines added', added, added) : '',
+    removed ? trans._n('%1 line removed', '%1 lines removed', removed, removed) : ''
+  ]
+    .filter(Boolean)
+    .join(', ');
+}

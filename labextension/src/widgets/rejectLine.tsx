@@ -1,0 +1,51 @@
+/** The one line in which a person may say why not. */
+
+import * as React from 'react';
+
+import type { ITranslate } from '../model/wording';
+
+/** The gateway takes no longer one. */
+const MOST_CHARACTERS = 2_000;
+
+export interface IRejectLineProps {
+  readonly trans: ITranslate;
+  readonly isFree: boolean;
+  readonly onReject: (comment: string) => void;
+  readonly onClose: () => void;
+}
+
+/** Opened by a person's own key or click, it may take the focus. */
+export function RejectLine({ trans, isFree, onReject, onClose }: IRejectLineProps): React.JSX.Element {
+  const [comment, setComment] = React.useState('');
+  const field = React.useRef<HTMLInputElement>(null);
+  React.useEffect(() => field.current?.focus(), []);
+  return (
+    <form
+      className="jp-Ozzie-reject"
+      onSubmit={event => {
+        event.preventDefault();
+        if (isFree) {
+          onReject(comment);
+        }
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') {
+          event.stopPropagation();
+          onClose();
+        }
+      }}
+    >
+      <input
+        ref={field}
+        value={comment}
+        maxLength={MOST_CHARACTERS}
+        aria-label={trans.__('Tell Ozzie why (optional)')}
+        placeholder={trans.__('Tell Ozzie why (optional)')}
+        onChange={event => setComment(event.target.value)}
+      />
+      <button className="jp-Ozzie-button" type="submit" aria-disabled={!isFree}>
+        {trans.__('Reject')}
+      </button>
+    </form>
+  );
+}
