@@ -6,7 +6,6 @@ import type { Approval } from '../api/approval';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook, STAYS_MS } from '../model/approvals';
 import { TaskBoard } from '../model/board';
-import { ApprovalHost } from '../widgets/approvalHost';
 import { Asks } from '../widgets/asks';
 import { NeedsYou } from '../widgets/needsYou';
 import {
@@ -20,7 +19,6 @@ import {
   FakeSocket,
   FakeWebSocket,
   frame,
-  Refused,
   TRANS
 } from './rig';
 
@@ -136,47 +134,4 @@ test('what is asked is said to a screen reader', () => {
   expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe(
     'Approval needed: Change A.md? Alt Shift A to go there.'
   );
-});
-
-describe('in a cell', () => {
-  const asked: string[] = [];
-  const host = (approvalId: string): void =>
-    draw(
-      <ApprovalHost
-        approvalId={approvalId}
-        approvals={book}
-        board={board}
-        api={server.api}
-        trans={TRANS}
-        onAsked={() => asked.push(approvalId)}
-        onLeave={() => undefined}
-      />
-    );
-
-  test('the card is that of the record of the gateway, which is asked for it', async () => {
-    server.answers.set(`approvals/${ID}`, anApproval());
-    host(ID);
-    expect(node.textContent).toBe('');
-    await pass(0);
-    expect(texts('.jp-Ozzie-sentence')).toEqual(['Change 2 lines of notes/a.md?']);
-    expect(asked).toEqual([ID]);
-  });
-
-  test('one that the gateway does not know is not shown, and not asked for again and again', async () => {
-    server.answers.set(`approvals/${ID}`, new Refused(404, 'not_found', 'There is no such approval.'));
-    host(ID);
-    await pass(10_000);
-    expect(node.textContent).toBe('');
-    expect(server.asked.filter(line => line.endsWith(ID))).toHaveLength(1);
-  });
-
-  test('where nobody answers it is asked for until somebody does', async () => {
-    server.status = 0;
-    host(ID);
-    await pass(3_000);
-    server.status = 200;
-    server.answers.set(`approvals/${ID}`, anApproval({ status: 'rejected', by: 'Ana', comment: 'No.' }));
-    await pass(2_000);
-    expect(node.textContent).toBe('Rejected by Ana: "No."');
-  });
 });

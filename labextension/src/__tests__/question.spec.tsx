@@ -1,13 +1,15 @@
+import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
 import type { Question, TaskWithSteps } from '../api/protocol.gen';
 import { AskError } from '../api/requests';
+import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { allowLabel, amountText, readAmount } from '../model/answers';
-import { drawQuestion, type ICells } from '../widgets/cellQuestion';
+import { type Asking, drawAsks, type IAskParts, type ICells } from '../widgets/cellAsks';
 import { QuestionCard } from '../widgets/questionCard';
-import { aTask, TRANS } from './rig';
+import { anApproval, aTask, TRANS } from './rig';
 
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
@@ -182,6 +184,17 @@ test('another question of the same task takes the place of the first', async () 
 describe('below a cell', () => {
   const area = (): HTMLElement => node.querySelector<HTMLElement>('.jp-Cell-outputArea')!;
   let notebook: ICells;
+  const asking = (): Asking => ({ taskId: ID, cellId: 'cell-1', position: 1, status: 'WAITING_INPUT' });
+  const parts = (rows: readonly ApprovalRow[] = []): IAskParts => {
+    const signal = new Signal({});
+    return {
+      api: { task: server.task, answer: server.answer, artifactText: () => Promise.resolve('') },
+      approvals: { of: () => rows, changed: signal, isChanged: () => false } as unknown as ApprovalBook,
+      board: { state: 'ready', changed: signal } as unknown as IAskParts['board'],
+      trans: TRANS,
+      onLeave: () => undefined
+    };
+  };
 
   beforeEach(() => {
     const cell = node.appendChild(document.createElement('div'));
@@ -190,9 +203,9 @@ describe('below a cell', () => {
   });
 
   test('the card stands once, and goes when the task waits no more', async () => {
-    const task = { taskId: ID, cellId: 'cell-1', position: 1 };
+    const task = asking();
     for (let count = 0; count < 3; count++) {
-      act(() => drawQuestion(notebook, task, server, TRANS));
+      act(() => drawAsks(notebook, task, parts()));
       await heard();
     }
     act(() => jest.runOnlyPendingTimers());
@@ -200,7 +213,7 @@ describe('below a cell', () => {
     expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(1);
     expect(area().classList).toContain('jp-Ozzie-mod-asking');
 
-    act(() => drawQuestion(notebook, undefined, server, TRANS));
+    act(() => drawAsks(notebook, undefined, parts()));
     expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(0);
     expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
   });
@@ -209,7 +222,7 @@ describe('below a cell', () => {
     let refusals = 2;
     const told = server.task;
     server.task = () => (refusals-- > 0 ? Promise.reject(new AskError(0, '', 'No.', '')) : told());
-    act(() => drawQuestion(notebook, { taskId: ID, cellId: 'cell-1', position: 1 }, server, TRANS));
+    act(() => drawAsks(notebook, asking(), parts()));
     pass(20);
     await heard();
     expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
@@ -221,8 +234,19 @@ describe('below a cell', () => {
     expect(area().textContent).toContain('has used its $1.00');
   });
 
+  test('a task that waits for approvals has a card for each, in the place of its question', async () => {
+    act(() => drawAsks(notebook, asking(), parts()));
+    await heard();
+    const waits: Asking = { ...asking(), status: 'WAITING_APPROVAL', position: 2 };
+    act(() => drawAsks(notebook, undefined, parts()));
+    act(() => drawAsks(notebook, waits, parts([anApproval(), anApproval({ approval_id: 'second' })])));
+    expect(area().querySelectorAll('.jp-Ozzie-approval')).toHaveLength(2);
+    expect(area().querySelector('.jp-Ozzie-question')).toBeNull();
+    expect(area().classList).toContain('jp-Ozzie-mod-asking');
+  });
+
   test('a task of a cell that is gone has no card', () => {
-    act(() => drawQuestion(notebook, { taskId: ID, cellId: 'elsewhere', position: 1 }, server, TRANS));
+    act(() => drawAsks(notebook, { ...asking(), cellId: 'elsewhere' }, parts()));
     expect(node.querySelector('.jp-Ozzie-inCell')).toBeNull();
   });
 });

@@ -8,11 +8,12 @@ import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterl
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CATEGORY, CommandIDs } from '../commands';
+import { needsPerson } from '../model/fold';
 import { Lead } from '../model/lead';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
 import { IOzzie } from '../tokens';
-import { drawQuestion } from '../widgets/cellQuestion';
+import { drawAsks, type IAskParts } from '../widgets/cellAsks';
 import { drawLive } from '../widgets/liveTurn';
 import { stop } from './sidebar';
 
@@ -38,11 +39,15 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('ozzie');
     const open = new Map<NotebookPanel, NotebookTurns>();
 
+    const parts: IAskParts = {
+      ...ozzie,
+      trans,
+      onLeave: () => void app.commands.execute('notebook:enter-command-mode')
+    };
     const askAll = (): void => {
       for (const [panel, turns] of open) {
         const task = turns.openTask;
-        const asks = task?.status === 'WAITING_INPUT' ? task : undefined;
-        drawQuestion(panel.content, asks, ozzie.api, trans);
+        drawAsks(panel.content, task && needsPerson(task) ? task : undefined, parts);
       }
     };
 

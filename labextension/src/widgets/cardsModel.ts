@@ -1,0 +1,30 @@
+/**
+ * By this model a kernel learns that the page draws the cards of what a turn asks; where nobody knows the model, the kernel
+ * shows plain buttons. There is nothing to see of it. Loaded only where the widgets' own extension is there.
+ */
+
+import { type ExportMap, type IBackboneModelOptions, WidgetModel } from '@jupyter-widgets/base';
+
+/** What the kernel calls it by; the version is this package's. */
+export const CARDS = { module: '@ozzie/labextension', version: '0.1.0', model: 'CardsModel' } as const;
+
+class CardsModel extends WidgetModel {
+  override defaults(): ReturnType<WidgetModel['defaults']> {
+    return {
+      ...super.defaults(),
+      _model_name: CARDS.model,
+      _model_module: CARDS.module,
+      _model_module_version: CARDS.version
+    };
+  }
+
+  override initialize(attributes: Record<string, unknown>, options: IBackboneModelOptions): void {
+    super.initialize(attributes, options);
+    // One that was put back from a file has no kernel to tell.
+    if (this.comm_live) {
+      this.send({ here: true });
+    }
+  }
+}
+
+export const cardsWidgets: ExportMap = { [CARDS.model]: CardsModel };
