@@ -21,6 +21,11 @@ _NEEDS = {
     "browser": "in the page",
     "step_up": "in the page, once you have proved who you are",
 }
+_EXPIRED = {
+    "time": "Expired at {at}. Nothing was done.",
+    "changed": "Not asked any more since {at}: the call would do something else by now.",
+    "task": "Not asked any more: its task ended at {at}. Nothing was done.",
+}
 
 
 def standing(approval: Object) -> str:
@@ -35,13 +40,6 @@ def standing(approval: Object) -> str:
             return f"Rejected by {by} in {_PLACES[approval['way']]}, {at}"
         case _:
             return _EXPIRED[approval["why"]].format(at=at)
-
-
-_EXPIRED = {
-    "time": "Expired at {at}. Nothing was done.",
-    "changed": "Not asked any more since {at}: the call would do something else by now.",
-    "task": "Not asked any more: its task ended at {at}. Nothing was done.",
-}
 
 
 def summary(approval: Object) -> list[str]:
