@@ -1,5 +1,6 @@
 """Turns that ask a person before a call: they are let go of, and go on from what was answered (TL-4, THREATS 14)."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.builtin.texts import version_of
 from tests.unit.agent.rig import TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -43,9 +46,16 @@ from tests.unit.tools.test_base import tool
 class Asking(TurnRig):
     """A task whose calls ask; `answer` answers as `tasks.approvals` records it, without a check."""
 
-    def __init__(self, project: Path, script: Sequence[Round], *, side_effect: SideEffect = SideEffect.NONE) -> None:
+    def __init__(
+        self,
+        project: Path,
+        script: Sequence[Round],
+        *,
+        side_effect: SideEffect = SideEffect.NONE,
+        tools: Sequence[Tool] = (),
+    ) -> None:
         self.ran: list[str] = []
-        super().__init__(project, [*script, [Say("Done.")]], tools=[self._tool(side_effect)])
+        super().__init__(project, [*script, [Say("Done.")]], tools=tools or [self._tool(side_effect)])
 
     def _tool(self, side_effect: SideEffect) -> Tool:
         async def look(context: ToolContext, *, at: str) -> ToolResult:
@@ -249,3 +259,73 @@ async def test_a_change_is_asked_for_after_what_only_reads_and_what_stands_behin
         "tool.call.completed",
         "tool.call.failed",
     ]
+
+
+# --- files that change between the question and the yes ------------------------------------------------------
+
+
+def edit(of: str, old: str, new: str, call_id: str, path: str = "notes.txt") -> Use:
+    version = version_of(of.encode())
+    return Use("edit_file", {"path": path, "old": old, "new": new, "version": version}, call_id)
+
+
+async def test_a_file_that_somebody_edits_before_the_yes_is_left_alone_and_the_model_asks_anew(project: Path) -> None:
+    file = project / "notes.txt"
+    by_hand = "one\ntwo\nthree\n"
+    script = [[edit("one\ntwo\n", "two", "2", "c1")], [Use("read_file", {"path": "notes.txt"}, "c2")]]
+    rig = Asking(project, [*script, [edit(by_hand, "two", "2", "c3")]], tools=builtin_tools())
+    await rig.begin()
+    (first,) = await rig.pending()
+    assert first.proof == "@@ -1,2 +1,2 @@\n one\n-two\n+2"
+    file.write_text(by_hand)
+
+    await rig.approve_all()
+    await rig.held()
+
+    assert file.read_text() == by_hand
+    (failed,) = await rig.bodies(ToolCallFailed)
+    assert isinstance(failed, ToolCallFailed)
+    assert failed.message == "notes.txt has changed since it was read; read it again."
+    (second,) = await rig.pending()
+    assert second.proof == "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three", "what is asked shows what is there now"
+
+    await rig.approve_all()
+    await rig.run()
+    assert file.read_text() == "one\n2\nthree\n"
+
+
+@pytest.mark.parametrize("change", ["written again", "another file", "made a program", "its folder"])
+async def test_a_file_that_is_another_one_with_the_same_content_is_asked_for_anew(project: Path, change: str) -> None:
+    (project / "sub").mkdir()
+    file = project / "sub" / "notes.txt"
+    file.write_text("one\ntwo\n")
+    script = [[edit("one\ntwo\n", "two", "2", "c1", path="sub/notes.txt")]]
+    rig = Asking(project, script, tools=builtin_tools())
+    await rig.begin()
+    (first,) = await rig.pending()
+    match change:
+        case "written again":
+            os.utime(file, ns=(1, 1))
+        case "another file":
+            (project / "new.txt").write_text("one\ntwo\n")
+            os.replace(project / "new.txt", file)
+        case "made a program":
+            file.chmod(0o755)
+        case _:
+            os.rename(project / "sub", project / "old")
+            (project / "sub").mkdir()
+            os.link(project / "old" / "notes.txt", file)
+            (project / "old" / "notes.txt").unlink()
+
+    await rig.approve_all()
+    await rig.held()
+
+    (second,) = await rig.pending()
+    assert (second.proof, second.binds == first.binds, second.call_id) == (first.proof, False, first.call_id)
+    (void,) = await rig.bodies(ApprovalExpired)
+    assert void == ApprovalExpired(approval_id=first.approval_id, why="changed")
+    assert file.read_text() == "one\ntwo\n"
+
+    await rig.approve_all()
+    await rig.run()
+    assert file.read_text() == "one\n2\n"
