@@ -21,6 +21,7 @@ from ozzie_server_ext.domain.events import (
     TaskResumed,
     TaskStarted,
     TaskWaitingApproval,
+    TaskWaitingInput,
     ToolCallFailed,
     ToolsetInjected,
 )
@@ -111,6 +112,18 @@ async def test_a_task_that_asks_for_several_calls_goes_on_with_the_last_answer(r
     await rig.approvals.approve(first, ANA)
     assert await rig.status(task_id) == "QUEUED"
     assert len([body for body in await rig.bodies(task_id) if isinstance(body, TaskResumed)]) == 1
+
+
+async def test_an_answer_does_not_set_a_task_going_that_waits_for_something_else(rig: Waiting) -> None:
+    task_id, first = await rig.one()
+    await rig.approvals.approve(first, ANA)
+    asked = rig.requested("b", expires_s=EXPIRES_S)
+    await rig.record(task_id, [TaskStarted(attempt=2, epoch="e"), asked, TaskWaitingInput(question="More?")])
+
+    await rig.approvals.approve(asked.approval_id, ANA)
+
+    assert (await rig.approvals.get(asked.approval_id)).status == "granted"
+    assert await rig.status(task_id) == "WAITING_INPUT"
 
 
 # --- the first answer wins -----------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
 
 async def test_what_nobody_answers_in_time_expires(rig: Running) -> None:
     rig.expiry.start()
+    await rig.looks()  # there is none, so it waits for one
     _, later = await rig.one(expires_s=120)
     _, sooner = await rig.one(expires_s=60)
 
