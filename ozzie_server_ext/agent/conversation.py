@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
+from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.events import (
@@ -183,7 +184,7 @@ class Conversation:
                 self._answered(approval_id, Grant(way=way, at=event.ts))
             case ApprovalExpired(approval_id=approval_id):
                 self._answered(approval_id, None)
-            case PromptAnswered():
+            case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
             case TaskQueued(reason="recovered" | "answered"):
                 # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
@@ -191,8 +192,9 @@ class Conversation:
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
                 self._drop_short(event.task_id)
             case TaskRetried():
-                # It is a new beginning, and what did not fit counts no more.
+                # It is a new beginning: what did not fit counts no more, and neither does a yes from before its end.
                 self._drop(event.task_id, lambda given: given.problem)
+                self._forget_answers(event.task_id)
             case TaskModelChosen():
                 self._drop_short(event.task_id)
             case _:
@@ -310,6 +312,11 @@ class Conversation:
             earlier = asking.earlier.get(use_id)
             if earlier is not None and earlier.asked.approval_id == approval_id:
                 asking.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
+
+    def _forget_answers(self, task_id: TaskId | None) -> None:
+        last = self._last.get(task_id)
+        for use_id, earlier in list(last.earlier.items()) if last is not None else ():
+            last.earlier[use_id] = replace(earlier, grant=None, is_open=False)
 
     def _outcome(self, call_id: CallId, content: str) -> None:
         if call_id in self._calls:

@@ -5,7 +5,7 @@ import hashlib
 from ozzie_server_ext.domain.approvals import Cover, may_cover
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
-from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import cut_middle, visible_label
@@ -14,14 +14,24 @@ _MOST_PATHS = 8
 """Of a call that a yes for the session is offered for: nobody reads a longer list of folders."""
 
 
-def binding(meta: ToolMeta, args: JsonObject, effect: JsonObject | None, ruling: Ruling) -> str:
-    """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, what the call
-    would do to what, and the rules by which it was asked for (DESIGN §2.6)."""
+def binding(
+    meta: ToolMeta,
+    args: JsonObject,
+    effect: JsonObject | None,
+    ruling: Ruling,
+    caller: Caller,
+    labels: tuple[str, ...],
+) -> str:
+    """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, the project that
+    they are about, what the call would do to what, the labels of what it is made from, and the rules by which it was
+    asked for (DESIGN §2.6)."""
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,
         "args": args,
+        "project": caller.project,
         "effect": effect,
+        "labels": [*sorted(labels)],
         "rule": ruling.verdict.rule,
         "policy": ruling.version,
     }
@@ -35,19 +45,24 @@ def cover_of(action: Action, rule: str, labels: tuple[str, ...]) -> Cover | None
     if not may_cover(meta) or action.hosts or action.commands or len(action.paths) > _MOST_PATHS:
         return None
     below: list[tuple[str, ...]] = []
+    on: list[tuple[str, ...]] = []
     for path in action.paths:
         if not path:  # one that can't be read, or the project itself
             return None
-        below.append(path[:-1] or path)
-    folders = tuple(dict.fromkeys(below))
+        if len(path) > 1:
+            below.append(path[:-1])
+        else:
+            on.append(path)
+    folders, files = tuple(dict.fromkeys(below)), tuple(dict.fromkeys(on))
     return Cover(
         tool_id=meta.tool_id,
         version=meta.version,
         project=action.caller.project,
         rule=rule,
         below=folders,
+        on=files,
         labels=labels,
-        said=_said(meta, action, folders),
+        said=_said(meta, folders, files),
     )
 
 
@@ -63,18 +78,22 @@ def covers(cover: Cover, action: Action, rule: str, labels: tuple[str, ...]) -> 
         cover.rule,
         cover.labels,
     )
+    if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may be about all of them
+        return False
     # By the paths themselves: another way to write one names, for all that is known here, another file.
-    return same and all(path is not None and _lies_below(path, cover.below) for path in action.paths)
+    return same and all(path is not None and _is_in(path, cover) for path in action.paths)
 
 
-def _lies_below(path: tuple[str, ...], below: tuple[tuple[str, ...], ...]) -> bool:
-    return any(path[: len(folder)] == folder for folder in below)
+def _is_in(path: tuple[str, ...], cover: Cover) -> bool:
+    return path in cover.on or any(path[:-1][: len(folder)] == folder for folder in cover.below)
 
 
-def _said(meta: ToolMeta, action: Action, folders: tuple[tuple[str, ...], ...]) -> str:
-    if not folders:
-        return f"`{meta.name}`"
-    files = {path for path in action.paths if path}
-    names = ["/".join(parts) + ("" if parts in files else "/") for parts in folders]
-    shown = ", ".join(f"`{cut_middle(visible_label(name).replace('`', chr(39)), 80)}`" for name in names)
-    return f"`{meta.name}` in {shown}" if any(name.endswith("/") for name in names) else f"`{meta.name}` on {shown}"
+def _said(meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...]) -> str:
+    below = ", ".join(_shown("/".join(parts) + "/") for parts in folders)
+    on = ", ".join(_shown("/".join(parts)) for parts in files)
+    places = " and ".join(([f"in {below}"] if below else []) + ([f"on {on}"] if on else []))
+    return f"`{meta.name}` {places}".rstrip()
+
+
+def _shown(name: str) -> str:
+    return f"`{cut_middle(visible_label(name).replace('`', chr(39)), 80)}`"

@@ -37,7 +37,7 @@ _TRIES = 50
 """Of an answer while other things are recorded for its task."""
 
 Status: TypeAlias = Literal["pending", "granted", "rejected", "expired"]
-_Act: TypeAlias = Literal["approve", "reject", "renew"]
+_Act: TypeAlias = Literal["approve", "reject", "renew", "revoke"]
 _Why: TypeAlias = Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]
 
 
@@ -107,9 +107,10 @@ class Approvals:
 
     async def get(self, approval_id: str) -> Approval:
         """Raises NotFound."""
-        rows = await self._log.rows("approvals", where={"approval_id": approval_id}, limit=1)
-        if not rows or not is_ulid(approval_id):
-            raise NotFound(f"There is no approval {approval_id[:40]}.", hint="List them with ozzie approvals list.")
+        named = is_ulid(approval_id)
+        rows = await self._log.rows("approvals", where={"approval_id": approval_id}, limit=1) if named else []
+        if not rows:
+            raise NotFound(f"There is no approval {_cut(approval_id)}.", hint="List them with ozzie approvals list.")
         return _approval(rows[0])
 
     async def approve(self, approval_id: str, by: Answerer, *, extent: Extent = "once", binds: str = "") -> None:
@@ -150,8 +151,11 @@ class Approvals:
             stream = task_stream(found.task_id)
             version = await self._log.version(stream)
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
-            if found.status != "expired" or found.why != "time" or pending or not await self._waits(found.task_id):
+            if found.status != "expired" or found.why != "time":
                 raise await self._refused(found, by, "renew", "answered", self._late(found))
+            if pending or not await self._waits(found.task_id):
+                words = "Nothing was asked anew: its task waits for another answer, or has gone on."
+                raise await self._refused(found, by, "renew", "answered", Conflict(words, code="approval.expired"))
             with suppress(VersionConflict):
                 await self._log.append(stream, _drafts(goes_on(by.name), found), expected_version=version)
                 return
@@ -159,14 +163,19 @@ class Approvals:
 
     async def revoke(self, approval_id: str, by: Answerer) -> None:
         """Take back a yes for the session. Raises NotFound, PolicyError, Conflict where there is none in force."""
-        found = await self.get(approval_id)
-        if by.session_id not in (None, found.session_id):
-            raise await self._refused(found, by, "approve", "session", _foreign())
-        until = found.in_force_until()
-        if until is None or until <= self._clock.now():
-            raise Conflict("This is no yes for the session that is in force.", code="approval.revoke")
-        expired = ApprovalExpired(approval_id=found.approval_id, why="revoked")
-        await self._log.append(task_stream(found.task_id), _drafts([expired], found))
+        for _ in range(_TRIES):
+            found = await self._expect(approval_id, by, "revoke")
+            stream = task_stream(found.task_id)
+            version = await self._log.version(stream)
+            until = (await self.get(approval_id)).in_force_until()
+            if until is None or until <= self._clock.now():
+                none = Conflict("This is no yes for the session that is in force.", code="approval.revoke")
+                raise await self._refused(found, by, "revoke", "expired", none)
+            expired = ApprovalExpired(approval_id=found.approval_id, why="revoked")
+            with suppress(VersionConflict):
+                await self._log.append(stream, _drafts([expired], found), expected_version=version)
+                return
+        raise _busy()
 
     async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
         """See `tools.permissions.Grants`."""
@@ -244,13 +253,16 @@ class Approvals:
 
     async def _expire(self, found: Approval) -> None:
         stream = task_stream(found.task_id)
-        version = await self._log.version(stream)
-        if (await self.get(found.approval_id)).status != "pending":
-            return
         expired = ApprovalExpired(approval_id=found.approval_id, why="time")
         draft = Draft(body=expired, actor="system", source="hub", session_id=found.session_id, task_id=found.task_id)
-        with suppress(VersionConflict):
-            await self._log.append(stream, [draft], expected_version=version)
+        for _ in range(_TRIES):
+            version = await self._log.version(stream)
+            if (await self.get(found.approval_id)).status != "pending":
+                return
+            with suppress(VersionConflict):
+                await self._log.append(stream, [draft], expected_version=version)
+                return
+        raise _busy()
 
     async def _refused(self, found: Approval, by: Answerer, act: _Act, why: _Why, error: Exception) -> Exception:
         await self._note(found.approval_id, by, act, why, found)
@@ -258,7 +270,7 @@ class Approvals:
 
     async def _note(self, approval_id: str, by: Answerer, act: _Act, why: _Why, found: Approval | None = None) -> None:
         """In a stream of its own: nobody keeps a task from being answered by answering it wrongly all the time."""
-        refused = ApprovalRefused(approval_id=approval_id[:40], answer=act, by=by.name, way=by.way, why=why)
+        refused = ApprovalRefused(approval_id=_cut(approval_id), answer=act, by=by.name, way=by.way, why=why)
         session_id = found.session_id if found else by.session_id
         task_id = found.task_id if found else None
         draft = Draft(body=refused, actor="user", source="hub", session_id=session_id, task_id=task_id)
@@ -305,6 +317,11 @@ def _drafts(bodies: Iterable[EventBody], found: Approval) -> list[Draft]:
         Draft(body=body, actor="user", source="hub", session_id=found.session_id, task_id=found.task_id)
         for body in bodies
     ]
+
+
+def _cut(approval_id: str) -> str:
+    """What was given for an id, which may be anything."""
+    return visible_label(approval_id[:40])
 
 
 def _foreign() -> PolicyError:

@@ -9,8 +9,9 @@ from ozzie_server_ext.tasks.approvals import Approvals
 
 log = logger(__name__)
 
-_AGAIN_S = 60.0
-"""Until the next attempt where the log could not be used."""
+LOOK_S = 60.0
+"""At least so often it looks, while any waits or where the log could not be used: a timer stands still while a machine
+sleeps, and an approval's time does not."""
 
 
 class Expiry:
@@ -41,9 +42,9 @@ class Expiry:
                 left = await self._approvals.expire()
             except Exception:
                 log.exception("it can't be recorded that an approval expired")
-                left = _AGAIN_S
+                left = LOOK_S
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(None if left is None else min(left, LOOK_S)):
                     await self._again.wait()
             except TimeoutError:
                 pass

@@ -13,9 +13,11 @@ from typing import Protocol
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
 from ozzie_server_ext.domain.redaction import redact_text
+from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.ruling import Ruling
@@ -23,6 +25,9 @@ from ozzie_server_ext.render.text import visible_prose
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext, quoted
+from ozzie_server_ext.tools.telling import error_of
+
+log = logger(__name__)
 
 MOST_SHOWN = 32_000
 """In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""
@@ -100,9 +105,10 @@ class Permissions:
         recorder: Recorder,
         earlier: Earlier | None,
     ) -> Permission:
-        """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`."""
+        """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`, and OzzieError
+        where the tool can't say what it would do."""
         meta, rule = tool.meta, ruling.verdict.rule
-        binds = binding(meta, plan.args, plan.effect, ruling)
+        binds = binding(meta, plan.args, plan.effect, ruling, context.caller, recorder.labels)
         needs = weakest_way(meta, labelled=bool(recorder.labels))
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
@@ -112,7 +118,7 @@ class Permissions:
         )
         if covering is not None:
             return Permission(approval_id=covering)
-        preview = await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
+        preview = await _preview(tool, plan)
         proof, whole = await self._proof(preview, call_id, recorder)
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
@@ -128,7 +134,7 @@ class Permissions:
             place=ruling.verdict.place,
             side_effect=meta.side_effect,
             risk_level=meta.risk_level,
-            undo=preview.undo,
+            undo=self._clean(preview.undo),
             binds=binds,
             needs=needs,
             cover=cover_of(action, rule, recorder.labels),
@@ -154,7 +160,8 @@ class Permissions:
             proof.encode(), kind="log", name=f"asked for {call_id}", mime=mime, call_id=call_id
         )
         await self._artifacts.record(recorder, kept)
-        return proof[:MOST_SHOWN].rsplit("\n", 1)[0], kept.artifact_id
+        whole_lines = proof.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
+        return proof[: whole_lines if whole_lines > 0 else MOST_SHOWN], kept.artifact_id
 
     def _clean(self, text: str) -> str:
         """Without secrets, and with nothing invisible in it (THREATS 14)."""
@@ -167,6 +174,19 @@ def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
         return ()
     why = "time" if earlier.grant is not None and earlier.asked.binds == binds else "changed"
     return (ApprovalExpired(approval_id=earlier.asked.approval_id, why=why),)
+
+
+async def _preview(tool: Tool, plan: Plan) -> Preview:
+    """Raises OzzieError, and nothing else."""
+    try:
+        async with asyncio.timeout(tool.meta.timeout_s):
+            return await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
+    except OzzieError:
+        raise
+    except Exception as error:
+        if not isinstance(error, TimeoutError):
+            log.exception("tool %s broke while it said what it would do", tool.meta.tool_id)
+        raise error_of(tool.meta, error) from None
 
 
 def _usual(tool: Tool, plan: Plan) -> Preview:

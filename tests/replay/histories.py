@@ -4,8 +4,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ozzie_server_ext.domain.approvals import Cover, Extent, Way
 from ozzie_server_ext.domain.artifacts import storage_ref
 from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
     ArtifactCreated,
     ArtifactSuperseded,
     BudgetRaised,
@@ -38,6 +43,7 @@ from ozzie_server_ext.domain.events import (
     WorkerStarted,
 )
 from ozzie_server_ext.domain.ids import (
+    ApprovalId,
     ArtifactId,
     BlobRef,
     CallId,
@@ -50,6 +56,7 @@ from ozzie_server_ext.domain.ids import (
     worker_stream,
 )
 from ozzie_server_ext.domain.tasks import TaskStatus, create, fold, may_become
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.domain.usage import Usage
 
 SESSION = SessionId("sess_01AAAAAAAAAAAAAAAAAAAAAAAA")
@@ -166,6 +173,38 @@ def artifact_created(artifact_id: str, *, name: str = "plot.txt", version: int =
     )
 
 
+def approval_requested(approval_id: str, call_id: str, *, sentence: str = "Write `a.md`?") -> ApprovalRequested:
+    return ApprovalRequested(
+        approval_id=ApprovalId(approval_id),
+        call_id=CallId(call_id),
+        tool_id="fs.write",
+        name="write_file",
+        sentence=sentence,
+        proof="@@ -0,0 +1,1 @@\n+hi",
+        shown="diff",
+        whole=None,
+        reason="It changes something of yours.",
+        rule="default.changes",
+        place="",
+        side_effect=SideEffect.REVERSIBLE,
+        risk_level=RiskLevel.MEDIUM,
+        undo="Nothing is replaced.",
+        binds="4" * 64,
+        needs=Way.RELAY,
+        cover=Cover(
+            tool_id="fs.write",
+            version="1",
+            project="/p",
+            rule="default.changes",
+            below=(("notes",),),
+            labels=(),
+            said="`write_file` in `notes/`",
+        ),
+        key="t-1-0",
+        expires_at="2026-01-01T01:00:00.000000Z",
+    )
+
+
 @dataclass
 class Histories:
     """Goes on for ever; each item is one append that the log has to take."""
@@ -230,7 +269,7 @@ class Histories:
 
     def _work(self) -> list[EventBody]:
         call = self._id("C")
-        kind = self._random.randrange(7)
+        kind = self._random.randrange(8)
         reserved = (self._random.choice([None, 0, 5_000_000]), self._random.randint(0, 9000))
         if kind == 0:
             requested = ToolCallRequested(
@@ -254,6 +293,8 @@ class Histories:
             return [BudgetRaised(scope="project", key="/p", measure="tokens", amount=reserved[1], by="user")]
         if kind == 4:
             return self._artifact()
+        if kind == 5:
+            return self._approval()
         cost = self._random.choice([None, 0, 1_000_000])
         tokens = self._random.randint(0, 5000)
         return [
@@ -273,6 +314,20 @@ class Histories:
         made = artifact_created(self._id("A"), name=name, version=version, size=self._random.randint(0, 9000))
         self._artifacts.append(made)
         return [made, *([ArtifactSuperseded(artifact_id=before.artifact_id, by=made.artifact_id)] if before else [])]
+
+    def _approval(self) -> list[EventBody]:
+        """One that was answered, or was not, or whose yes is void by now."""
+        approval_id = ApprovalId(self._id("P"))
+        asked = approval_requested(approval_id, self._id("C"), sentence=self._word())
+        extent: Extent = self._random.choice(["once", "session"])
+        answers: list[list[EventBody]] = [
+            [],
+            [ApprovalGranted(approval_id=approval_id, extent=extent, by=self._word(), way=Way.BROWSER)],
+            [ApprovalRejected(approval_id=approval_id, comment=self._word(), by="user", way=Way.RELAY)],
+            [ApprovalExpired(approval_id=approval_id, why="time")],
+        ]
+        void = ApprovalExpired(approval_id=approval_id, why=self._random.choice(["time", "changed", "revoked"]))
+        return [asked, *self._random.choice(answers), *([void] if self._random.random() < 0.3 else [])]
 
     def _transitions(self) -> list[TaskFact]:
         return [

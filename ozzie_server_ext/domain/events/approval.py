@@ -81,7 +81,7 @@ class ApprovalRefused(Fact):
 
     type: ClassVar[str] = "approval.refused"
     approval_id: str
-    answer: Literal["approve", "reject", "renew"]
+    answer: Literal["approve", "reject", "renew", "revoke"]
     by: str
     way: Way
     why: Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]

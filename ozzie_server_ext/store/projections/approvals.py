@@ -113,7 +113,7 @@ def _end(event: Event, rows: Rows, approval_id: str, changes: Row) -> None:
     if row is None:  # its request was erased
         return
     if row["status"] != "pending":
-        if changes.get("why") in ("changed", "revoked"):  # a yes, which is void
+        if row["status"] == "granted" and changes["status"] == "expired":  # a yes, which is void
             rows.put(APPROVALS, {**row, "why": changes["why"]})
         return
     rows.put(APPROVALS, {**row, **changes, "answered_at": time_text(event.ts)})

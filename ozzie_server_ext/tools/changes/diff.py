@@ -1,12 +1,14 @@
 """What comes and goes between two texts, as a unified diff, in bounded time."""
 
-from collections.abc import Iterator
-from difflib import SequenceMatcher
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from difflib import Match, SequenceMatcher
+from itertools import accumulate, islice
 
 CONTEXT = 3
-_MOST_PAIRS = 1_000_000
-"""Lines of one side times lines of the other that are compared each with each. What differs in more places than that is
-shown as one passage that goes and one that comes (THREATS 17)."""
+MOST_STEPS = 1_000_000
+"""Pairs of same lines that are looked at to find what two texts have in common: some tenths of a second at
+the most. Texts that are made to take longer are shown with passages that go and come as a whole (THREATS 17)."""
 _NO_END = "\\ No newline at end of file"
 
 _Block = tuple[str, int, int, int, int]
@@ -15,7 +17,8 @@ _Block = tuple[str, int, int, int, int]
 def unified(old: str, new: str) -> str:
     """The diff without names of files; empty where the texts are the same."""
     before, after = lines_of(old), lines_of(new)
-    return "\n".join(line for group in _groups(before, after) for line in _hunk(before, after, group))
+    shown = "".join(part for group in _groups(before, after) for part in _hunk(before, after, group))
+    return shown.removesuffix("\n")
 
 
 def lines_of(text: str) -> list[str]:
@@ -26,42 +29,60 @@ def lines_of(text: str) -> list[str]:
 
 def _groups(before: list[str], after: list[str]) -> Iterator[list[_Block]]:
     first = _common(before, after)
-    last = _common(before[first:][::-1], after[first:][::-1])
-    start = max(first - CONTEXT, 0)
-    kept = max(last - CONTEXT, 0)
+    last = _common(islice(reversed(before), len(before) - first), islice(reversed(after), len(after) - first))
+    begin, end = min(first, CONTEXT), min(last, CONTEXT)
+    start, kept = first - begin, last - end
     old, new = before[start : len(before) - kept], after[start : len(after) - kept]
-    if len(old) * len(new) <= _MOST_PAIRS:
-        for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
-            found = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
-            if any(tag != "equal" for tag, *_ in found):
-                yield found
-        return
-    old_end, new_end = len(before) - last, len(after) - last
-    tail = last - kept
-    yield [
-        ("equal", start, first, start, first),
-        ("replace", first, old_end, first, new_end),
-        ("equal", old_end, old_end + tail, new_end, new_end + tail),
-    ]
+    for group in _Bounded(old, new, begin, end).get_grouped_opcodes(CONTEXT):
+        if any(tag != "equal" for tag, *_ in group):
+            yield [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
 
 
-def _common(one: list[str], other: list[str]) -> int:
+class _Bounded(SequenceMatcher[str]):
+    """Of two lists of lines that have the first `begin` and the last `end` in common. It finds nothing more that they
+    have in common once it has looked at MOST_STEPS pairs."""
+
+    def __init__(self, old: list[str], new: list[str], begin: int, end: int) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self._begin, self._end = begin, end
+        self._sizes = len(old), len(new)
+        there = Counter(new)
+        self._steps = list(accumulate((1 + there[line] for line in old), initial=0))
+        self._left = MOST_STEPS
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """Overrides what all of difflib's answers come from; any match is a right one."""
+        old, new = self._sizes
+        ahi, bhi = old if ahi is None else ahi, new if bhi is None else bhi
+        if (alo, blo) == (0, 0) and self._begin:
+            return Match(0, 0, self._begin)
+        if (ahi, bhi) == (old, new) and self._end:
+            return Match(old - self._end, new - self._end, self._end)
+        steps = self._steps[ahi] - self._steps[alo]
+        if steps > self._left:
+            return Match(alo, blo, 0)
+        self._left -= steps
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _common(one: Iterable[str], other: Iterable[str]) -> int:
     """How many lines both begin with."""
-    for number, (line, same) in enumerate(zip(one, other, strict=False)):
+    count = 0
+    for line, same in zip(one, other, strict=False):
         if line != same:
-            return number
-    return min(len(one), len(other))
+            break
+        count += 1
+    return count
 
 
 def _hunk(before: list[str], after: list[str], group: list[_Block]) -> Iterator[str]:
     (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
-    yield f"@@ -{_span(old_from, old_to)} +{_span(new_from, new_to)} @@"
+    yield f"@@ -{_span(old_from, old_to)} +{_span(new_from, new_to)} @@\n"
     for tag, a, b, c, d in group:
         if tag == "equal":
-            yield from _marked(" ", before[a:b])
-            continue
-        yield from _marked("-", before[a:b])
-        yield from _marked("+", after[c:d])
+            yield _marked(" ", before[a:b])
+        else:
+            yield _marked("-", before[a:b]) + _marked("+", after[c:d])
 
 
 def _span(begin: int, end: int) -> str:
@@ -70,8 +91,8 @@ def _span(begin: int, end: int) -> str:
     return f"{begin + 1 if count else begin},{count}"
 
 
-def _marked(sign: str, lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield sign + line.removesuffix("\n")
-        if not line.endswith("\n"):
-            yield _NO_END
+def _marked(sign: str, lines: list[str]) -> str:
+    if not lines:
+        return ""
+    shown = sign + sign.join(lines)
+    return shown if shown.endswith("\n") else f"{shown}\n{_NO_END}\n"

@@ -11,7 +11,9 @@ import pytest
 from ozzie_kernel.turn import fold_frame
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
     Draft,
     Event,
     MessageCompleted,
@@ -31,6 +33,7 @@ from ozzie_server_ext.protocol.frames import event_frame
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.changes import replace as changing
 
@@ -67,7 +70,7 @@ async def whole_turn(
         session = await ozzie.sessions.open("test", title="test", channel="test")
         task_id = (await ozzie.submit(session.session_id, asked, Origin(channel="test"))).task_id
         await allowed(ozzie, task_id)
-        await succeeded(ozzie, task_id)
+        await seen_through(ozzie, task_id)
         await ozzie.stop()
     return task_id, sorted(appends, key=lambda item: item[0])
 
@@ -78,9 +81,24 @@ async def succeeded(ozzie: Ozzie, task_id: TaskId) -> None:
         assert (await anext(events)).type == "task.succeeded"
 
 
+async def seen_through(ozzie: Ozzie, task_id: TaskId) -> None:
+    """Say yes to whatever the turn asks, until it has succeeded."""
+    kinds = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_approval"})
+    async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
+        async for event in events:
+            if event.type != "task.waiting_approval":
+                assert event.type == "task.succeeded"
+                return
+            for asked in await ozzie.approvals.list(task_id=task_id, statuses=["pending"]):
+                await ozzie.approvals.approve(asked.approval_id, Answerer(name="ann", way=Way.BROWSER))
+
+
 async def allowed(ozzie: Ozzie, task_id: TaskId) -> None:
-    """Where the turn asks for more than its budget, it is allowed; returns once it has ended or goes on."""
-    kinds = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
+    """Where the turn asks for more than its budget, it is allowed; returns once it has ended, goes on or asks for
+    something else."""
+    kinds = frozenset(
+        {"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"}
+    )
     async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as events:
         await anext(events)
     if await ozzie.answers.question(task_id) is not None:
@@ -141,14 +159,17 @@ NOTES_ARE_FREE = """{"rules": [{
 }]}"""
 
 
+@pytest.mark.parametrize("rules", [NOTES_ARE_FREE, ""], ids=["allowed", "asked for"])
 @pytest.mark.parametrize("done", [False, True], ids=["before the effect", "behind the effect"])
 async def test_a_turn_that_writes_cut_off_behind_any_append_writes_once_and_says_so_once(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool, rules: str
 ) -> None:
-    """Whether or not the file was written when the gateway went; behind its outcome, it was."""
+    """Whether or not the file was written when the gateway went; behind its outcome, it was. What was approved before
+    is not asked for again."""
     first = Home(tmp_path / "whole")
     first.create()
-    first.policy_file.write_text(NOTES_ARE_FREE)
+    if rules:
+        first.policy_file.write_text(rules)
     note = project / NOTE
     task_id, appends = await whole_turn(first, project, monkeypatch, f"Write a two-line note to {NOTE}.")
     assert note.read_text() == WRITTEN
@@ -175,11 +196,12 @@ async def test_a_turn_that_writes_cut_off_behind_any_append_writes_once_and_says
         writes.clear()
         home = Home(tmp_path / f"cut-{cut}")
         home.create()
-        home.policy_file.write_text(NOTES_ARE_FREE)
+        if rules:
+            home.policy_file.write_text(rules)
         shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
         await cut_off(home, appends[:cut])
         ozzie = await Ozzie.start(home, project)
-        await succeeded(ozzie, task_id)
+        await seen_through(ozzie, task_id)
 
         where = f"cut off behind {appends[cut - 1][2][-1].body.type}, {'with' if there else 'without'} the file"
         bodies = [event.body for event in await ozzie.log.read_stream(stream)]
@@ -187,6 +209,7 @@ async def test_a_turn_that_writes_cut_off_behind_any_append_writes_once_and_says
         assert len(writes) == (0 if there else 1), f"{where}: written {len(writes)} times"
         outcomes = [body for body in bodies if isinstance(body, ToolCallCompleted)]
         assert [body.ok for body in outcomes] == [True], where
+        assert sum(isinstance(body, ApprovalRequested) for body in bodies) == (not rules), where
         assert sum(isinstance(body, MessageCompleted) for body in bodies) == 1, where
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()

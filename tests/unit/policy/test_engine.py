@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision
-from ozzie_server_ext.policy.engine import decide, explain
+from ozzie_server_ext.policy.engine import decide, explain, floor_of
 from ozzie_server_ext.policy.rules import Rule
 from tests.unit.policy.rig import (
     COMMAND,
@@ -138,6 +138,18 @@ def test_adding_a_rule_that_does_not_allow_never_makes_a_call_easier(call: Actio
         after = decide(call, (*rules, extra)).decision
         # A first rule takes the place of the default, which may have asked; an ASK is never easier than that.
         assert after.rank >= before.rank
+
+
+@given(CALLS, st.lists(RULES, max_size=5), RULES)
+def test_adding_any_rule_lowers_neither_what_a_rule_said_nor_the_floor_unless_it_names_the_tool(
+    call: Action, rules: list[Rule], extra: Rule
+) -> None:
+    before = explain(call, tuple(rules))
+    after = decide(call, (*rules, extra))
+
+    only_the_default_held = floor_of(call.meta) is None and all(why for _, why in before.considered)
+    if not only_the_default_held and not extra.names(call.meta):
+        assert after.decision.rank >= before.verdict.decision.rank
 
 
 @given(CALLS, st.lists(RULES, max_size=5), st.randoms())

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from ozzie_server_ext.domain.events import (
     Draft,
     EventBody,
@@ -10,10 +12,11 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
     TaskResumed,
     TaskStarted,
+    TaskWaitingApproval,
     TaskWaitingInput,
     ToolsetInjected,
 )
-from ozzie_server_ext.domain.ids import MessageId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import ApprovalId, MessageId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.allowances import worked
@@ -22,6 +25,7 @@ TASK = TaskId("t")
 CREATED = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
 QUEUED = TaskQueued(reason="created")
 ASKED = TaskWaitingInput(question="More?")
+FOR_APPROVAL = TaskWaitingApproval(approval_id=ApprovalId("a"))
 RESUMED = TaskResumed(by="ann")
 ANSWERED = TaskQueued(reason="answered")
 RECOVERED = TaskQueued(reason="recovered")
@@ -51,11 +55,12 @@ async def test_what_runs_has_worked_since_it_began() -> None:
     assert await seconds(CREATED, QUEUED, 100, started(1), 7) == 7
 
 
-async def test_waiting_for_a_person_is_no_work() -> None:
-    waited = (CREATED, QUEUED, started(1), 5, ASKED, 1000, RESUMED, ANSWERED, 50, started(2), 3)
+@pytest.mark.parametrize("asked", [ASKED, FOR_APPROVAL], ids=lambda fact: fact.type)
+async def test_waiting_for_a_person_is_no_work(asked: EventBody) -> None:
+    waited = (CREATED, QUEUED, started(1), 5, asked, 1000, RESUMED, ANSWERED, 50, started(2), 3)
 
     assert await seconds(*waited) == 8
-    assert await seconds(*waited, ASKED, 10_000) == 8
+    assert await seconds(*waited, asked, 10_000) == 8
 
 
 async def test_a_gateway_that_ended_in_the_middle_worked_until_the_last_thing_that_it_recorded() -> None:

@@ -141,28 +141,21 @@ async def test_a_tool_whose_call_is_denied_never_runs_and_the_model_reads_the_re
     assert failed.message == "Not allowed: probes are dangerous. Rule no-probes in /rules.jsonc, line 1."
 
 
-@pytest.mark.parametrize(
-    ("attended", "code", "said"),
-    [
-        (False, "policy.unattended", "Not done: nobody was there to ask (probe)."),
-        (True, "policy.denied", "Not done: probe needs a yes, and Ozzie can't ask for one yet."),
-    ],
-)
-async def test_what_would_have_to_be_asked_for_is_not_done(bench: Bench, attended: bool, code: str, said: str) -> None:
+async def test_what_would_have_to_be_asked_for_is_not_done_where_nobody_is(bench: Bench) -> None:
     ran: list[str] = []
 
     def body(context: ToolContext, text: str) -> ToolResult:
         ran.append(text)
         return ToolResult(ok=True)
 
-    bench.context = replace(bench.context, caller=Caller(attended=attended))
+    bench.context = replace(bench.context, caller=Caller(attended=False))
     _, decided, failed = await bench.call(probe(body, side_effect=SideEffect.IRREVERSIBLE))
 
     assert ran == []
     assert isinstance(decided, ToolCallDecided)
     assert (decided.decision, decided.rule) == ("ASK", "floor.irreversible")
     assert isinstance(failed, ToolCallFailed)
-    assert (failed.code, failed.message) == (code, said)
+    assert (failed.code, failed.message) == ("policy.unattended", "Not done: nobody was there to ask (probe).")
 
 
 async def test_a_rule_sees_the_arguments_that_the_tool_will_get(bench: Bench) -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.domain.approvals import may_cover, weakest_way
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
+from ozzie_server_ext.policy.engine import default_for
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -82,3 +84,24 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "fs.edit": ("edit_file",),
         "fs.trash": ("trash_file",),
     }
+
+
+def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked() -> None:
+    """Whoever adds a tool says here what holds for it: runs it or asks, who may answer, and whether for the session."""
+    known = {
+        "artifact.read": ("ALLOW", "relay", True),
+        "calc.eval": ("ALLOW", "relay", True),
+        "fs.edit": ("ASK", "relay", True),
+        "fs.list": ("ALLOW", "relay", True),
+        "fs.read": ("ALLOW", "relay", True),
+        "fs.trash": ("ASK", "relay", True),
+        "fs.write": ("ASK", "relay", True),
+        "time.now": ("ALLOW", "relay", True),
+    }
+
+    found = {
+        meta.tool_id: (default_for(meta).decision.value, weakest_way(meta).value, may_cover(meta))
+        for meta in (item.meta for item in builtin_tools())
+    }
+
+    assert found == known

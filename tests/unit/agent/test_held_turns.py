@@ -1,0 +1,331 @@
+"""Turns that ask a person before a call: they are let go of, and go on from what was answered (TL-4, THREATS 14)."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
+from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+    EventBody,
+    Limits,
+    PromptAnswered,
+    PromptRequested,
+    TaskCancelled,
+    TaskCreated,
+    TaskQueued,
+    TaskResumed,
+    TaskRetried,
+    TaskStarted,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ozzie_server_ext.domain.ids import ApprovalId, MessageId, PromptId
+from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.models.scripted import Round, Say, Use
+from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.builtin.texts import version_of
+from tests.unit.agent.rig import TurnRig
+from tests.unit.tools.test_base import tool
+
+
+class Asking(TurnRig):
+    """A task whose calls ask; `answer` answers as `tasks.approvals` records it, without a check."""
+
+    def __init__(
+        self,
+        project: Path,
+        script: Sequence[Round],
+        *,
+        side_effect: SideEffect = SideEffect.NONE,
+        tools: Sequence[Tool] = (),
+    ) -> None:
+        self.ran: list[str] = []
+        super().__init__(project, [*script, [Say("Done.")]], tools=tools or [self._tool(side_effect)])
+
+    def _tool(self, side_effect: SideEffect) -> Tool:
+        async def look(context: ToolContext, *, at: str) -> ToolResult:
+            """Look at something that is not for everybody."""
+            self.ran.append(at)
+            return ToolResult(ok=True, data=at)
+
+        return tool(look, tool_id="test.look", name="look", risk_level=RiskLevel.HIGH, side_effect=side_effect)
+
+    async def begin(self) -> None:
+        await self.ask("Look at all of it.")
+        created = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
+        await self.record(created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
+        await self.held()
+
+    async def held(self) -> None:
+        with pytest.raises(TurnHeld):
+            await self.run()
+
+    async def pending(self) -> list[ApprovalRequested]:
+        rows = await self.log.rows("approvals", where={"status": "pending"})
+        ids = [row["approval_id"] for row in rows]
+        asked = [body for body in await self.bodies() if isinstance(body, ApprovalRequested)]
+        return [body for body in asked if body.approval_id in ids]
+
+    async def answer(self, *facts: EventBody) -> None:
+        """The last answer of a task sets it going."""
+        started = TaskStarted(attempt=2, epoch="e")
+        await self.record(*facts, TaskResumed(by="ann"), TaskQueued(reason="answered"), started)
+
+    async def approve_all(self) -> None:
+        await self.answer(*[granted(asked.approval_id) for asked in await self.pending()])
+
+    async def outcomes(self) -> list[str]:
+        """What the model read of its calls, in the last request."""
+        return [message.content for message in self.model.requests[-1].messages if message.role == "tool"]
+
+
+def granted(approval_id: ApprovalId) -> ApprovalGranted:
+    return ApprovalGranted(approval_id=approval_id, extent="once", by="ann", way=Way.BROWSER)
+
+
+def uses(*at: str) -> list[Any]:
+    return [Use("look", {"at": each}, f"c{number}") for number, each in enumerate(at)]
+
+
+async def test_calls_side_by_side_are_asked_for_together_and_made_together(project: Path) -> None:
+    rig = Asking(project, [uses("a", "b")])
+    await rig.begin()
+
+    assert rig.ran == []
+    *facts, waiting = (await rig.bodies())[-7:]
+    first, second = await rig.pending()
+    assert waiting == TaskWaitingApproval(approval_id=first.approval_id)
+    assert [body.type for body in facts] == 2 * ["tool.call.requested", "tool.call.decided", "approval.requested"]
+    assert first.call_id != second.call_id
+    (row,) = await rig.log.rows("tasks")
+    assert row["status"] == "WAITING_APPROVAL"
+
+    await rig.approve_all()
+    assert await rig.run() == 2
+
+    assert sorted(rig.ran) == ["a", "b"]
+    assert await rig.outcomes() == ['"a"', '"b"']
+    requested = await rig.bodies(ToolCallRequested)
+    assert len(requested) == 2, "a call that was asked for is the same call once it may be made"
+
+
+async def test_what_needs_no_yes_is_done_at_once_and_not_again(project: Path) -> None:
+    rig = Asking(project, [[Use("look", {"at": "a"}, "c0"), Use("look", {"colour": "red"}, "c1")]])
+    await rig.begin()
+
+    assert len(await rig.bodies(ToolCallFailed)) == 1, "arguments that do not fit are told without a question"
+
+    await rig.approve_all()
+    await rig.run()
+
+    assert len(await rig.bodies(ToolCallFailed)) == 1
+    assert rig.ran == ["a"]
+
+
+async def test_of_those_asked_together_each_has_its_own_answer_and_the_model_reads_both(project: Path) -> None:
+    rig = Asking(project, [uses("a", "b")])
+    await rig.begin()
+    first, second = await rig.pending()
+    rejected = ApprovalRejected(approval_id=first.approval_id, comment="not that", by="ann", way=Way.RELAY)
+    failed = ToolCallFailed(
+        call_id=first.call_id, code="approval.rejected", message='Rejected by ann: "not that"', duration_ms=0.0
+    )
+
+    await rig.answer(rejected, failed, granted(second.approval_id))
+    await rig.run()
+
+    assert rig.ran == ["b"]
+    assert await rig.outcomes() == ['{"error":"Rejected by ann: \\"not that\\""}', '"b"']
+
+
+async def test_a_turn_asks_so_often_and_then_a_person_is_told_that_it_does(project: Path) -> None:
+    rig = Asking(project, [uses("a", "b", "c"), uses("d", "e", "f", "g")])
+    await rig.begin()
+    assert len(await rig.pending()) == 3
+    await rig.approve_all()
+
+    await rig.held()
+    assert len(await rig.pending()) == MOST_ASKS - 3, "of what there is no room for, nothing is asked yet"
+    assert len(await rig.bodies(ToolCallRequested)) == MOST_ASKS
+    await rig.approve_all()
+
+    await rig.held()
+    assert sorted(rig.ran) == ["a", "b", "c", "d", "e"]
+    (prompt,) = await rig.bodies(PromptRequested)
+    assert isinstance(prompt, PromptRequested)
+    assert (prompt.kind, [option.name for option in prompt.options]) == ("asks", ["go_on", "stop"])
+    assert (await rig.bodies())[-1] == TaskWaitingInput(question=prompt.question)
+    assert await rig.pending() == []
+
+    await rig.answer(PromptAnswered(prompt_id=prompt.prompt_id, option=GO_ON, by="ann", amount=0))
+    await rig.held()
+    assert len(await rig.pending()) == 2
+    await rig.approve_all()
+    await rig.run()
+    assert sorted(rig.ran) == ["a", "b", "c", "d", "e", "f", "g"]
+
+
+async def test_the_answer_to_another_question_makes_no_room_for_more(project: Path) -> None:
+    rig = Asking(project, [uses("a", "b", "c", "d", "e"), uses("f")])
+    await rig.begin()
+    prompt = PromptRequested(prompt_id=PromptId("p"), kind="budget", question="?", notes=(), options=())
+    answered = PromptAnswered(prompt_id=prompt.prompt_id, option="allow", by="ann", amount=1)
+    await rig.answer(prompt, answered, *[granted(asked.approval_id) for asked in await rig.pending()])
+
+    await rig.held()
+
+    assert (await rig.bodies())[-1].type == "task.waiting_input", "more money is no leave to ask more often"
+    assert "f" not in rig.ran
+
+
+async def test_a_yes_that_came_before_a_restart_counts_for_the_call_that_was_not_begun(project: Path) -> None:
+    rig = Asking(project, [uses("a")])
+    await rig.begin()
+    (asked,) = await rig.pending()
+    not_begun = ToolCallCancelled(call_id=asked.call_id, reason="Ozzie's gateway ended in the middle of it.")
+    recovered = (not_begun, TaskQueued(reason="recovered"), TaskStarted(attempt=3, epoch="f"))
+    await rig.answer(granted(asked.approval_id))
+    await rig.record(*recovered)
+
+    await rig.run()
+
+    started = await rig.bodies(ToolCallStarted)
+    assert [body.approval_id for body in started if isinstance(body, ToolCallStarted)] == [asked.approval_id]
+    assert rig.ran == ["a"]
+
+
+async def test_an_answer_that_is_taken_back_before_the_call_has_begun_is_none(project: Path) -> None:
+    rig = Asking(project, [uses("a")])
+    await rig.begin()
+    (asked,) = await rig.pending()
+    await rig.answer(granted(asked.approval_id), ApprovalExpired(approval_id=asked.approval_id, why="revoked"))
+
+    await rig.held()
+
+    assert rig.ran == []
+    assert len(await rig.pending()) == 1
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_after_a_stop_a_retry_asks_again_whatever_was_answered_before(project: Path, answered: bool) -> None:
+    rig = Asking(project, [uses("a", "b")])
+    await rig.begin()
+    first, _ = await rig.pending()
+    await rig.record(
+        *([granted(first.approval_id)] if answered else []),
+        TaskCancelled(by="ann", reason="the button"),
+        TaskRetried(by="ann", attempt=2),
+        TaskStarted(attempt=2, epoch="e"),
+    )
+
+    await rig.held()
+
+    assert rig.ran == []
+    assert len(await rig.pending()) == 2
+    (old, *_) = await rig.log.rows("approvals", where={"approval_id": first.approval_id})
+    expected = ("granted", "") if answered else ("expired", "task")
+    assert (old["status"], old["why"]) == expected, "how it ended stays as it was"
+    await rig.approve_all()
+    await rig.run()
+    assert sorted(rig.ran) == ["a", "b"]
+
+
+async def test_a_change_is_asked_for_after_what_only_reads_and_what_stands_behind_it_is_put_off(project: Path) -> None:
+    rig = Asking(project, [uses("a", "b")], side_effect=SideEffect.REVERSIBLE)
+    await rig.begin()
+    (asked,) = await rig.pending()
+    assert asked.sentence == "Run `look`?"
+
+    await rig.approve_all()
+    await rig.run()
+
+    assert rig.ran == ["a"]
+    assert [body.type for body in await rig.bodies(ToolCallCompleted, ToolCallFailed)] == [
+        "tool.call.completed",
+        "tool.call.failed",
+    ]
+
+
+# --- files that change between the question and the yes ------------------------------------------------------
+
+
+def edit(of: str, old: str, new: str, call_id: str, path: str = "notes.txt") -> Use:
+    version = version_of(of.encode())
+    return Use("edit_file", {"path": path, "old": old, "new": new, "version": version}, call_id)
+
+
+async def test_a_file_that_somebody_edits_before_the_yes_is_left_alone_and_the_model_asks_anew(project: Path) -> None:
+    file = project / "notes.txt"
+    by_hand = "one\ntwo\nthree\n"
+    script = [[edit("one\ntwo\n", "two", "2", "c1")], [Use("read_file", {"path": "notes.txt"}, "c2")]]
+    rig = Asking(project, [*script, [edit(by_hand, "two", "2", "c3")]], tools=builtin_tools())
+    await rig.begin()
+    (first,) = await rig.pending()
+    assert first.proof == "@@ -1,2 +1,2 @@\n one\n-two\n+2"
+    file.write_text(by_hand)
+
+    await rig.approve_all()
+    await rig.held()
+
+    assert file.read_text() == by_hand
+    (failed,) = await rig.bodies(ToolCallFailed)
+    assert isinstance(failed, ToolCallFailed)
+    assert failed.message == "notes.txt has changed since it was read; read it again."
+    (second,) = await rig.pending()
+    assert second.proof == "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three", "what is asked shows what is there now"
+
+    await rig.approve_all()
+    await rig.run()
+    assert file.read_text() == "one\n2\nthree\n"
+
+
+@pytest.mark.parametrize("change", ["written again", "another file", "made a program", "its folder"])
+async def test_a_file_that_is_another_one_with_the_same_content_is_asked_for_anew(project: Path, change: str) -> None:
+    (project / "sub").mkdir()
+    file = project / "sub" / "notes.txt"
+    file.write_text("one\ntwo\n")
+    script = [[edit("one\ntwo\n", "two", "2", "c1", path="sub/notes.txt")]]
+    rig = Asking(project, script, tools=builtin_tools())
+    await rig.begin()
+    (first,) = await rig.pending()
+    match change:
+        case "written again":
+            os.utime(file, ns=(1, 1))
+        case "another file":
+            (project / "new.txt").write_text("one\ntwo\n")
+            os.replace(project / "new.txt", file)
+        case "made a program":
+            file.chmod(0o755)
+        case _:
+            os.rename(project / "sub", project / "old")
+            (project / "sub").mkdir()
+            os.link(project / "old" / "notes.txt", file)
+            (project / "old" / "notes.txt").unlink()
+
+    await rig.approve_all()
+    await rig.held()
+
+    (second,) = await rig.pending()
+    assert (second.proof, second.binds == first.binds, second.call_id) == (first.proof, False, first.call_id)
+    (void,) = await rig.bodies(ApprovalExpired)
+    assert void == ApprovalExpired(approval_id=first.approval_id, why="changed")
+    assert file.read_text() == "one\ntwo\n"
+
+    await rig.approve_all()
+    await rig.run()
+    assert file.read_text() == "one\n2\n"
