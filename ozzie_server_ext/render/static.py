@@ -121,6 +121,8 @@ def _summary(rows: tuple[ToolRow, ...]) -> str:
     shown = ", ".join(names[:_NAMED_TOOLS]) + (" …" if len(names) > _NAMED_TOOLS else "")
     measured = [row.duration_ms for row in rows if row.duration_ms is not None]
     told = [duration(sum(measured) / 1000)] if measured else []
+    if approved := sum(bool(row.approved) for row in rows):
+        told.append("1 approval" if approved == 1 else f"{approved} approvals")
     told += unresolved(rows)[:5]
     return f"{step_count(len(rows))}: {shown}" + (f" ({', '.join(told)})" if told else "")
 

@@ -1,15 +1,20 @@
 """An approval in its cell and in the sidebar, answered while the cell runs (NB-3, UX §2.4)."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.async_api import BrowserContext, Locator, expect
 
-from tests.browser.lab_server import Lab
+from tests.browser.lab_server import Lab, lab_home, serve_lab
 from tests.browser.notebook_page import NotebookPage
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
+from tests.fakes.openai_server import FakeOpenAI
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -61,3 +66,139 @@ async def test_a_yes_in_the_cell_lets_the_turn_go_on_while_the_cell_runs(noteboo
     await expect(it.final(0)).to_contain_text("approved once by")
     assert lab.path("notes/first.md").read_text().startswith("Line 1 of 2")
     await screenshot(it.page, "approval-granted")
+
+
+async def test_a_reload_brings_the_card_back_and_the_kernel_going_does_not_take_it(
+    notebook: NewNotebook, lab: Lab
+) -> None:
+    it = notebook(wants("reloaded.md"))
+    await it.open()
+    await it.begin(0)
+    await asked(it, 0)
+    await it.save()
+
+    await it.open()
+    await asked(it, 0)
+    await screenshot(it.page, "approval-after-reload")
+    await it.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    found = await asked(it, 0)
+    await found.get_by_role("button", name="Approve once").click()
+
+    await expect(it.final(0)).to_contain_text("approved once by")
+    assert lab.path("notes/reloaded.md").exists()
+
+
+async def test_the_first_answer_counts_and_every_other_page_says_whose_it_was(
+    notebook: NewNotebook, lab: Lab, browser: BrowserContext
+) -> None:
+    it = notebook(wants("twice.md"))
+    await it.open()
+    await it.save()
+    await it.begin(0)
+    first = await asked(it, 0)
+    other = NotebookPage(lab, await browser.new_page(), it.name)
+    await other.open(workspace="the-other-page")
+    second = await asked(other, 0)
+    await screenshot(other.page, "approval-second-page")
+
+    await second.get_by_role("button", name="Reject…").click()
+    await second.get_by_role("textbox").fill("not that file")
+    await second.get_by_role("textbox").press("Enter")
+
+    await it.ended(0)
+    await expect(it.final(0)).to_contain_text("Rejected by")
+    await expect(first).to_have_count(0)
+    await expect(other.final(0)).to_contain_text("Rejected by")
+    assert not lab.path("notes/twice.md").exists()
+    sidebar = Sidebar(it.page)
+    await sidebar.open()
+    await expect(sidebar.root.locator(".jp-Ozzie-needs")).to_contain_text('"not that file"')
+    await screenshot(it.page, "approval-rejected")
+    await other.page.close()
+
+
+async def test_a_terminal_answers_what_a_cell_asks(notebook: NewNotebook, lab: Lab) -> None:
+    it = notebook(wants("terminal.md"))
+    await it.open()
+    await it.begin(0)
+    found = await asked(it, 0)
+    approval_id = await found.get_attribute("data-approval-id")
+    assert approval_id
+
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "ozzie_server_ext.cli.main", "approvals", "approve", approval_id, "--session"],
+        env=lab.home.env,
+        cwd=lab.home.project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    await it.ended(0)
+    await expect(it.final(0)).to_contain_text("approved for the session by")
+
+
+async def test_keys_answer_in_the_card_and_nowhere_else(notebook: NewNotebook, lab: Lab) -> None:
+    it = notebook(wants("keys.md"), "still here")
+    await it.open()
+    await it.begin(0)
+    found = await asked(it, 0)
+    await it.page.locator(".jp-Notebook").press("s")
+    await expect(found).to_have_attribute("data-armed", "true")
+
+    await found.get_by_role("button", name="Approve once").focus()
+    await it.page.keyboard.press("s")
+
+    await it.ended(0)
+    await expect(it.final(0)).to_contain_text("approved for the session by")
+    assert await it.page.locator(".jp-Notebook .jp-Cell").count() == 2, "Lab's own keys did nothing"
+    again = NotebookPage(lab, it.page, it.name)
+    assert await again.page.locator(".jp-Ozzie-approval").count() == 0
+
+
+async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab: Lab) -> None:
+    it = notebook(wants("sidebar.md", lines=20))
+    await it.open()
+    await it.begin(0)
+    await asked(it, 0)
+    sidebar = Sidebar(it.page)
+    await sidebar.open()
+    needs = sidebar.root.locator(".jp-Ozzie-needs .jp-Ozzie-approval")
+    await expect(needs).to_contain_text("Write a new file, notes/sidebar.md, of 20 lines?")
+    await armed(needs)
+    await screenshot(it.page, "approval-sidebar")
+
+    await needs.get_by_role("button", name="Approve once").click()
+
+    await it.ended(0)
+    await expect(it.final(0)).to_contain_text("approved once by")
+    assert lab.path("notes/sidebar.md").exists()
+
+
+async def test_plain_buttons_answer_where_the_page_has_no_cards(
+    browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path
+) -> None:
+    home = lab_home(tmp_path / "bare", provider.url, {})
+    settings = Path(home.env["JUPYTER_CONFIG_DIR"]) / "labconfig" / "page_config.json"
+    found = json.loads(settings.read_text())
+    found["disabledExtensions"]["@ozzie/labextension"] = True
+    settings.write_text(json.dumps(found))
+    page = await browser.new_page()
+    with serve_lab(home) as (lab, _):
+        lab.path("notes").mkdir()
+        lab.write("bare.ipynb", [wants("plain.md")])
+        it = NotebookPage(lab, page, "bare.ipynb")
+        await it.open()
+        await it.begin(0)
+        await expect(it.live(0)).to_contain_text("Write a new file, notes/plain.md, of 2 lines?")
+        await expect(it.live(0)).to_contain_text("ozzie approvals approve")
+        once = it.output(0).get_by_role("button", name="Approve once", exact=True)
+        await expect(once).to_be_visible()
+        await screenshot(page, "approval-plain-buttons")
+        await once.click()
+        await it.ended(0)
+        await expect(it.final(0)).to_contain_text("approved once by")
+        assert lab.path("notes/plain.md").exists()
+        await page.close()

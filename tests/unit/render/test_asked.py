@@ -50,6 +50,7 @@ def test_the_saved_form_names_the_yes_above_the_call() -> None:
     (at,) = [index for index, line in enumerate(lines) if line.startswith("| approval |")]
     assert "approved once by Ana" in lines[at]
     assert "`edit_file`" in lines[at + 1]
+    assert "1 step: edit_file (0.0 s, 1 approval)" in turn_markdown(view)
     (work,) = [part for part in turn_json(view)["parts"] if part["type"] == "work"]
     assert work["rows"][0]["approved"].startswith("approved once by Ana")
 
