@@ -315,8 +315,9 @@ class Conversation:
 
     def _forget_answers(self, task_id: TaskId | None) -> None:
         last = self._last.get(task_id)
-        for use_id, earlier in list(last.earlier.items()) if last is not None else ():
-            last.earlier[use_id] = replace(earlier, grant=None, is_open=False)
+        if last is not None:
+            void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
+            last.earlier.update(void)
 
     def _outcome(self, call_id: CallId, content: str) -> None:
         if call_id in self._calls:

@@ -27,9 +27,9 @@ class Expiry:
         self._work = asyncio.create_task(self._run(), name="approvals expire")
 
     async def stop(self) -> None:
+        """At once: while somebody waited for its end, turns would get on in a gateway that stops."""
         if self._work is not None:
             self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         if any(isinstance(event.body, ApprovalRequested) for event in events):

@@ -202,6 +202,21 @@ async def test_whatever_else_is_recorded_of_the_task_meanwhile_an_answer_gets_th
     assert (await rig.approvals.get(approval_id)).status == "granted"
 
 
+async def test_where_something_is_recorded_all_the_time_nobody_tries_for_ever() -> None:
+    rig, log = moving()
+    task_id, approval_id = await rig.one(cover=NOTES)
+
+    async def again() -> None:
+        await rig.record(task_id, [ToolsetInjected(tools=())])
+        log.meanwhile = again
+
+    log.meanwhile = again
+    busy = await refusal(rig.approvals.approve(approval_id, ANA))
+
+    assert (busy.code, (await rig.approvals.get(approval_id)).status) == ("conflict", "pending")
+    assert "Your answer did nothing; give it again." in str(busy)
+
+
 async def test_a_task_that_is_stopped_in_the_moment_of_a_yes_stays_stopped() -> None:
     rig, log = moving()
     task_id, approval_id = await rig.one()

@@ -120,3 +120,15 @@ async def test_a_log_that_fails_is_asked_again(rig: Running, caplog: pytest.LogC
 
 async def test_it_can_be_stopped_though_it_never_began(rig: Running) -> None:
     await Expiry(rig.log, rig.approvals).stop()
+
+
+async def test_while_it_is_stopped_nothing_else_gets_on(rig: Running) -> None:
+    """Whatever gets on then is a turn, in a gateway that was told to stop."""
+    rig.expiry.start()
+    await rig.looks()
+    got_on: list[str] = []
+    asyncio.get_running_loop().call_soon(got_on.append, "something")
+
+    await rig.expiry.stop()
+
+    assert got_on == []
