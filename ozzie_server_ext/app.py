@@ -201,7 +201,7 @@ class Ozzie:
         log.info("started with %d unfinished tasks", taken)
         expiry = Expiry(self.log, self.approvals)
         expiry.start()
-        self._closing.push_async_callback(expiry.stop)
+        self._closing.callback(expiry.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)

@@ -26,7 +26,7 @@ class Expiry:
     def start(self) -> None:
         self._work = asyncio.create_task(self._run(), name="approvals expire")
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """At once: while somebody waited for its end, turns would get on in a gateway that stops."""
         if self._work is not None:
             self._work.cancel()

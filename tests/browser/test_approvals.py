@@ -159,14 +159,14 @@ async def test_keys_answer_in_the_card_and_nowhere_else(notebook: NewNotebook, l
 
 
 async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab: Lab) -> None:
-    it = notebook(wants("sidebar.md", lines=20))
+    it = notebook(wants("sidebar.md", lines=4))
     await it.open()
     await it.begin(0)
     await asked(it, 0)
     sidebar = Sidebar(it.page)
     await sidebar.open()
     needs = sidebar.root.locator(".jp-Ozzie-needs .jp-Ozzie-approval")
-    await expect(needs).to_contain_text("Write a new file, notes/sidebar.md, of 20 lines?")
+    await expect(needs).to_contain_text("Write a new file, notes/sidebar.md, of 4 lines?")
     await armed(needs)
     await screenshot(it.page, "approval-sidebar")
 

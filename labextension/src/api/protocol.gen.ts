@@ -109,11 +109,12 @@ export interface ApprovalRequested {
   whole: string | null;
 }
 /**
- * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of `below` and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
  */
 export interface Cover {
   below: string[][];
   labels: string[];
+  on: string[][];
   project: string;
   rule: string;
   said: string;
