@@ -89,7 +89,7 @@ test('the first that is asked is open, the others are rows that open in place, e
   hear(ask(11, 'A'), ask(12, 'B', { side_effect: 'irreversible' }));
   expect(node.querySelector('h3')?.textContent).toBe('Needs you 2');
   expect(texts('.jp-Ozzie-sentence')).toEqual(['Change A.md?']);
-  expect(texts('.jp-Ozzie-need')).toEqual(['Change B.md?Tidy the notes · cannot be undoneExpires in 60:00']);
+  expect(texts('.jp-Ozzie-need')).toEqual(['Change B.md?Tidy the notes · cannot be undone60:00']);
 
   click('.jp-Ozzie-need');
   expect(texts('.jp-Ozzie-sentence')).toEqual(['Change A.md?', 'Change B.md?']);
@@ -128,10 +128,12 @@ test('while the connection is lost nothing can be answered', async () => {
   expect(node.textContent).toContain('when reconnected');
 });
 
-test('what is asked is said to a screen reader', () => {
+test('what is asked is said to a screen reader, and once more when a minute is left', async () => {
   draw(<Asks approvals={book} trans={TRANS} />);
   hear(ask(11, 'A'));
   expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe(
     'Approval needed: Change A.md? Alt Shift A to go there.'
   );
+  await pass(3_541_000);
+  expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe('1 minute left: Change A.md?');
 });

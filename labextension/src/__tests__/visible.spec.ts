@@ -23,23 +23,22 @@ test.each([
   expect(visibleLabel(text)).toBe(shown);
 });
 
-test('a diff is read with the places of its lines', () => {
+test('a diff is read with the places of its lines, and a gap between its passages', () => {
   const diff = '@@ -17,3 +17,4 @@\n same\n-old\n+new\n+more\n\\ No newline at end of file\n@@ -40,1 +41,0 @@\n-gone';
   expect(proofLines(diff, 'diff')).toEqual([
-    { kind: 'aside', number: null, text: '@@ -17,3 +17,4 @@' },
     { kind: 'same', number: 17, text: 'same' },
     { kind: 'removed', number: 18, text: 'old' },
     { kind: 'added', number: 18, text: 'new' },
     { kind: 'added', number: 19, text: 'more' },
     { kind: 'aside', number: null, text: 'No newline at end of file' },
-    { kind: 'aside', number: null, text: '@@ -40,1 +41,0 @@' },
+    { kind: 'aside', number: null, text: '⋯' },
     { kind: 'removed', number: 40, text: 'gone' }
   ]);
   expect(countOf(proofLines(diff, 'diff'), 'added')).toBe(2);
 });
 
 test('what a line end within a line would forge is no unchanged line', () => {
-  const [, added, forged] = proofLines('@@ -1,0 +1,1 @@\n+good\rbad', 'diff');
+  const [added, forged] = proofLines('@@ -1,0 +1,1 @@\n+good\rbad', 'diff');
   expect([added?.kind, forged]).toEqual(['added', { kind: 'aside', number: null, text: 'bad' }]);
 });
 

@@ -85,12 +85,18 @@ export function sessionText(row: ApprovalRow, trans: ITranslate): string {
 
 /** "Expires in 9:41"; for more than an hour "Expires at 16:10". Only the gateway says that time is up. */
 export function expiryText(row: Pick<ApprovalRow, 'expires_at'>, now: number, trans: ITranslate): string {
+  const time = shortExpiry(row, now);
+  return Date.parse(row.expires_at) - now > HOUR_MS ? trans.__('Expires at %1', time) : trans.__('Expires in %1', time);
+}
+
+/** Its time alone, where there is no room for words: "9:41", "16:10". */
+export function shortExpiry(row: Pick<ApprovalRow, 'expires_at'>, now: number): string {
   const at = Date.parse(row.expires_at);
   if (at - now > HOUR_MS) {
-    return trans.__('Expires at %1', clockMinute(at));
+    return clockMinute(at);
   }
   const { minutes, seconds } = left(at, now);
-  return trans.__('Expires in %1', `${minutes}:${String(seconds).padStart(2, '0')}`);
+  return `${minutes}:${String(seconds).padStart(2, '0')}`;
 }
 
 /** The same as one says it: "Expires in 9 minutes 41 seconds". */

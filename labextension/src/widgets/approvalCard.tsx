@@ -14,6 +14,7 @@ import {
   plain,
   riskText,
   sessionText,
+  shortExpiry,
   spans,
   spokenExpiry,
   undoText
@@ -197,7 +198,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
       <div className="jp-Ozzie-kicker">
         <ApprovalIcon status="pending" />
         <span className="jp-Ozzie-grow">{origin ?? trans.__('Approval needed')}</span>
-        <Expiry row={row} trans={trans} />
+        <Expiry row={row} trans={trans} isShort={origin !== undefined} />
       </div>
       {book.isChanged(row) && <p>{trans.__('The request changed. Please look again.')}</p>}
       <p className="jp-Ozzie-sentence" id={id} tabIndex={-1}>
@@ -254,7 +255,11 @@ function Pending(props: IPendingProps): React.JSX.Element {
   );
 }
 
-function Expiry({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): React.JSX.Element {
+interface IExpiryProps extends Pick<IApprovalCardProps, 'row' | 'trans'> {
+  readonly isShort: boolean;
+}
+
+function Expiry({ row, trans, isShort }: IExpiryProps): React.JSX.Element {
   const [now, setNow] = React.useState(() => Date.now());
   React.useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), TICK_MS);
@@ -262,7 +267,7 @@ function Expiry({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): Reac
   }, []);
   return (
     <span className="jp-Ozzie-figure" role="timer" aria-live="off" aria-label={spokenExpiry(row, now, trans)}>
-      {expiryText(row, now, trans)}
+      {isShort ? shortExpiry(row, now) : expiryText(row, now, trans)}
     </span>
   );
 }

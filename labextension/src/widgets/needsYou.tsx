@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
-import { expiryText, plain, spokenExpiry } from '../model/approvalWording';
+import { plain, shortExpiry, spokenExpiry } from '../model/approvalWording';
 import type { TaskBoard } from '../model/board';
 import { visibleLabel } from '../model/visible';
 import type { ITranslate } from '../model/wording';
@@ -88,8 +88,8 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
           <span className="jp-Ozzie-title">{plain(row.sentence)}</span>
           <span className="jp-Ozzie-sub">{[from, graveText(row, trans)].filter(Boolean).join(' · ')}</span>
         </span>
-        <span className="jp-Ozzie-figure" aria-label={spokenExpiry(row, now, trans)}>
-          {expiryText(row, now, trans)}
+        <span className="jp-Ozzie-figure" role="timer" aria-label={spokenExpiry(row, now, trans)}>
+          {shortExpiry(row, now)}
         </span>
       </button>
     </li>

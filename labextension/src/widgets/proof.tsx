@@ -56,7 +56,7 @@ export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): Rea
     <div className="jp-Ozzie-proof">
       {row.shown === 'diff' && isWhole && <p className="jp-Ozzie-proofHead">{countsText(lines, trans)}</p>}
       <div
-        className="jp-Ozzie-proofLines"
+        className={`jp-Ozzie-proofLines jp-Ozzie-mod-${row.shown}`}
         dir="ltr"
         tabIndex={0}
         role="group"
@@ -97,7 +97,7 @@ function Line({ line, trans }: { line: IProofLine; trans: ITranslate }): React.J
       </span>
       <span aria-hidden="true">{SIGNS[kind].trim()}</span>
       {spoken && <span className="jp-Ozzie-spoken">{`${spoken} `}</span>}
-      <span className="jp-Ozzie-proofText">{text}</span>
+      <span className="jp-Ozzie-proofText">{text || '\u00a0'}</span>
     </div>
   );
 }
