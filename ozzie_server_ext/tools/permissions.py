@@ -152,7 +152,9 @@ class Permissions:
 
     async def _proof(self, preview: Preview, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
         """What is shown at once, and the artifact with all of it where that is more."""
-        proof = await asyncio.to_thread(self._clean, preview.proof)
+        # A line of a diff that ended in the middle would go on as one that nobody added.
+        raw = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
+        proof = await asyncio.to_thread(self._clean, raw)
         if len(proof) <= MOST_SHOWN:
             return proof, None
         mime = "text/x-diff" if preview.shown == "diff" else "text/plain"

@@ -42,7 +42,11 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     const parts: IAskParts = {
       ...ozzie,
       trans,
-      onLeave: () => void app.commands.execute('notebook:enter-command-mode')
+      onLeave: () => {
+        // Else the focus stays in the card, and Lab's keys with it.
+        (document.activeElement as HTMLElement | null)?.blur();
+        void app.commands.execute('notebook:enter-command-mode');
+      }
     };
     const askAll = (): void => {
       for (const [panel, turns] of open) {

@@ -62,7 +62,7 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
     rig = Running()
     yield rig
-    await rig.expiry.stop()
+    rig.expiry.stop()
 
 
 async def test_what_nobody_answers_in_time_expires(rig: Running) -> None:
@@ -119,7 +119,7 @@ async def test_a_log_that_fails_is_asked_again(rig: Running, caplog: pytest.LogC
 
 
 async def test_it_can_be_stopped_though_it_never_began(rig: Running) -> None:
-    await Expiry(rig.log, rig.approvals).stop()
+    Expiry(rig.log, rig.approvals).stop()
 
 
 async def test_while_it_is_stopped_nothing_else_gets_on(rig: Running) -> None:
@@ -129,6 +129,6 @@ async def test_while_it_is_stopped_nothing_else_gets_on(rig: Running) -> None:
     got_on: list[str] = []
     asyncio.get_running_loop().call_soon(got_on.append, "something")
 
-    await rig.expiry.stop()
+    rig.expiry.stop()
 
     assert got_on == []
