@@ -1,5 +1,6 @@
 """One notebook in one page of JupyterLab: running its cells and finding what they show."""
 
+import psutil
 from playwright.async_api import Locator, Page
 
 from tests.browser.chromium import SHOWN_MS
@@ -26,6 +27,7 @@ _OUTLINED = """index => {
     const cell = window.jupyterapp.shell.currentWidget?.content?.widgets?.[index];
     return (cell?.headings ?? []).length > 0;
 }"""
+_KERNEL = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id"
 _COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => undefined)"
 
 
@@ -75,6 +77,17 @@ class NotebookPage:
 
     async def save(self) -> None:
         await self.command("docmanager:save")
+
+    async def kill_kernel(self) -> None:
+        """Kill the notebook's kernel, and read what Lab says of that."""
+        kernel = await self.page.evaluate(_KERNEL)
+        (process,) = (
+            found
+            for found in psutil.Process(self.lab.handshake.pid).children()
+            if any(kernel in argument for argument in found.cmdline())
+        )
+        process.kill()
+        await self.page.locator(".jp-Dialog").get_by_role("button", name="Ok", exact=True).click()
 
     def cell(self, index: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)

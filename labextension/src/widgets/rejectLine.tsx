@@ -19,19 +19,26 @@ export function RejectLine({ trans, isFree, onReject, onClose }: IRejectLineProp
   const [comment, setComment] = React.useState('');
   const field = React.useRef<HTMLInputElement>(null);
   React.useEffect(() => field.current?.focus(), []);
+  const send = (): void => {
+    if (isFree) {
+      onReject(comment);
+    }
+  };
   return (
     <form
       className="jp-Ozzie-reject"
       onSubmit={event => {
         event.preventDefault();
-        if (isFree) {
-          onReject(comment);
-        }
+        send();
       }}
       onKeyDown={event => {
         if (event.key === 'Escape') {
           event.stopPropagation();
           onClose();
+        } else if (event.key === 'Enter' && event.target === field.current && !event.nativeEvent.isComposing) {
+          // Within a cell, Enter submits no form by itself.
+          event.preventDefault();
+          send();
         }
       }}
     >
