@@ -55,6 +55,8 @@ from tests.unit.tools.changes.test_races import (
 
 ANA = Answerer(name="Ana", way=Way.BROWSER)
 SESSION = SessionId("sess_1")
+ATTEMPTS = 1_000 if SOAK else 200
+"""For each of the ten; below the broker, each race is run ten times as often."""
 MOST_QUESTIONS = 1000
 """Until one is put: a plan fails where the file was swapped since it was read."""
 CALLS_A_LOG = 50
@@ -162,7 +164,7 @@ async def test_what_is_written_is_what_was_approved_or_nothing(
     story = Story(lay_out(tmp_path), contents(tmp_path))
 
     with racing(race, tmp_path):
-        for number in attempts(story.ended):
+        for number in attempts(story.ended, ATTEMPTS):
             await story.attempt(number)
 
     say(f"approved, {race}, {name(racing)}: {dict(story.ended)}")
