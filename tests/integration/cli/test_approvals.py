@@ -147,8 +147,9 @@ def test_a_turn_at_the_terminal_says_what_it_waits_for_and_goes_on(server: Gatew
     child: pexpect.spawn = pexpect.spawn(
         sys.executable, words, env=dict(server.home.env), cwd=str(server.home.project), encoding="utf-8", timeout=40
     )
-    child.expect_exact("[waiting] Write a new file, `notes/typed.md`, of 3 lines?")
-    child.expect(r"In another terminal: ozzie approvals show \w{26}")
+    child.expect_exact("Approval needed (expires in 60 min)")
+    child.expect_exact("Write a new file, notes/typed.md, of 3 lines?")
+    child.expect(r"Approve once: ozzie approvals approve \w{26}")
     (pending,) = get(server, "approvals?status=pending&limit=1")["items"]
     approved = ozzie(server.home, "approvals", "approve", pending["approval_id"])
     child.expect_exact("[done]")
