@@ -69,7 +69,9 @@ from ozzie_server_ext.tasks.worker_record import WorkerRecord
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.permissions import Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.telling import Telling
 from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.vault import Vault
 
@@ -141,6 +143,15 @@ class Ozzie:
         self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
         self.approvals = Approvals(self.log, self.clock)
+        telling = Telling(self.artifacts, self._known_secrets.values)
+        permissions = Permissions(
+            self.artifacts,
+            self.clock,
+            self.ids,
+            self.approvals,
+            expires_s=lambda: self.config.settings.approvals.expires_s,
+            known_secrets=self._known_secrets.values,
+        )
         self._ledger = Ledger(lambda account: standing_of(self.log, account))
         self._parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
@@ -148,16 +159,7 @@ class Ozzie:
             rates=Rates(self.clock),
             ledger=self._ledger,
             registry=registry,
-            broker=ToolBroker(
-                registry,
-                self.rules,
-                self.artifacts,
-                self.clock,
-                self.ids,
-                self.approvals,
-                expires_s=lambda: self.config.settings.approvals.expires_s,
-                known_secrets=self._known_secrets.values,
-            ),
+            broker=ToolBroker(registry, self.rules, permissions, telling, self.artifacts, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

@@ -8,13 +8,13 @@ from ozzie_server_ext.cli.output import local_time
 from ozzie_server_ext.domain.approvals import SESSION_S
 from ozzie_server_ext.render.columns import WIDTH, wrapped
 from ozzie_server_ext.render.console import quoted_lines
+from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS
 from ozzie_server_ext.render.text import elapsed, visible_label, visible_prose
 
 _NAMES = 9
 """Columns of the name of a fact, with its gap."""
 
 _PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
-_EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
 _NEEDS = {
     "relay": "",
     "cli": "in a terminal or in the page; a kernel's yes is not enough",
@@ -102,9 +102,9 @@ def _answers(approval: Object) -> Iterator[str]:
 
 def _facts(approval: Object) -> Iterator[str]:
     told = {
-        "risk": str(approval["risk_level"]).title(),
-        "effect": _EFFECTS[approval["side_effect"]],
-        "undo": approval["undo"] or "Not known",
+        "risk": RISKS.get(approval["risk_level"], NOT_KNOWN),
+        "effect": EFFECTS.get(approval["side_effect"], NOT_KNOWN),
+        "undo": approval["undo"] or NOT_KNOWN,
         "tool": f"{approval['name']} ({approval['tool_id']})",
         "rule": f"{approval['rule']}, {approval['place']}" if approval["place"] else approval["rule"],
         "answer": _NEEDS[approval["needs"]],

@@ -6,15 +6,10 @@ from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
 from ozzie_server_ext.cli.output import cell, print_json
+from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 RULINGS = {"ALLOW": "runs", "ASK": "asks first", "DENY": "never runs"}
-_EFFECTS = {"none": "none: it only reads", "reversible": "can be undone", "irreversible": "can't be undone"}
-_REPEATS = {
-    "supported": "safe to repeat",
-    "required": "needs a key against doubles",
-    "not_supported": "not safe to repeat",
-}
 
 
 def list_tools(options: argparse.Namespace) -> int:
@@ -50,11 +45,11 @@ def _facts(tool: Object) -> Iterator[tuple[str, str]]:
         yield name, ". ".join(filter(None, [said, str(schema.get("description", ""))]))
     yield "Id", ", ".join([tool["id"], *tool["names"]])
     yield "Version", tool["version"]
-    yield "Side effect", _EFFECTS[tool["side_effect"]]
+    yield "Side effect", EFFECTS_AT_LENGTH[tool["side_effect"]]
     yield "Risk", tool["risk"]
     if tool["categories"]:
         yield "Kind", ", ".join(category.replace("_", " ") for category in tool["categories"])
-    yield "Repeating", _REPEATS[tool["idempotency"]]
+    yield "Repeating", REPEATS[tool["idempotency"]]
     yield "Time limit", f"{tool['timeout_s']:g} s"
     ruling = tool["ruling"]
     where = f" (rule {ruling['rule']} in {ruling['place']})" if ruling["place"] else f" ({ruling['rule']})"

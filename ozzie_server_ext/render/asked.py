@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 SHOWN_LINES = 12
 """Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
 
-_RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
-_EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
-NOT_KNOWN = "Not known"
 NO_SESSION = "Approving for the session is not offered: this cannot be undone."
 """String 6 of UX §10."""
 
@@ -80,8 +78,8 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
         proof=tuple(proof.split("\n")) if proof else (),
         is_diff=payload.get("shown") == "diff",
         whole=text("whole"),
-        risk=_RISKS.get(risk, NOT_KNOWN),
-        effect=_EFFECTS.get(effect, NOT_KNOWN),
+        risk=RISKS.get(risk, NOT_KNOWN),
+        effect=EFFECTS.get(effect, NOT_KNOWN),
         undo=text("undo") or NOT_KNOWN,
         cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
         rule=" in ".join(filter(None, [text("rule"), text("place")])),

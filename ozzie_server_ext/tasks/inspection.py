@@ -11,8 +11,8 @@ from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.mentions import Mention, mention_at
 from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, picture_name
-from ozzie_server_ext.domain.toolmeta import Idempotency, SideEffect
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.completion import WAIT_S
@@ -27,18 +27,8 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _MODEL = re.compile(r"[ \t]*%model[ \t]+(\S+)")
 _SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(\S.*)")
-_EFFECTS = {
-    SideEffect.NONE: "none: it only reads",
-    SideEffect.REVERSIBLE: "can be undone",
-    SideEffect.IRREVERSIBLE: "can't be undone",
-}
 _PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}
 _WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
-_REPEATS = {
-    Idempotency.SUPPORTED: "safe to repeat",
-    Idempotency.REQUIRED: "needs a key against doubles",
-    Idempotency.NOT_SUPPORTED: "not safe to repeat",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +96,9 @@ def tool_card(tool: Tool) -> Card:
     """The tool's contract: what the model is told, and what Ozzie holds it to."""
     meta, spec = tool.meta, tool.spec
     facts = [
-        ("Side effect", _EFFECTS[meta.side_effect]),
+        ("Side effect", EFFECTS_AT_LENGTH[meta.side_effect]),
         ("Risk", meta.risk_level.value),
-        ("Repeating", _REPEATS[meta.idempotency]),
+        ("Repeating", REPEATS[meta.idempotency]),
         ("Time limit", f"{meta.timeout_s:g} s"),
         ("Id", ", ".join((meta.tool_id, *meta.further_names))),
         ("Version", meta.version),

@@ -2,11 +2,9 @@
 §2.4)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
-from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
@@ -30,7 +28,7 @@ from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
-from ozzie_server_ext.tools.permissions import Earlier, Grants, Permission, Permissions
+from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling, error_of
 from ozzie_server_ext.tools.uncertain import uncertain
@@ -53,19 +51,17 @@ class ToolBroker:
         self,
         registry: ToolRegistry,
         rulings: Rulings,
+        permissions: Permissions,
+        telling: Telling,
         artifacts: ArtifactStore,
         clock: Clock,
         ids: IdSource,
-        grants: Grants | None = None,
-        expires_s: Callable[[], float] = lambda: EXPIRES_S,
-        known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`grants` and `expires_s`: see `Permissions`; `known_secrets`: see `Telling`."""
         self._registry = registry
         self._rulings = rulings
+        self._permissions = permissions
+        self._telling = telling
         self._artifacts = artifacts
-        self._telling = Telling(artifacts, known_secrets)
-        self._permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
         self._clock = clock
         self._ids = ids
 

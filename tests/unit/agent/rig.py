@@ -27,9 +27,9 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tools.base import Tool, ToolContext
-from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.brokers import broker_of
 
 SESSION = SessionId("sess_1")
 CHOICE = ModelChoice(alias="main", provider="scripted", driver="scripted", model="m-1", max_tokens=99)
@@ -67,7 +67,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
-            broker=ToolBroker(registry, FixedRulings(), artifacts, self.clock, self.ids),
+            broker=broker_of(registry, FixedRulings(), artifacts, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

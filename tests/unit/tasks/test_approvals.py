@@ -339,6 +339,8 @@ async def test_in_its_last_moment_it_can_be_answered(rig: Waiting) -> None:
 
     await rig.approvals.approve(approval_id, ANA)
 
+    assert (await rig.approvals.get(approval_id)).status == "granted"
+
 
 async def test_what_is_over_is_recorded_and_how_long_the_next_one_has_is_told(rig: Waiting) -> None:
     assert await rig.approvals.expire() is None

@@ -119,7 +119,12 @@ async def test_a_log_that_fails_is_asked_again(rig: Running, caplog: pytest.LogC
 
 
 async def test_it_can_be_stopped_though_it_never_began(rig: Running) -> None:
-    Expiry(rig.log, rig.approvals).stop()
+    expiry = Expiry(rig.log, rig.approvals)
+    expiry.stop()
+
+    expiry.start()
+    await rig.looks()  # what was stopped too early can still begin
+    expiry.stop()
 
 
 async def test_while_it_is_stopped_nothing_else_gets_on(rig: Running) -> None:

@@ -42,9 +42,10 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Before, EffectTool, FunctionTool, Plan, Tool, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.uncertain import ToolUncertain
+from tests.brokers import broker_of
 from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool
 
@@ -64,7 +65,7 @@ class Bench:
         self.rulings: Rulings = FixedRulings()
 
     async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
-        broker = ToolBroker(
+        broker = broker_of(
             ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), known_secrets=lambda: [KNOWN]
         )
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
@@ -612,7 +613,7 @@ async def test_a_stop_while_the_intent_is_recorded_leaves_a_call_that_was_not_be
 
 async def test_after_a_crash_the_tool_is_asked_and_whatever_is_wrong_with_it_is_no_answer(bench: Bench) -> None:
     planner = Planner()
-    broker = ToolBroker(ToolRegistry([planner.tool]), ALLOWED, bench.artifacts, bench.clock, CountingIds())
+    broker = broker_of(ToolRegistry([planner.tool]), ALLOWED, bench.artifacts, bench.clock, CountingIds())
     planner.done.append("planned a")
 
     assert await broker.happened("test.probe", {"of": "a"}, bench.context) is True

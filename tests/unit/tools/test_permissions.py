@@ -32,9 +32,10 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, Tool, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.permissions import MOST_SHOWN, Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.brokers import broker_of
 from tests.unit.policy.rig import meta, rule
 from tests.unit.tools.test_broker import KEY, KNOWN, types
 
@@ -111,7 +112,7 @@ class Bench:
         self, tool: Tool, earlier: Earlier | None = None, arguments: str = "{}", place: Place | None = None
     ) -> tuple[EventBody, ...]:
         """The facts that ask; none where the call was made, or refused."""
-        broker = ToolBroker(
+        broker = broker_of(
             ToolRegistry([tool]),
             self.rulings,
             self.artifacts,

@@ -33,13 +33,14 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.texts import version_of
 from ozzie_server_ext.tools.changes.diff import unified
 from ozzie_server_ext.tools.permissions import Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.uncertain import ToolUncertain
+from tests.brokers import broker_of
 from tests.hostile.racing import FILE, lay_out
 from tests.unit.tools.changes.test_races import (
     MOVING,
@@ -73,7 +74,7 @@ class Gate:
         self.approvals = Approvals(self.log, self.clock)
         self.context = ToolContext(root, self.clock)
         registry = ToolRegistry(builtin_tools())
-        self.broker = ToolBroker(registry, FixedRulings(), self.artifacts, self.clock, self.ids, self.approvals)
+        self.broker = broker_of(registry, FixedRulings(), self.artifacts, self.clock, self.ids, self.approvals)
 
     async def asked(self, use: ToolUse) -> tuple[Recorder, ApprovalRequested] | None:
         """The question about a call, in a task of its own; None where the call came to its end without one."""

@@ -1,0 +1,27 @@
+"""A broker as the gateway builds it, for tests that look at the gate alone."""
+
+from collections.abc import Callable, Sequence
+
+from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.domain.approvals import EXPIRES_S
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.policy.ruling import Rulings
+from ozzie_server_ext.tools.broker import ToolBroker
+from ozzie_server_ext.tools.permissions import Grants, Permissions
+from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.telling import Telling
+
+
+def broker_of(
+    registry: ToolRegistry,
+    rulings: Rulings,
+    artifacts: ArtifactStore,
+    clock: Clock,
+    ids: IdSource,
+    grants: Grants | None = None,
+    *,
+    expires_s: Callable[[], float] = lambda: EXPIRES_S,
+    known_secrets: Callable[[], Sequence[str]] = tuple,
+) -> ToolBroker:
+    permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
+    return ToolBroker(registry, rulings, permissions, Telling(artifacts, known_secrets), artifacts, clock, ids)
