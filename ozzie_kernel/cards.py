@@ -47,31 +47,47 @@ def _page_class() -> "type[Widget]":
 
 
 class Buttons:
-    """Buttons of which one may be pressed, once: each with the parameters of `method` that it sends. With a `hint`, a
-    line of text goes with those under the name `comment`."""
+    """Buttons of which one may be pressed, once: each with the parameters of `method` that it sends. With a `hint`
+    there is a line for text, which goes with those buttons that have a parameter `text_as`; unless it `is_optional`,
+    they do nothing before something stands there."""
 
-    def __init__(self, method: str, buttons: Mapping[str, JsonObject], answer: Answer, *, hint: str = "") -> None:
+    def __init__(
+        self,
+        method: str,
+        buttons: Mapping[str, JsonObject],
+        answer: Answer,
+        *,
+        hint: str = "",
+        text_as: str = "",
+        is_optional: bool = True,
+    ) -> None:
         from ipywidgets import Button, HBox, Layout, Text, VBox
 
         self._method = method
         self._answer = answer
-        self._comment = Text(placeholder=hint, layout=Layout(width="auto")) if hint else None
+        self._text = Text(placeholder=hint, layout=Layout(width="auto")) if hint else None
+        self._text_as = text_as
+        self._is_optional = is_optional
         self._buttons: list[Button] = []
         for label, params in buttons.items():
             button = Button(description=label, layout=Layout(width="auto"))
             button.on_click(lambda _, params=params: self._press(params))
             self._buttons.append(button)
         row = HBox(self._buttons, layout=Layout(flex_flow="row wrap"))
-        self.widget: DOMWidget = row if self._comment is None else VBox([row, self._comment])
+        self.widget: DOMWidget = row if self._text is None else VBox([row, self._text])
 
     def close(self) -> None:
         self.widget.close()
 
     def _press(self, params: JsonObject) -> None:
+        text: dict[str, Json] = {}
+        if self._text is not None and self._text_as in params:
+            text[self._text_as] = self._text.value
+            if not self._is_optional and not self._text.value.strip():
+                return
         for button in self._buttons:
             button.disabled = True
-        comment: dict[str, Json] = {} if self._comment is None else {"comment": self._comment.value}
-        self._answer(self._method, {**params, **comment})
+        self._answer(self._method, {**params, **text})
 
 
 class Cards:
@@ -97,8 +113,7 @@ class Cards:
             if key not in self._buttons:
                 self._buttons[key] = _approval_buttons(each, self._answer)
         if question is not None and question.prompt_id not in self._buttons:
-            choices = _choices(question, view.task_id)
-            self._buttons[question.prompt_id] = Buttons("task.answer", choices, self._answer)
+            self._buttons[question.prompt_id] = _question_buttons(question, view.task_id, self._answer)
         return [buttons.widget for buttons in self._buttons.values()]
 
     def close(self) -> None:
@@ -126,12 +141,14 @@ def _approval_buttons(asked: Asked, answer: Answer) -> Buttons:
     buttons: dict[str, JsonObject] = {"Approve once": {**seen, "answer": "approve", "extent": "once"}}
     if asked.cover:
         buttons["Approve for this session"] = {**seen, "answer": "approve", "extent": "session"}
-    buttons["Reject"] = {**seen, "answer": "reject"}
-    return Buttons("approval.answer", buttons, answer, hint="Tell Ozzie why (optional)")
+    buttons["Reject"] = {**seen, "answer": "reject", "comment": ""}
+    return Buttons("approval.answer", buttons, answer, hint="Tell Ozzie why (optional)", text_as="comment")
 
 
-def _choices(question: Question, task_id: str) -> dict[str, JsonObject]:
-    return {
-        choice.label: {"task_id": task_id, "prompt_id": question.prompt_id, "option": choice.name}
-        for choice in question.choices
-    }
+def _question_buttons(question: Question, task_id: str, answer: Answer) -> Buttons:
+    buttons: dict[str, JsonObject] = {}
+    for choice in question.choices:
+        sent: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id, "option": choice.name}
+        buttons[choice.label] = {**sent, "text": ""} if choice.takes_text else sent
+    hint = "Your answer" if any(choice.takes_text for choice in question.choices) else ""
+    return Buttons("task.answer", buttons, answer, hint=hint, text_as="text", is_optional=False)

@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.asked import Asked
 from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
-from ozzie_server_ext.render.question import Question
+from ozzie_server_ext.render.question import SKIP, Choice, Question
 from ozzie_server_ext.render.turnview import TurnView
 
 
@@ -92,18 +92,34 @@ def _read_approval(asked: Asked, line: str) -> JsonObject | None:
 
 
 def _question(question: Question, task_id: str) -> ToType:
-    numbered = "  ".join(f"[{number}] {choice.label}" for number, choice in enumerate(question.choices, 1))
+    choices = _choices(question)
+    named = "  ".join(f"[{key}] {choice.label}" for key, choice in choices.items())
+    words = "  or your own words" if _own_words(question) else ""
     return ToType(
         key=question.prompt_id,
         question=_lines(question_lines(question)),
-        prompt=f"{numbered}  > ",
+        prompt=f"{named}{words}  > ",
         method="task.answer",
         read=partial(_read_choice, question, task_id),
     )
 
 
+def _choices(question: Question) -> dict[str, Choice]:
+    """What is typed for each answer: a number, and `s` for none, as a number may be the answer itself."""
+    numbered = [choice for choice in question.choices if choice.name != SKIP and not choice.takes_text]
+    keys = {str(number): choice for number, choice in enumerate(numbered, 1)}
+    skip = next((choice for choice in question.choices if choice.name == SKIP), None)
+    return {**keys, "s": skip} if skip else keys
+
+
+def _own_words(question: Question) -> Choice | None:
+    return next((choice for choice in question.choices if choice.takes_text), None)
+
+
 def _read_choice(question: Question, task_id: str, line: str) -> JsonObject | None:
-    if not line.isascii() or not line.isdigit() or not 0 < int(line) <= len(question.choices):
-        return None
-    option = question.choices[int(line) - 1].name
-    return {"task_id": task_id, "prompt_id": question.prompt_id, "option": option}
+    answer: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id}
+    choices, own = _choices(question), _own_words(question)
+    if line in choices:
+        return {**answer, "option": choices[line].name}
+    mistyped = "1" in choices and line.isdigit()
+    return {**answer, "option": own.name, "text": line} if own and line and not mistyped else None

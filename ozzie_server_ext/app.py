@@ -192,7 +192,7 @@ class Ozzie:
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         self.tasks = TaskService(self.log, self.ids, self.driver, PictureIntake(self.project, self.blobs).of)
-        self.answers = Answers(self.log, self.tasks, self._ledger)
+        self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,
             self.driver,

@@ -17,7 +17,15 @@ from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.domain.approvals import MOST_ASKS
-from ozzie_server_ext.domain.events import ApprovalRequested, EventBody, MessageRejected, TaskWaitingApproval, ToolUse
+from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
+    EventBody,
+    MessageRejected,
+    PromptRequested,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+    ToolUse,
+)
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
@@ -152,10 +160,21 @@ class Turn:
         return await self._parts.broker.call(use, place, self._context, self._recorder, earlier)
 
     async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
-        """Ask for the calls that need it, and let go of the turn until there is an answer. Where it has asked a lot,
-        a person is told that first; of what there is no room for, nothing is recorded yet. Raises TurnHeld."""
-        if not asking:
-            return
+        """Ask for the calls that need it, and let go of the turn until there is an answer: for all that want a yes at
+        once, then the model's own questions, one after the other. Of the rest, nothing is recorded yet. Raises
+        TurnHeld."""
+        questions = [facts for facts in asking if isinstance(facts[-1], PromptRequested)]
+        asking = [facts for facts in asking if not isinstance(facts[-1], PromptRequested)]
+        if asking:
+            await self._ask_for(asking)
+        elif questions:
+            prompt = questions[0][-1]
+            assert isinstance(prompt, PromptRequested)
+            await self._recorder.append(*questions[0], TaskWaitingInput(question=prompt.question))
+            raise TurnHeld
+
+    async def _ask_for(self, asking: list[tuple[EventBody, ...]]) -> None:
+        """Where the turn has asked a lot, a person is told that first. Raises TurnHeld."""
         room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
         if room <= 0:
             await self._recorder.append(*many_asks(PromptId(self._parts.ids.new())))

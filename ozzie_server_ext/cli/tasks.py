@@ -12,6 +12,8 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
+from ozzie_server_ext.render.columns import WIDTH, wrapped
+from ozzie_server_ext.render.question import Choice, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
 
@@ -83,7 +85,7 @@ def answer_task(options: argparse.Namespace) -> int:
     if not options.option:
         print_json(question) if options.json else _print_question(options.task_id, question)
         return 0
-    answer: Object = {"option": options.option}
+    answer: Object = {"option": options.option, "text": options.text}
     if question is not None:
         answer["prompt_id"] = question["prompt_id"]
         unit = next((each["unit"] for each in question["options"] if each["name"] == options.option), "")
@@ -105,7 +107,10 @@ def _print_question(task_id: str, question: Object | None) -> None:
         print(visible_prose(sentence))
     print()
     for option in question["options"]:
-        print(f"  {cell(option['label'], 28)}  ozzie tasks answer {task_id} {option['name']}")
+        choice = Choice(name=option["name"], label=option["label"], takes_text=option["takes_text"])
+        print(f"  {cell(option['label'], 28)}  {way_to_answer(task_id, choice)}")
+        if option["help"]:
+            print(*(f"    {line}" for line in wrapped(visible_label(option["help"]), WIDTH - 4)), sep="\n")
 
 
 def _print_approvals(task_id: str) -> None:

@@ -115,6 +115,7 @@ TASKS = Group(
             (
                 _TASK,
                 argument("option", metavar="ANSWER", nargs="?", default="", help="none prints the question"),
+                argument("text", metavar="TEXT", nargs="?", default="", help="your own words, with an answer of words"),
                 argument("--amount", metavar="N", help="instead of what is offered: USD, tokens, or seconds"),
             ),
         ),

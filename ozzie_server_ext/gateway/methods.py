@@ -221,6 +221,7 @@ class TaskAnswer:
     task_id: str
     option: str
     amount: int | None = None
+    text: str = ""
     prompt_id: str = ""
 
 
@@ -234,6 +235,7 @@ async def task_answer(call: Call) -> JsonObject:
         by=call.principal.name,
         prompt_id=PromptId(asked.prompt_id) if asked.prompt_id else None,
         amount=asked.amount,
+        text=asked.text,
         scopes=ALL_SCOPES if call.principal.session_id is None else OWN_SCOPES,
     )
     return {}

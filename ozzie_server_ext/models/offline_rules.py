@@ -65,6 +65,8 @@ _ZONE = re.compile(r"\b((?:Africa|America|Antarctica|Asia|Atlantic|Australia|Eur
 _GREETING = re.compile(r"\b(hello|hi|hey|good (?:morning|afternoon|evening)|(?:who|what) are you|introduce)\b", re.I)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _NOTE = re.compile(rf"\bwrite an? ({'|'.join(_NUMBERS)}|[1-9])-line note to\b", re.I)
+_ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
+_ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
@@ -143,6 +145,22 @@ def _note(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask("write_file", {"path": path, "text": text})
 
 
+def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
+    which, wanted = _ASK_WHICH.search(question), _ASK_FOR.search(question)
+    if not which and not wanted:
+        return None
+    given = _given("ask_user", seen)
+    if given is not None:
+        answer = given.data.get("answer") if isinstance(given.data, dict) else None
+        return Say(f"Your answer is {code(str(answer))}." if answer else "You skipped the question.")
+    if which:
+        first, second = which[1], which[2]
+        options: list[Json] = [{"label": first.capitalize()}, {"label": second.capitalize()}]
+        return Ask("ask_user", {"question": f"{first.capitalize()} or {second}?", "options": options})
+    assert wanted is not None
+    return Ask("ask_user", {"question": f"What is your {wanted[1].strip()}?"})
+
+
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = _path(question)
     if not path or not (_READ.search(question) or "@" in question):
@@ -191,7 +209,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_note, _rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (_ask_back, _note, _rows, _list, _sum, _read, _time, _greeting)
 
 
 def _abilities(tools: Collection[str]) -> str:
@@ -201,6 +219,7 @@ def _abilities(tools: Collection[str]) -> str:
         "list_files": "list folders",
         "read_file": "read files and count their rows",
         "write_file": "write a two-line note to a file",
+        "ask_user": "ask you back",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:

@@ -152,8 +152,11 @@ def _head(view: TurnView) -> list[str]:
 
 def question_lines(asked: Question) -> list[str]:
     """What is asked, with its notes."""
-    said = [line for text in (asked.sentence, *asked.notes) for line in wrapped(visible_label(text))]
-    return [f"[waiting] {said[0]}", *said[1:]]
+    texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
+    said = [line for text in texts for line in wrapped(text)]
+    helps = [f"{visible_label(each.label)}: {visible_label(each.help)}" for each in asked.choices if each.help]
+    told = [f"  {line}" for each in helps for line in wrapped(each, WIDTH - 2)]
+    return [f"[waiting] {said[0]}", *said[1:], *told]
 
 
 def _question(view: TurnView) -> list[str]:

@@ -17,6 +17,7 @@ from ozzie_server_ext.render.text import (
     spoken_duration,
     step_count,
     visible_label,
+    visible_prose,
 )
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
@@ -174,12 +175,14 @@ def _question(view: TurnView) -> str:
         return ""
     notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
     ways = "".join(
-        f"<li>{escape(visible_label(choice.label))}: <code>{escape(way_to_answer(view.task_id, choice))}</code></li>"
+        f"<li>{escape(visible_label(choice.label))}: <code>{escape(way_to_answer(view.task_id, choice))}</code>"
+        f" {escape(visible_label(choice.help))}</li>"
         for choice in view.question.choices
     )
+    sentence = escape(visible_prose(view.question.sentence)).replace("\n", "<br>")
     return (
         f'<div class="oz-ask-card" role="group" aria-label="A question">'
-        f"<p><b>{escape(visible_label(view.question.sentence))}</b></p>{notes}"
+        f"<p><b>{sentence}</b></p>{notes}"
         f"<p>In a terminal:</p><ul>{ways}</ul></div>"
     )
 

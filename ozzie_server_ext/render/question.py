@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+SKIP = "skip"
+"""What the answer is called that answers nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One answer that may be given: what the command line and REST call it, and what a button says."""
+    """One answer that may be given: what the command line and REST call it, and what a button says. `help` is a line
+    about it; one that `takes_text` is given in words."""
 
     name: str
     label: str
+    help: str = ""
+    takes_text: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,12 @@ class Question:
 def question_of(payload: Mapping[str, Any]) -> Question:
     """The question of a `prompt.requested`."""
     choices = tuple(
-        Choice(name=str(option.get("name", "")), label=str(option.get("label", "")))
+        Choice(
+            name=str(option.get("name", "")),
+            label=str(option.get("label", "")),
+            help=str(option.get("help", "")),
+            takes_text=bool(option.get("takes_text")),
+        )
         for option in payload.get("options") or ()
     )
     return Question(
@@ -41,4 +52,5 @@ def question_of(payload: Mapping[str, Any]) -> Question:
 
 def way_to_answer(task_id: str, choice: Choice) -> str:
     """The command that gives this answer."""
-    return f"ozzie tasks answer {task_id} {choice.name}"
+    words = ' "TEXT"' if choice.takes_text else ""
+    return f"ozzie tasks answer {task_id} {choice.name}{words}"

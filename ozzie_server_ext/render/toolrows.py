@@ -74,6 +74,11 @@ def new_row(payload: Mapping[str, Any]) -> ToolRow:
     return ToolRow(call_id=str(payload.get("call_id", "")), name="tool")
 
 
+def waiting(row: ToolRow) -> ToolRow:
+    """The row of a call that waits for a person."""
+    return replace(row, state="waiting", result="Waiting for your answer")
+
+
 def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
     """The row after one frame about its call. What is settled stays, unless a person resolved it."""
     row = replace(row, labels=tuple(dict.fromkeys((*row.labels, *_labels(payload)))))
@@ -147,7 +152,7 @@ def _decided(row: ToolRow, payload: Mapping[str, Any]) -> ToolRow:
         case "DENY":
             return _with_result(row, "denied", _because("Not allowed", payload.get("reason")))
         case "ASK":
-            return replace(row, state="waiting", result="Waiting for your answer")
+            return waiting(row)
         case _:
             return row
 

@@ -172,7 +172,13 @@ def _held(status: Status) -> _Change:
 
 
 def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return view if view.is_final else replace(view, question=question_of(payload))
+    if view.is_final:
+        return view
+    view = replace(view, question=question_of(payload))
+    if (place := _place(view, str(payload.get("call_id") or ""))) is None:
+        return view
+    at, index, rows = place
+    return _with_part(view, at, WorkPart(rows=(*rows[:index], toolrows.waiting(rows[index]), *rows[index + 1 :])))
 
 
 def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:

@@ -9,6 +9,7 @@ from ozzie_server_ext.agent.doubt import AGAIN, DONE, LEAVE
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
 from ozzie_server_ext.domain.budget import Scope
+from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
@@ -33,6 +34,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.fates import not_again
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
+from ozzie_server_ext.tools.questions import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
@@ -45,9 +47,11 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
-    knows whether they were had; `version` is that of the task's stream, when it was looked at."""
+    knows whether they were had; `version` is that of the task's stream, when it was looked at; `asked` is the event
+    that asks."""
 
     prompt: PromptRequested
+    asked: Event
     breach: BudgetExceeded | None
     version: int
     session_id: SessionId
@@ -65,8 +69,9 @@ class Question:
 class Answers:
     """Takes answers in. What follows from one, whoever carries tasks out hears from the log; `ledger` looks again."""
 
-    def __init__(self, log: EventLog, tasks: TaskService, ledger: Ledger) -> None:
+    def __init__(self, log: EventLog, tasks: TaskService, ledger: Ledger, clock: Clock) -> None:
         self._log = log
+        self._clock = clock
         self._tasks = tasks
         self._ledger = ledger
         log.on_commit(self._follow)
@@ -85,10 +90,12 @@ class Answers:
         by: str,
         prompt_id: PromptId | None = None,
         amount: int | None = None,
+        text: str = "",
         scopes: Collection[Scope] = ALL_SCOPES,
     ) -> None:
         """Answer what the task waits for; it goes on, or ends, at once. `amount` takes the place of the one offered, in
-        its unit; `prompt_id` names the question that was seen; `scopes` are those whose budgets the caller may raise.
+        its unit; `text` goes with an option that takes words; `prompt_id` names the question that was seen; `scopes`
+        are those whose budgets the caller may raise.
 
         Raises NotFound, InputError for what is no answer, PolicyError, Conflict where the task waits for nothing, or
         for another question by now.
@@ -103,11 +110,20 @@ class Answers:
                 hint="Answer in the page, or with ozzie tasks answer.",
                 code="policy.budget",
             )
-        given = _amount(chosen, amount)
-        answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given)
-        bodies = [answered, *_consequences(asked, chosen, given, by)]
+        given, words = _amount(chosen, amount), _words(chosen, text)
+        answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
+        bodies = [answered, *self._consequences(asked, answered, chosen)]
         drafts = [
-            Draft(body=body, actor="user", source="hub", session_id=asked.session_id, task_id=task_id)
+            Draft(
+                body=body,
+                actor="user",
+                source="hub",
+                session_id=asked.session_id,
+                task_id=task_id,
+                # An answer that was offered is made from what the question was made from (DESIGN §2.9).
+                labels=asked.asked.labels,
+                sources=asked.asked.sources,
+            )
             for body in bodies
         ]
         try:
@@ -115,6 +131,18 @@ class Answers:
             await self._log.append(task_stream(task_id), drafts, expected_version=asked.version)
         except Conflict:
             raise await self._late(task_id) from None
+
+    def _consequences(self, asked: Question, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
+        by, call_id = answer.by, asked.prompt.call_id
+        if call_id is not None:
+            waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # a clock may be set back
+            outcome = outcome_of(call_id, option, answer.text, round(waited_s * 1000, 3))
+            return [outcome, *goes_on(by)]
+        if asked.prompt.kind == "uncertain":
+            return _resolutions(asked, option.name, by)
+        if asked.breach is not None:
+            return _of_budget(asked.breach, answer)
+        return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
 
     async def _late(self, task_id: TaskId) -> Conflict:
         """String 8 of UX §10."""
@@ -144,7 +172,9 @@ def _open_question(events: Iterable[Event]) -> Question | None:
                 breach = fact
             case PromptRequested() as fact if event.session_id and (breach or fact.kind != "budget"):
                 why = breach if fact.kind == "budget" else None
-                found = Question(prompt=fact, breach=why, version=event.version, session_id=event.session_id)
+                found = Question(
+                    prompt=fact, asked=event, breach=why, version=event.version, session_id=event.session_id
+                )
             case PromptAnswered() | TaskCancelled() | TaskFailed():
                 found = None
             case _:
@@ -166,18 +196,28 @@ def _amount(option: PromptOption, given: int | None) -> int:
     return given
 
 
-def _consequences(asked: Question, option: PromptOption, amount: int, by: str) -> list[EventBody]:
-    breach = asked.breach
-    if asked.prompt.kind == "uncertain":
-        return _resolutions(asked, option.name, by)
-    if breach is None:
-        return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
-    if option.name == ALLOW:
-        raised = BudgetRaised(scope=breach.scope, key=breach.key, measure=breach.measure, amount=amount, by=by)
-        return [raised, *goes_on(by)]
-    if option.name == CHEAPER:
-        return [TaskModelChosen(model=CHEAP, reason=breach.type), *goes_on(by)]
-    return [TaskCancelled(by=by, reason="the budget")]
+def _words(option: PromptOption, text: str) -> str:
+    """Raises InputError."""
+    words = text.strip()
+    if not option.takes_text:
+        if words:
+            raise InputError(f'"{option.name}" takes no text.', code="answer.text")
+        return ""
+    if not words:
+        raise InputError("The answer is empty.", hint='Write one, or give "skip".', code="answer.text")
+    if len(words) > MOST_TEXT:
+        raise InputError(f"The answer is longer than {MOST_TEXT:,} characters.", code="answer.text")
+    return words
+
+
+def _of_budget(breach: BudgetExceeded, answer: PromptAnswered) -> list[EventBody]:
+    if answer.option == ALLOW:
+        scope, key, measure = breach.scope, breach.key, breach.measure
+        raised = BudgetRaised(scope=scope, key=key, measure=measure, amount=answer.amount, by=answer.by)
+        return [raised, *goes_on(answer.by)]
+    if answer.option == CHEAPER:
+        return [TaskModelChosen(model=CHEAP, reason=breach.type), *goes_on(answer.by)]
+    return [TaskCancelled(by=answer.by, reason="the budget")]
 
 
 def _resolutions(asked: Question, option: str, by: str) -> list[EventBody]:

@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -91,6 +91,23 @@ class Preview:
     undo: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """An answer that a question offers, with a line about it."""
+
+    label: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked by the model (UX §2.5). Free: it may be answered in words of one's own."""
+
+    text: str
+    choices: tuple[Offered, ...] = ()
+    is_free: bool = True
+
+
 def quoted(argument: str) -> str:
     """An argument as it may stand in a question: on one line, with nothing invisible in it, cut at 80 characters with
     the middle dropped (UX §2.4)."""
@@ -104,6 +121,7 @@ class Plan:
     `effect` is the effect snapshot of DESIGN §2.6, recorded before the run: what is acted on, with the hashes of what
     is replaced and what is written. `before` is what the call replaces; it is kept. `preview` is what a person is asked
     by; it is made where somebody is. `work` is the tool's own. Where there is nothing to do, `nothing` is the result.
+    Of a call with a `question`, what a person answers to it is the result: it is put, and never run.
     """
 
     args: JsonObject
@@ -112,6 +130,7 @@ class Plan:
     preview: Callable[[], Preview] | None = None
     work: Any = None
     nothing: ToolResult | None = None
+    question: Question | None = None
 
 
 class Tool(Protocol):
@@ -160,7 +179,9 @@ class FunctionTool:
         schema = self._model.model_json_schema()
         parameters: JsonObject = {
             "type": "object",
-            "properties": {key: _without_titles(value) for key, value in schema.get("properties", {}).items()},
+            "properties": {
+                key: _plain(value, schema.get("$defs", {})) for key, value in schema.get("properties", {}).items()
+            },
             "required": schema.get("required", []),
             "additionalProperties": False,
         }
@@ -171,7 +192,7 @@ class FunctionTool:
 
     def check(self, args: JsonObject) -> JsonObject:
         try:
-            return self._model.model_validate(args).model_dump()
+            return self._model.model_validate(args).model_dump(mode="json")
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg'][0].lower()}{item['msg'][1:]}"
@@ -241,8 +262,18 @@ def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 
-def _without_titles(schema: Any) -> Any:
-    """Pydantic names every field a second time; a model pays for each of those tokens."""
-    if isinstance(schema, dict):
-        return {key: _without_titles(value) for key, value in schema.items() if key != "title"}
-    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
+def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Without titles: pydantic names every field a second time, and a model pays for each of those tokens. What it
+    refers to stands in its place, as not every provider follows a reference."""
+    if isinstance(schema, list):
+        return [_plain(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _plain(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    return {key: _plain(value, definitions) for key, value in schema.items() if not _is_title(key, value)}
+
+
+def _is_title(key: str, value: Any) -> bool:
+    """An argument may be called so."""
+    return key == "title" and isinstance(value, str)

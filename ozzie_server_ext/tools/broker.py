@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
@@ -29,6 +29,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
+from ozzie_server_ext.tools.questions import prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling, error_of
 from ozzie_server_ext.tools.uncertain import uncertain
@@ -72,7 +73,8 @@ class ToolBroker:
         a person was asked for it before.
 
         Where a person has to be asked first, nothing is recorded: the facts that ask are returned, to be recorded
-        together with those of other calls, and the call is made anew once there is an answer.
+        together with those of other calls, and the call is made anew once there is an answer. Of a call that is a
+        question itself, the answer is the outcome.
 
         Raises ToolUncertain where nobody can say whether it was done; that is recorded before.
         """
@@ -116,6 +118,10 @@ class ToolBroker:
             plan = await _plan(tool, args, context)
         except OzzieError as error:
             return await fail(error, *begin)
+        if plan.question is not None:
+            if not context.caller.attended:
+                return await fail(_unattended(tool.meta), *begin)
+            return (*begin, prompt_of(plan.question, PromptId(self._ids.new()), call_id))
         if plan.nothing is not None:
             outcome, whole = await uncut(
                 self._telling.result(call_id, tool.meta, args, plan.nothing, self._since(began))
@@ -292,5 +298,9 @@ def _refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | 
     if verdict.decision is Decision.DENY:
         return PolicyError(verdict.refusal)
     if verdict.decision is Decision.ASK and not caller.attended:
-        return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
+        return _unattended(meta)
     return None
+
+
+def _unattended(meta: ToolMeta) -> PolicyError:
+    return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")

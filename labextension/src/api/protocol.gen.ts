@@ -8,12 +8,14 @@ export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
 
 /**
- * One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or milliseconds.
+ * One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or milliseconds. `help` is a line about it; one that `takes_text` is given with what a person writes.
  */
 export interface AnswerOption {
   amount: number;
+  help: string;
   label: string;
   name: string;
+  takes_text: boolean;
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**

@@ -60,12 +60,14 @@ class Task:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOption:
     """One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or
-    milliseconds."""
+    milliseconds. `help` is a line about it; one that `takes_text` is given with what a person writes."""
 
     name: str
     label: str
+    help: str
     amount: int
     unit: Literal["", "cost", "tokens", "time"]
+    takes_text: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

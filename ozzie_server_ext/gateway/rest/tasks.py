@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.gateway.rest import paging
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
+    AnswerName,
     Done,
     Limit,
     NotebookPath,
@@ -24,7 +25,6 @@ from ozzie_server_ext.gateway.rest.shapes import (
     TaskCursor,
     TaskId,
     TokenUsage,
-    Word,
     Words,
 )
 from ozzie_server_ext.gateway.rest.steps import Steps
@@ -34,6 +34,7 @@ from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tools.questions import MOST_TEXT
 
 _PAGE = 500
 
@@ -93,12 +94,14 @@ async def cancel_task(call: Call, asked: TaskCancel) -> Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnswer:
-    """`option` is the name of one of those that the question offers; `amount` takes the place of the one it offers.
-    `prompt_id` says which question was seen: another one is not answered then."""
+    """`option` is the name of one of those that the question offers; `amount` takes the place of the one it offers,
+    `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered then.
+    """
 
     task_id: TaskId
-    option: Word
+    option: AnswerName
     amount: Annotated[int, Meta(ge=1, le=10**15)] | None = None
+    text: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
     prompt_id: PromptId | None = None
 
 
@@ -110,6 +113,7 @@ async def answer_task(call: Call, asked: TaskAnswer) -> Done:
         by=call.principal.name,
         prompt_id=None if asked.prompt_id is None else ids.PromptId(asked.prompt_id),
         amount=asked.amount,
+        text=asked.text,
     )
     return Done()
 
@@ -144,7 +148,14 @@ def _question(prompt: PromptRequested) -> Question:
         question=prompt.question,
         notes=list(prompt.notes),
         options=[
-            AnswerOption(name=option.name, label=option.label, amount=option.amount, unit=option.unit)
+            AnswerOption(
+                name=option.name,
+                label=option.label,
+                help=option.help,
+                amount=option.amount,
+                unit=option.unit,
+                takes_text=option.takes_text,
+            )
             for option in prompt.options
         ],
     )

@@ -157,3 +157,15 @@ def test_what_needs_a_yes_is_asked_for_and_answered_by_the_keyboard(console: Con
     console.wait_for_prompt()
     assert "[done] " in console.enter("Write a 2-line note to notes/c.md")
     assert (home.project / "notes" / "c.md").exists()
+
+
+def test_what_the_model_asks_is_answered_at_the_prompt(console: Console) -> None:
+    console.begin("Ask me whether I want tea or coffee.", until="[waiting] Tea or coffee?")
+    console.see("[1] Tea  [2] Coffee  [s] Skip  or your own words  >")
+    console.answer("7")
+    console.see("or your own words  >")
+    console.answer("a glass of water")
+
+    done = console.wait_for_prompt()
+    assert "Your answer is `a glass of water`." in done
+    assert "[done] " in done

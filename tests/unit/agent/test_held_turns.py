@@ -37,7 +37,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
-from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.builtin import builtin_tools, user
 from ozzie_server_ext.tools.builtin.texts import version_of
 from tests.unit.agent.rig import TurnRig
 from tests.unit.tools.test_base import tool
@@ -85,6 +85,9 @@ class Asking(TurnRig):
         """The last answer of a task sets it going."""
         started = TaskStarted(attempt=2, epoch="e")
         await self.record(*facts, TaskResumed(by="ann"), TaskQueued(reason="answered"), started)
+
+    async def prompts(self) -> list[PromptRequested]:
+        return [body for body in await self.bodies() if isinstance(body, PromptRequested)]
 
     async def approve_all(self) -> None:
         await self.answer(*[granted(asked.approval_id) for asked in await self.pending()])
@@ -329,3 +332,41 @@ async def test_a_file_that_is_another_one_with_the_same_content_is_asked_for_ane
     await rig.approve_all()
     await rig.run()
     assert file.read_text() == "one\n2\n"
+
+
+def ask(question: str, use_id: str) -> Use:
+    return Use("ask_user", {"question": question}, use_id)
+
+
+async def answer_question(rig: Asking, text: str) -> None:
+    """As `tasks.answers` records it, without a check."""
+    prompt = (await rig.prompts())[-1]
+    assert prompt.call_id is not None
+    await rig.answer(
+        PromptAnswered(prompt_id=prompt.prompt_id, option="text", by="ann", text=text),
+        ToolCallCompleted(call_id=prompt.call_id, ok=True, data={"answer": text}, summary=text, duration_ms=1.0),
+    )
+
+
+async def test_the_models_questions_are_put_one_after_the_other_and_after_what_wants_a_yes(project: Path) -> None:
+    """Whoever answers a question should know what else was allowed; and a card with two questions is none."""
+    script = [[ask("First?", "q1"), *uses("a"), ask("Second?", "q2")]]
+    rig = Asking(project, script)
+    rig.parts.registry.register(*user.TOOLS)
+    await rig.begin()
+
+    assert await rig.prompts() == []
+    assert len(await rig.pending()) == 1
+    await rig.approve_all()
+    await rig.held()
+
+    assert rig.ran == ["a"]
+    assert [prompt.question for prompt in await rig.prompts()] == ["First?"]
+    assert (await rig.bodies())[-1] == TaskWaitingInput(question="First?")
+    await answer_question(rig, "one")
+    await rig.held()
+    assert [prompt.question for prompt in await rig.prompts()] == ["First?", "Second?"]
+    await answer_question(rig, "two")
+
+    assert await rig.run() == 2
+    assert await rig.outcomes() == ['{"answer":"one"}', '"a"', '{"answer":"two"}']

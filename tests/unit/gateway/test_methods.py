@@ -96,7 +96,7 @@ async def answer(principal: Principal, session_id: SessionId, scope: Scope, opti
     ids = UlidSource(clock)
     log = InMemoryEventLog(clock, ids)
     tasks, task_id = TaskService(log, ids, Idle()), TaskId(ids.new())
-    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: standing_of(log, account))))
+    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: standing_of(log, account)), FakeClock()))
     bodies: list[EventBody] = [
         TaskCreated(title="t", mode="FREE", message_id=MessageId(ids.new()), limits=Limits()),
         TaskQueued(reason="created"),

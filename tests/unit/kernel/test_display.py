@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
-from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, TASK, folded, waiting
+from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, PUT, TASK, folded, waiting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -193,8 +193,8 @@ def test_plain_buttons_stand_below_the_turn_where_the_page_draws_no_cards(monkey
 
     named = {"approval_id": "01APPROVAL", "binds": "b1"}
     assert pressed == [
-        ("approval.answer", {**named, "answer": "approve", "extent": "once", "comment": ""}),
-        ("approval.answer", {**named, "answer": "approve", "extent": "session", "comment": ""}),
+        ("approval.answer", {**named, "answer": "approve", "extent": "once"}),
+        ("approval.answer", {**named, "answer": "approve", "extent": "session"}),
         ("approval.answer", {**named, "answer": "reject", "comment": "not that one"}),
     ]
     assert all(button.disabled for button in row.children)
@@ -295,6 +295,79 @@ def test_a_question_has_a_button_for_each_answer(monkeypatch: pytest.MonkeyPatch
 
     display.show(folded([*BEGINNING, *ASKED, (9, "prompt.answered", {"prompt_id": "p1", "option": "allow"})]), NOW)
     assert len(display._box.children) == 1
+
+
+def put_buttons(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, list[tuple[str, JsonObject]]]:
+    """The buttons of a question of the model's and its line for words, in a page without our cards; what is sent."""
+    monkeypatch.setattr(cards, "HERE_S", 0.0)
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    pressed: list[tuple[str, JsonObject]] = []
+    display = WidgetDisplay(Page(), "here", lambda method, params: pressed.append((method, params)))
+    display.show(folded([*BEGINNING, *PUT]), NOW)
+    assert display._box is not None
+    _, box = list(display._box.children)
+    row, words = box.children
+    return row, words, pressed
+
+
+def test_a_question_of_the_models_has_a_line_for_words_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    row, words, pressed = put_buttons(monkeypatch)
+    assert [button.description for button in row.children] == ["2025", "2026", "Something else…", "Skip"]
+
+    row.children[2].click()
+    assert pressed == [], "nothing stands there yet"
+    words.value = "2019"
+    row.children[2].click()
+
+    answer = {"task_id": TASK, "prompt_id": "p2", "option": "text", "text": "2019"}
+    assert pressed == [("task.answer", answer)]
+
+
+def test_a_choice_is_sent_without_the_words_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    row, words, pressed = put_buttons(monkeypatch)
+    words.value = "half a tho"
+
+    row.children[1].click()
+
+    assert pressed == [("task.answer", {"task_id": TASK, "prompt_id": "p2", "option": "2"})]
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("1", {"option": "1"}),
+        (" 2 ", {"option": "2"}),
+        ("s", {"option": "skip"}),
+        ("the one before", {"option": "text", "text": "the one before"}),
+    ],
+)
+async def test_a_question_of_the_models_is_answered_on_a_console(typed: str, answer: JsonObject) -> None:
+    person = Person("", "3", "0", typed)
+    display = ConsoleDisplay(Page(), person, person.answer)
+
+    display.show(folded([*BEGINNING, *PUT]), NOW)
+    await asking(display)
+
+    said, *again = person.prompts
+    keys = "[1] 2025  [2] 2026  [s] Skip  or your own words  > "
+    lines = "[waiting] Which year do you mean?\nThe table has two.\n  2025: The last full one.\n"
+    assert said == lines + keys
+    assert again == [keys, keys, keys]
+    assert person.answers == [("task.answer", {"task_id": TASK, "prompt_id": "p2", **answer})]
+
+
+async def test_without_choices_a_number_is_an_answer_like_any_other() -> None:
+    at, kind, asked = PUT[0]
+    free = {**asked, "options": asked["options"][2:]}
+    person = Person("3")
+    display = ConsoleDisplay(Page(), person, person.answer)
+
+    display.show(folded([*BEGINNING, (at, kind, free), PUT[1]]), NOW)
+    await asking(display)
+
+    assert person.prompts[0].endswith("\n[s] Skip  or your own words  > ")
+    sent = {"task_id": TASK, "prompt_id": "p2", "option": "text", "text": "3"}
+    assert person.answers == [("task.answer", sent)]
 
 
 async def test_a_number_answers_a_question_on_a_console() -> None:

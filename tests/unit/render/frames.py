@@ -63,6 +63,28 @@ ASKED: list[Frame] = [
     (3, "task.waiting_input", {"question": "This turn has used its $1.00."}),
 ]
 
+PUT: list[Frame] = [
+    (
+        3,
+        "prompt.requested",
+        {
+            "prompt_id": "p2",
+            "kind": "question",
+            "question": "Which year do you mean?\nThe table has two.",
+            "notes": [],
+            "options": [
+                {"name": "1", "label": "2025", "help": "The last full one.", "takes_text": False},
+                {"name": "2", "label": "2026", "help": "", "takes_text": False},
+                {"name": "text", "label": "Something else…", "help": "", "takes_text": True},
+                {"name": "skip", "label": "Skip", "help": "", "takes_text": False},
+            ],
+            "call_id": "t1",
+        },
+    ),
+    (3, "task.waiting_input", {"question": "Which year do you mean?"}),
+]
+"""What the model asks a person, of its call `t1`."""
+
 WORK: list[Frame] = [
     model_answer("m1", 2, input_tokens=1500, output_tokens=440, cost=12_000_000),
     (2, "message.completed", {"reply_id": "r1", "text": FIRST, "finish": "tool_calls"}),

@@ -7,7 +7,7 @@ import pytest
 from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text, row_line
 from ozzie_server_ext.render.toolrows import ToolRow
-from tests.unit.render.frames import ASKED, BEGINNING, DONE, FIRST, START, TASK, Frame, call, folded
+from tests.unit.render.frames import ASKED, BEGINNING, DONE, FIRST, PUT, START, TASK, Frame, call, folded
 
 
 def written(frames: list[Frame]) -> list[str]:
@@ -111,6 +111,21 @@ def test_a_long_sentence_is_broken_at_a_blank():
     lines = console_lines(folded([*BEGINNING[:3], failed]))
     assert all(len(line) <= 80 for line in lines)
     assert " ".join(lines).count("word") == 30
+
+
+def test_a_question_of_the_models_keeps_its_lines_and_tells_of_its_choices():
+    pieces = written([*BEGINNING, *PUT])
+
+    assert pieces[-2].splitlines()[1:] == [
+        "[waiting] Which year do you mean?",
+        "The table has two.",
+        "  2025: The last full one.",
+        f"  2025: ozzie tasks answer {TASK} 1",
+        f"  2026: ozzie tasks answer {TASK} 2",
+        f'  Something else…: ozzie tasks answer {TASK} text "TEXT"',
+        f"  Skip: ozzie tasks answer {TASK} skip",
+    ]
+    assert all(columns(line) <= 80 for line in "".join(pieces).splitlines())
 
 
 def test_a_question_is_written_once_with_the_ways_to_answer():

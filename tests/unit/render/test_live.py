@@ -11,7 +11,7 @@ from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live import LiveTurn, live_html
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.streaming import CARET
-from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, START, TASK, WORK, Frame, call, folded, waiting
+from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, PUT, START, TASK, WORK, Frame, call, folded, waiting
 
 
 def shown(html: str) -> str:
@@ -189,6 +189,17 @@ def test_a_question_stands_below_what_was_done_with_its_notes_and_the_ways_to_an
     assert "This turn has used its $1.00. The next step takes $0.04 at the most." in text
     assert f"Allow $0.50 more: ozzie tasks answer {TASK} allow" in text
     assert f"Stop here: ozzie tasks answer {TASK} stop" in text
+
+
+def test_a_question_of_the_models_keeps_its_lines_and_its_call_waits():
+    frames = [*BEGINNING, *call("t1", "ask_user", {"question": "Which year?"}, 2.0, duration_ms=1)[:2], *PUT]
+    html = live_html(folded(frames), START + timedelta(seconds=99))
+
+    assert "Which year do you mean?<br>The table has two." in html
+    text = shown(html)
+    assert f"2025: ozzie tasks answer {TASK} 1 The last full one." in text
+    assert 'text "TEXT"' in text
+    assert "ask_user Which year? Waiting for your answer" in text
 
 
 def test_what_was_answered_asks_no_more_and_half_an_answer_is_gone():

@@ -42,7 +42,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Before, EffectTool, FunctionTool, Plan, Tool, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.brokers import broker_of
@@ -64,12 +64,14 @@ class Bench:
         self.context = context
         self.rulings: Rulings = FixedRulings()
 
-    async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
-        broker = broker_of(
+    def broker(self, *tools: Tool) -> ToolBroker:
+        return broker_of(
             ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), known_secrets=lambda: [KNOWN]
         )
+
+    async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
-        await broker.call(use, Place(round=2, index=1), self.context, self.recorder)
+        await self.broker(*tools).call(use, Place(round=2, index=1), self.context, self.recorder)
         return await self.recorded()
 
     async def recorded(self) -> tuple[EventBody, ...]:

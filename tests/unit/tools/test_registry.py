@@ -77,6 +77,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
     assert names == {
         "calc.eval": ("calculator",),
         "time.now": ("current_time",),
+        "user.ask": ("ask_user",),
         "fs.list": ("list_files",),
         "fs.read": ("read_file", "file_read"),
         "artifact.read": ("read_artifact",),
@@ -97,6 +98,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "fs.trash": ("ASK", "relay", True),
         "fs.write": ("ASK", "relay", True),
         "time.now": ("ALLOW", "relay", True),
+        "user.ask": ("ALLOW", "relay", True),
     }
 
     found = {
