@@ -3,7 +3,7 @@ import { act } from 'react';
 import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
-import type { Question, TaskWithSteps } from '../api/protocol.gen';
+import type { AnswerOption, Question, TaskWithSteps } from '../api/protocol.gen';
 import { AskError } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { allowLabel, amountText, readAmount } from '../model/answers';
@@ -14,15 +14,24 @@ import { anApproval, aTask, TRANS } from './rig';
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
 const ID = aTask().task_id;
+const anAnswer = (name: string, label: string, changed: Partial<AnswerOption> = {}): AnswerOption => ({
+  name,
+  label,
+  help: '',
+  amount: 0,
+  unit: '',
+  takes_text: false,
+  ...changed
+});
 const QUESTION: Question = {
   prompt_id: '01M800000000000000000000PR',
   kind: 'budget',
   question: 'This turn has used its $1.00.',
   notes: ['The next step takes $0.04 at the most, with "main".', 'What was done so far stays.'],
   options: [
-    { name: 'allow', label: 'Allow $0.50 more', amount: 500_000_000, unit: 'cost' },
-    { name: 'cheap', label: 'Go on with "cheap"', amount: 0, unit: '' },
-    { name: 'stop', label: 'Stop here', amount: 0, unit: '' }
+    anAnswer('allow', 'Allow $0.50 more', { amount: 500_000_000, unit: 'cost' }),
+    anAnswer('cheap', 'Go on with "cheap"'),
+    anAnswer('stop', 'Stop here')
   ]
 };
 
@@ -179,6 +188,154 @@ test('another question of the same task takes the place of the first', async () 
   act(() => root.render(<QuestionCard taskId={ID} version={2} api={server} trans={TRANS} />));
   await heard();
   expect(node.querySelector('.jp-Ozzie-sentence')?.textContent).toBe('This turn has used its $2.00.');
+});
+
+describe('what the model asks', () => {
+  const WORDS = anAnswer('text', 'Something else…', { takes_text: true });
+  const SKIP = anAnswer('skip', 'Skip');
+  const WHICH: Question = {
+    prompt_id: '01M800000000000000000000PT',
+    kind: 'question',
+    question: 'Which year?\nThe table has two.',
+    notes: [],
+    options: [anAnswer('1', '2025', { help: 'The last full one.' }), anAnswer('2', '2026'), WORDS, SKIP]
+  };
+  const radios = (): HTMLInputElement[] => [...node.querySelectorAll<HTMLInputElement>('input[type=radio]')];
+  const field = (): HTMLTextAreaElement | null => node.querySelector('textarea');
+  const press = (target: Element, key: string, how: KeyboardEventInit = {}): void => {
+    act(
+      () => void target.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...how }))
+    );
+  };
+  const write = (text: string): void => {
+    act(() => {
+      Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value')?.set?.call(field(), text);
+      field()!.dispatchEvent(new Event('input', { bubbles: true }));
+    });
+  };
+  const sent = (): unknown => server.answers.map(([, given]) => given);
+
+  beforeEach(() => {
+    server.question = WHICH;
+  });
+
+  test('shows the question with its lines, a row for each answer, and nothing chosen', async () => {
+    await show();
+
+    expect(node.querySelector('.jp-Ozzie-sentence')?.textContent).toBe('Which year?\nThe table has two.');
+    const rows = [...node.querySelectorAll('.jp-Ozzie-choice')].map(each => each.textContent);
+    expect(rows).toEqual(['2025The last full one.', '2026', 'Something else…']);
+    expect(radios().some(each => each.checked)).toBe(false);
+    expect(labels()).toEqual(['Answer', 'Skip']);
+    expect(button('Answer')?.disabled).toBe(true);
+    expect(field()).toBeNull();
+  });
+
+  test('a choice is sent by its button, and not by choosing', async () => {
+    await show();
+    pass(600);
+    act(() => radios()[1]?.click());
+    expect(sent()).toEqual([]);
+
+    await click('Answer');
+
+    expect(sent()).toEqual([{ option: '2', prompt_id: WHICH.prompt_id }]);
+  });
+
+  test('digits choose, and Shift Enter answers', async () => {
+    await show();
+    pass(600);
+    const card = node.querySelector('.jp-Ozzie-question')!;
+    press(card, '7');
+    press(card, '1', { ctrlKey: true });
+    press(card, 'Enter', { shiftKey: true });
+    expect(sent()).toEqual([]);
+
+    press(card, '1');
+    expect(radios()[0]?.checked).toBe(true);
+    press(card, 'Enter');
+    expect(sent()).toEqual([]);
+    press(card, 'Enter', { shiftKey: true });
+
+    expect(sent()).toEqual([{ option: '1', prompt_id: WHICH.prompt_id }]);
+  });
+
+  test('words of ones own have a field that takes the focus, and digits are text in it', async () => {
+    await show();
+    pass(600);
+    act(() => radios()[2]?.click());
+    expect(document.activeElement).toBe(field());
+    expect(button('Answer')?.disabled).toBe(true);
+    write(' ');
+    expect(button('Answer')?.disabled).toBe(true);
+
+    press(field()!, '1');
+    expect(radios()[2]?.checked).toBe(true);
+    write('2019\nor before');
+    press(field()!, 'Enter', { shiftKey: true });
+
+    expect(sent()).toEqual([{ option: 'text', text: '2019\nor before', prompt_id: WHICH.prompt_id }]);
+  });
+
+  test('the field grows with what is written, from 3 lines to 8', async () => {
+    await show();
+    act(() => radios()[2]?.click());
+    expect(field()?.rows).toBe(3);
+    write('a\n'.repeat(5));
+    expect(field()?.rows).toBe(6);
+    write('a\n'.repeat(20));
+    expect(field()?.rows).toBe(8);
+  });
+
+  test('without choices there is only the field, which does not take the focus by itself', async () => {
+    server.question = { ...WHICH, options: [{ ...WORDS, label: 'Answer' }, SKIP] };
+    await show();
+    pass(600);
+
+    expect(radios()).toEqual([]);
+    expect(field()).not.toBeNull();
+    expect(document.activeElement).not.toBe(field());
+    write('Ana');
+    await click('Answer');
+
+    expect(sent()).toEqual([{ option: 'text', text: 'Ana', prompt_id: WHICH.prompt_id }]);
+  });
+
+  test('a question may be skipped, whatever was begun', async () => {
+    await show();
+    pass(600);
+    act(() => radios()[2]?.click());
+    write('half a tho');
+
+    await click('Skip');
+
+    expect(sent()).toEqual([{ option: 'skip', prompt_id: WHICH.prompt_id }]);
+  });
+
+  test('neither a click nor Shift Enter counts before the card is armed', async () => {
+    await show();
+    act(() => radios()[0]?.click());
+    await click('Answer');
+    press(node.querySelector('.jp-Ozzie-question')!, 'Enter', { shiftKey: true });
+    await click('Skip');
+
+    expect(sent()).toEqual([]);
+  });
+
+  test('what the gateway has against an answer is said, and what was written stays', async () => {
+    server.take = () => Promise.reject(new AskError(400, 'answer.text', 'The answer is empty.', ''));
+    await show();
+    pass(600);
+    act(() => radios()[2]?.click());
+    write('mine');
+
+    await click('Answer');
+    await heard();
+
+    expect(status()).toBe('The answer is empty.');
+    expect(field()?.value).toBe('mine');
+    expect(button('Answer')?.disabled).toBe(false);
+  });
 });
 
 describe('below a cell', () => {

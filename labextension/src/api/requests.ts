@@ -56,6 +56,14 @@ interface ISome<T> {
   readonly isAll: boolean;
 }
 
+/** An answer. `amount` takes the place of the one that was offered, `text` goes with an option that takes words. */
+export interface Given {
+  readonly option: string;
+  readonly prompt_id: string;
+  readonly amount?: number;
+  readonly text?: string;
+}
+
 /** The REST interface (SPEC.md), as far as a page needs it. All is GET but what answers, asks anew or stops. */
 export class OzzieApi {
   /** `baseUrl` is the server's, with a slash at its end. */
@@ -103,8 +111,8 @@ export class OzzieApi {
     return (await this.get<ExamplePage>('examples')).items;
   }
 
-  /** Answer what a task waits to be told. `amount` takes the place of the one that was offered. */
-  async answer(taskId: string, answer: { option: string; prompt_id: string; amount?: number }): Promise<void> {
+  /** Answer what a task waits to be told. */
+  async answer(taskId: string, answer: Given): Promise<void> {
     await this.post(`tasks/${encodeURIComponent(taskId)}/answer`, answer);
   }
 

@@ -1,14 +1,15 @@
-/** What a turn asks a person, with its answers (UX 2.4, 2.6): in its cell and in the sidebar, two views of one record. */
+/** What a turn asks a person, with its answers (UX 2.5, 2.6): in its cell and in the sidebar, two views of one record. */
 
 import * as React from 'react';
 
 import type { AnswerOption, Question } from '../api/protocol.gen';
-import { AskError, type OzzieApi } from '../api/requests';
+import type { OzzieApi } from '../api/requests';
 import { allowLabel, amountText, readAmount, unitWord } from '../model/answers';
 import type { ITranslate } from '../model/wording';
 import { useArming } from './arming';
+import { ModelQuestion } from './modelQuestion';
+import { useSending } from './sending';
 
-const NO_ANSWER_MS = 5_000;
 const ASK_AGAIN_MS = 2_000;
 
 export interface IQuestionCardProps {
@@ -48,7 +49,11 @@ export function QuestionCard({ taskId, version, api, trans, onShown }: IQuestion
     };
   }, [api, taskId, version]);
   React.useEffect(() => onShown?.(question !== null), [question, onShown]);
-  return question && <Asked key={question.prompt_id} question={question} taskId={taskId} api={api} trans={trans} />;
+  if (question === null) {
+    return null;
+  }
+  const Card = question.kind === 'question' ? ModelQuestion : Asked;
+  return <Card key={question.prompt_id} question={question} taskId={taskId} api={api} trans={trans} />;
 }
 
 type IAskedProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { readonly question: Question };
@@ -56,33 +61,14 @@ type IAskedProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { read
 function Asked({ question, taskId, api, trans }: IAskedProps): React.JSX.Element {
   const offered = question.options.find(option => option.unit !== '');
   const [typed, setTyped] = React.useState(offered ? amountText(offered) : '');
-  const [sending, setSending] = React.useState('');
-  const [problem, setProblem] = React.useState('');
   const { ref, isArmed, mayAct } = useArming<HTMLDivElement>();
+  const { sending, problem, send } = useSending(api, taskId, question, mayAct, trans);
   const id = React.useId();
   const amount = offered ? readAmount(typed, offered.unit) : null;
 
   const answer = (option: AnswerOption): void => {
-    if (sending !== '' || !mayAct()) {
-      return;
-    }
-    setSending(option.name);
-    setProblem('');
-    const late = setTimeout(() => {
-      setSending('');
-      setProblem(trans.__('No connection. Your answer was not sent.'));
-    }, NO_ANSWER_MS);
     const given = option.unit !== '' && amount !== option.amount ? amount : null;
-    api
-      .answer(taskId, { option: option.name, prompt_id: question.prompt_id, ...(given !== null && { amount: given }) })
-      .then(
-        () => undefined, // the feed tells that the turn goes on, and the card goes
-        (error: unknown) => {
-          setSending('');
-          setProblem(error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error));
-        }
-      )
-      .finally(() => clearTimeout(late));
+    send({ option: option.name, ...(given !== null && { amount: given }) });
   };
 
   return (

@@ -1,0 +1,133 @@
+/** What the model asks a person: answers to choose from, or words of one's own (UX 2.5). */
+
+import * as React from 'react';
+
+import type { AnswerOption, Question } from '../api/protocol.gen';
+import type { OzzieApi } from '../api/requests';
+import type { ITranslate } from '../model/wording';
+import { useArming } from './arming';
+import { useSending } from './sending';
+
+/** The gateway's own name of the answer that answers nothing. */
+const SKIP = 'skip';
+/** The gateway takes no longer one. */
+const MOST_CHARACTERS = 20_000;
+const LEAST_ROWS = 3;
+const MOST_ROWS = 8;
+
+export interface IModelQuestionProps {
+  readonly question: Question;
+  readonly taskId: string;
+  readonly api: Pick<OzzieApi, 'answer'>;
+  readonly trans: ITranslate;
+}
+
+export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionProps): React.JSX.Element {
+  const choices = question.options.filter(option => option.name !== SKIP);
+  const skip = question.options.find(option => option.name === SKIP);
+  const isOnlyText = choices.length === 1 && choices[0]?.takes_text === true;
+  const [chosen, setChosen] = React.useState<AnswerOption | undefined>(isOnlyText ? choices[0] : undefined);
+  const [text, setText] = React.useState('');
+  const words = React.useRef<HTMLTextAreaElement>(null);
+  // What a person's own choice made room for is what they write in next.
+  const isWriting = chosen?.takes_text === true && !isOnlyText;
+  React.useEffect(() => {
+    if (isWriting) {
+      words.current?.focus();
+    }
+  }, [isWriting]);
+  const { ref, isArmed, mayAct } = useArming<HTMLDivElement>();
+  const { sending, problem, send } = useSending(api, taskId, question, mayAct, trans);
+  const id = React.useId();
+  const isReady = chosen !== undefined && (!chosen.takes_text || text.trim() !== '');
+
+  const answer = (): void => {
+    if (chosen && isReady) {
+      send({ option: chosen.name, ...(chosen.takes_text && { text }) });
+    }
+  };
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key === 'Enter' && event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      answer();
+    } else if (!(event.target instanceof HTMLTextAreaElement) && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      const named = choices.find(option => option.name === event.key && !option.takes_text);
+      if (named) {
+        event.preventDefault();
+        setChosen(named);
+      }
+    }
+  };
+
+  return (
+    <div
+      className="jp-Ozzie-question jp-Ozzie-mod-model"
+      role="group"
+      aria-labelledby={id}
+      tabIndex={-1}
+      ref={ref}
+      data-armed={isArmed}
+      data-lm-suppress-shortcuts="true"
+      onKeyDown={onKeyDown}
+    >
+      <p className="jp-Ozzie-sentence" id={id}>
+        {question.question}
+      </p>
+      {!isOnlyText && (
+        <div role="radiogroup" aria-labelledby={id}>
+          {choices.map(option => (
+            <label className="jp-Ozzie-choice" key={option.name}>
+              <input
+                type="radio"
+                name={id}
+                checked={chosen?.name === option.name}
+                onChange={() => setChosen(option)}
+                disabled={sending !== ''}
+              />
+              <span>
+                {option.takes_text ? trans.__('Something else…') : option.label}
+                {option.help !== '' && <span className="jp-Ozzie-note">{option.help}</span>}
+              </span>
+            </label>
+          ))}
+        </div>
+      )}
+      {chosen?.takes_text && (
+        <textarea
+          className="jp-Ozzie-words"
+          ref={words}
+          value={text}
+          rows={rowsOf(text)}
+          maxLength={MOST_CHARACTERS}
+          aria-label={trans.__('Your answer')}
+          placeholder={trans.__('Your answer')}
+          disabled={sending !== ''}
+          onChange={event => setText(event.target.value)}
+        />
+      )}
+      <div className="jp-Ozzie-answers">
+        <button
+          className="jp-Ozzie-button"
+          disabled={sending !== '' || !isReady}
+          title={trans.__('Shift Enter')}
+          onClick={answer}
+        >
+          {sending !== '' && sending !== SKIP ? trans.__('Sending…') : trans.__('Answer')}
+        </button>
+        {skip && (
+          <button className="jp-Ozzie-button" disabled={sending !== ''} onClick={() => send({ option: skip.name })}>
+            {sending === SKIP ? trans.__('Sending…') : trans.__('Skip')}
+          </button>
+        )}
+      </div>
+      <p className="jp-Ozzie-note" role="status">
+        {problem}
+      </p>
+    </div>
+  );
+}
+
+/** It grows with what is written, within bounds. */
+function rowsOf(text: string): number {
+  return Math.min(Math.max(text.split('\n').length, LEAST_ROWS), MOST_ROWS);
+}
