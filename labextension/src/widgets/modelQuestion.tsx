@@ -29,8 +29,14 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
   const [chosen, setChosen] = React.useState<AnswerOption | undefined>(isOnlyText ? choices[0] : undefined);
   const [text, setText] = React.useState('');
   const words = React.useRef<HTMLTextAreaElement>(null);
+  const hasField = chosen?.takes_text === true;
+  React.useEffect(() => {
+    const field = words.current;
+    field?.addEventListener('beforeinput', keepLineBreak);
+    return () => field?.removeEventListener('beforeinput', keepLineBreak);
+  }, [hasField]);
   // What a person's own choice made room for is what they write in next.
-  const isWriting = chosen?.takes_text === true && !isOnlyText;
+  const isWriting = hasField && !isOnlyText;
   React.useEffect(() => {
     if (isWriting) {
       words.current?.focus();
@@ -92,7 +98,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
           ))}
         </div>
       )}
-      {chosen?.takes_text && (
+      {hasField && (
         <textarea
           className="jp-Ozzie-words"
           ref={words}
@@ -125,6 +131,13 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
       </p>
     </div>
   );
+}
+
+/** Lab takes Enter for a command in every field of a cell, and prevents what it types; its listener comes after this one. */
+function keepLineBreak(event: InputEvent): void {
+  if (event.inputType === 'insertLineBreak') {
+    event.stopImmediatePropagation();
+  }
 }
 
 /** It grows with what is written, within bounds. */
