@@ -65,6 +65,8 @@ _ZONE = re.compile(r"\b((?:Africa|America|Antarctica|Asia|Atlantic|Australia|Eur
 _GREETING = re.compile(r"\b(hello|hi|hey|good (?:morning|afternoon|evening)|(?:who|what) are you|introduce)\b", re.I)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _NOTE = re.compile(rf"\bwrite an? ({'|'.join(_NUMBERS)}|[1-9])-line note to\b", re.I)
+_AGAIN = re.compile(r"\bwrite it again with one more line\b", re.I)
+_IS_THERE = "is there already"
 _ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
 _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
@@ -73,6 +75,9 @@ _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
     """What follows on this conversation: a tool of `tools`, or the answer with its label."""
     question, seen = _turn(messages)
+    if _AGAIN.search(question) and (note := _last_note(messages)):
+        path, lines = note
+        question = f"Write a {lines + 1}-line note to {path}"
     move = _move(question, seen, tools)
     if isinstance(move, Ask) and move.tool not in tools:
         move = Say(f"This needs the tool {code(move.tool)}, which is not offered here.")
@@ -80,8 +85,10 @@ def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
 
 
 def _move(question: str, seen: Sequence[Seen], tools: Collection[str]) -> Move:
+    if (move := _note(question, seen)) is not None:
+        return move
     if seen and seen[-1].error:
-        return Say(f"The tool {code(seen[-1].tool)} gave no result: {seen[-1].error}")
+        return _no_result(seen[-1])
     for rule in _RULES:
         move = rule(question, seen)
         if move is not None:
@@ -133,16 +140,47 @@ def _rows(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask("read_file", {"path": path})
 
 
+def _no_result(failed: Seen) -> Say:
+    return Say(f"The tool {code(failed.tool)} gave no result: {failed.error}")
+
+
 def _note(question: str, seen: Sequence[Seen]) -> Move | None:
+    """A file that is there already is read first: it is written anew only by who knows its version."""
     wanted, path = _NOTE.search(question), _path(question)
     if not wanted or not path:
         return None
-    written = _given("write_file", seen)
-    if written is not None:
+    written, read = _given("write_file", seen), _given("read_file", seen)
+    if written is not None and not written.error:
         return Say(f"The note stands in {code(path)}.")
+    if written is not None and read is None and _IS_THERE in written.error:
+        return Ask("read_file", {"path": path})
+    if seen and seen[-1].error:
+        return _no_result(seen[-1])
     count = _NUMBERS.get(wanted[1].lower()) or int(wanted[1])
     text = "".join(f"Line {number} of {count} from Ozzie's offline script.\n" for number in range(1, count + 1))
-    return Ask("write_file", {"path": path, "text": text})
+    version = read.data.get("version") if read is not None and isinstance(read.data, dict) else None
+    return Ask("write_file", {"path": path, "text": text, **({"version": version} if version else {})})
+
+
+def _last_note(messages: Sequence[ChatMessage]) -> tuple[str, int] | None:
+    """Path and lines of the last note that the script wanted to write in an earlier turn."""
+    asked = max((i for i, message in enumerate(messages) if message.role == "user"), default=0)
+    for message in reversed(messages[:asked]):
+        for use in message.tool_uses:
+            args = _arguments(use.arguments) if use.name == "write_file" else {}
+            path, text = args.get("path"), args.get("text")
+            if isinstance(path, str) and isinstance(text, str):
+                return path, min(text.count("\n"), 8)
+    return None
+
+
+def _arguments(text: str) -> JsonObject:
+    """Of a call of an earlier turn, which a language model may have made."""
+    try:
+        args = loads(text, surrogates="repair")
+    except InvalidJson:
+        return {}
+    return args if isinstance(args, dict) else {}
 
 
 def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -209,7 +247,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_ask_back, _note, _rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (_ask_back, _rows, _list, _sum, _read, _time, _greeting)
 
 
 def _abilities(tools: Collection[str]) -> str:

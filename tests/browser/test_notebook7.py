@@ -7,6 +7,8 @@ from playwright.async_api import Page, expect
 
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
+from tests.browser.test_approvals import asked, press
 from tests.rig import JUPYTER_TOKEN
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(150)]
@@ -50,3 +52,20 @@ async def test_a_turn_is_stopped_with_the_keys_of_notebook_7(
     await page.keyboard.press("i")
 
     await expect(one.final(1)).to_contain_text("Stopped here by you.")
+
+
+async def test_an_approval_is_answered_on_its_card_in_notebook_7(
+    lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
+) -> None:
+    one = notebook("Write a 2-line note to notes/seven.md")
+    await opened(lab, page, one)
+    await one.cell(0).locator(".cm-content").click()
+    await page.keyboard.press("Shift+Enter")
+    found = await asked(one, 0)
+    await expect(found).to_contain_text("Write a new file, notes/seven.md, of 2 lines?")
+    await screenshot(page, "approval-notebook-7")
+
+    await press(found, "Approve once")
+
+    await expect(one.final(0)).to_contain_text("approved once by")
+    assert lab.path("notes/seven.md").read_text().startswith("Line 1 of 2")

@@ -11,6 +11,7 @@ from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
 from tests.browser.screenshots import screenshot
+from tests.browser.test_approvals import asked, press
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall, pieces_of
 
@@ -142,11 +143,23 @@ async def test_the_first_notebook_runs_from_top_to_bottom_without_a_key(lab: Lab
     at = {cell["id"]: index for index, cell in enumerate(cells)}
     await it.open()
 
-    await it.command("notebook:run-all-cells")
+    running = asyncio.create_task(it.command("notebook:run-all-cells"))
 
     await expect(it.final(at["hello"])).to_contain_text("not a language model")
     await expect(it.final(at["calculator"])).to_contain_text("434")
     await expect(it.final(at["rows"])).to_contain_text("48 rows")
+    await press(await asked(it, at["note"]), "Approve once")
+    await expect(it.final(at["note"])).to_contain_text("approved once by")
+    assert lab.path("notes/hello.md").read_text().count("\n") == 2
+    again = await asked(it, at["again"])
+    await expect(again).to_contain_text("For this session: write_file in notes/")
+    await screenshot(it.page, "first-notebook-again")
+    await again.get_by_role("button", name="Reject…").click()
+    await again.get_by_placeholder("Tell Ozzie why (optional)").fill("Two lines are enough.")
+    await it.page.keyboard.press("Enter")
+    await expect(it.final(at["again"])).to_contain_text("Two lines are enough.")
+    assert lab.path("notes/hello.md").read_text().count("\n") == 2
+    await running
     await expect(it.output(at["model"])).to_contain_text("%model")
     await expect(it.page.locator(ERROR_OUTPUT)).to_have_count(0)
     await expect(it.page.locator(".jp-OutputArea .oz")).to_have_count(0)

@@ -22,6 +22,8 @@ ANSWERS = {
     "hello": ("Hello. This is Ozzie, the agent server of this Jupyter.", OFFLINE),
     "calculator": ("**434**", "| `calculator` |", OFFLINE),
     "rows": ("**48 rows**", "| `list_files` |", "| `read_file` |", OFFLINE),
+    "note": ("| `write_file` |", "Not done: nobody was there to ask", OFFLINE),
+    "again": ("| `write_file` |", "Not done: nobody was there to ask", OFFLINE),
     "cost": ("| This session |", "&#36;0.00"),
     "model": ("**offline** answers in this session.", "ollama/NAME"),
 }
@@ -70,7 +72,7 @@ def test_as_html_it_holds_the_answers(executed: Any) -> None:
         "<strong>48 rows</strong>",
     ):
         assert part in html
-    assert html.count(OFFLINE) == 3
+    assert html.count(OFFLINE) == 5
 
 
 def test_as_markdown_it_holds_the_answers(executed: Any) -> None:

@@ -170,6 +170,60 @@ def test_results_of_an_earlier_turn_do_not_answer_this_one() -> None:
     assert asked(*earlier, user("What is 3 + 3?")) == Ask("calculator", {"expr": "3+3"})
 
 
+NOTE = "Write a two-line note to notes/hello.md."
+TWO = "Line 1 of 2 from Ozzie's offline script.\nLine 2 of 2 from Ozzie's offline script.\n"
+THREE = TWO.replace("of 2", "of 3") + "Line 3 of 3 from Ozzie's offline script.\n"
+WRITING = frozenset({"read_file", "write_file"})
+
+
+def wanted(tool: str, args: Json, result: Json) -> tuple[ChatMessage, ChatMessage]:
+    """A call with these arguments, and what came of it."""
+    asking, given = gave(tool, result)
+    use = ToolUse(call_id=asking.tool_uses[0].call_id, name=tool, arguments=json.dumps(args))
+    return ChatMessage(role="assistant", content="", tool_uses=(use,)), given
+
+
+def test_a_note_is_written_and_one_that_is_there_is_read_first() -> None:
+    assert asked(user(NOTE), tools=WRITING) == Ask("write_file", {"path": "notes/hello.md", "text": TWO})
+    there = gave("write_file", {"error": "notes/hello.md is there already: read it first, and name its version."})
+    assert asked(user(NOTE), *there, tools=WRITING) == Ask("read_file", {"path": "notes/hello.md"})
+    read = gave("read_file", {"path": "notes/hello.md", "text": "old\n", "version": "v1"})
+    again = asked(user(NOTE), *there, *read, tools=WRITING)
+    assert again == Ask("write_file", {"path": "notes/hello.md", "text": TWO, "version": "v1"})
+    assert "stands in `notes/hello.md`" in said(user(NOTE), *there, *read, *gave("write_file", {"path": "p"}))
+
+
+def test_why_a_note_was_not_written_is_said() -> None:
+    rejected = gave("write_file", {"error": 'Rejected by Ana: "One line is enough."'})
+    assert '"One line is enough."' in said(user(NOTE), *rejected, tools=WRITING)
+
+
+@pytest.mark.parametrize("result", [{"path": "notes/hello.md"}, {"error": "Not done: nobody was there to ask."}])
+def test_it_is_written_again_with_one_more_line(result: Json) -> None:
+    earlier = wanted("write_file", {"path": "notes/hello.md", "text": TWO}, result)
+    question = user("Write it again with one more line.")
+    again = asked(user(NOTE), *earlier, question, tools=WRITING)
+    assert again == Ask("write_file", {"path": "notes/hello.md", "text": THREE})
+
+
+@pytest.mark.parametrize("arguments", ["", "[1]", '{"path": 1}', '{"path": "a", "text": null}', "{"])
+def test_what_was_never_written_is_not_written_again(arguments: str) -> None:
+    use = ToolUse(call_id=CallId("c"), name="write_file", arguments=arguments)
+    earlier = ChatMessage(role="assistant", content="", tool_uses=(use,))
+    assert "can't answer this" in said(user("x"), earlier, user("Write it again with one more line."))
+
+
+def test_it_asks_back_and_says_what_was_answered() -> None:
+    tools = frozenset({"ask_user"})
+    which = user("Ask me whether I want tea or coffee.")
+    options: Json = [{"label": "Tea"}, {"label": "Coffee"}]
+    assert asked(which, tools=tools) == Ask("ask_user", {"question": "Tea or coffee?", "options": options})
+    assert "Your answer is `Coffee`." in said(which, *gave("ask_user", {"answer": "Coffee"}))
+    assert "You skipped the question." in said(which, *gave("ask_user", {"answer": None, "note": "skipped"}))
+    name = Ask("ask_user", {"question": "What is your name?"})
+    assert asked(user("Ask me for my name."), tools=tools) == name
+
+
 def test_anything_else_is_answered_with_what_it_can_do() -> None:
     text = said(user("Write a poem."))
     assert "calculate, tell the time, list folders and read files" in text
