@@ -77,6 +77,8 @@ def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
     question, seen = _turn(messages)
     if _AGAIN.search(question) and (note := _last_note(messages)):
         path, lines = note
+        if not seen and "read_file" in tools:
+            return Ask("read_file", {"path": path})
         question = f"Write a {lines + 1}-line note to {path}"
     move = _move(question, seen, tools)
     if isinstance(move, Ask) and move.tool not in tools:
@@ -154,7 +156,7 @@ def _note(question: str, seen: Sequence[Seen]) -> Move | None:
         return Say(f"The note stands in {code(path)}.")
     if written is not None and read is None and _IS_THERE in written.error:
         return Ask("read_file", {"path": path})
-    if seen and seen[-1].error:
+    if seen and seen[-1].error and seen[-1] is not read:  # what can't be read is written as new
         return _no_result(seen[-1])
     count = _NUMBERS.get(wanted[1].lower()) or int(wanted[1])
     text = "".join(f"Line {number} of {count} from Ozzie's offline script.\n" for number in range(1, count + 1))

@@ -202,8 +202,14 @@ def test_why_a_note_was_not_written_is_said() -> None:
 def test_it_is_written_again_with_one_more_line(result: Json) -> None:
     earlier = wanted("write_file", {"path": "notes/hello.md", "text": TWO}, result)
     question = user("Write it again with one more line.")
-    again = asked(user(NOTE), *earlier, question, tools=WRITING)
-    assert again == Ask("write_file", {"path": "notes/hello.md", "text": THREE})
+    so_far = (user(NOTE), *earlier, question)
+    assert asked(*so_far, tools=WRITING) == Ask("read_file", {"path": "notes/hello.md"})
+    read = gave("read_file", {"path": "notes/hello.md", "text": TWO, "version": "v1"})
+    written = Ask("write_file", {"path": "notes/hello.md", "text": THREE, "version": "v1"})
+    assert asked(*so_far, *read, tools=WRITING) == written
+    gone = gave("read_file", {"error": "notes/hello.md does not exist."})
+    anew = Ask("write_file", {"path": "notes/hello.md", "text": THREE})
+    assert asked(*so_far, *gone, tools=WRITING) == anew
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", '{"path": 1}', '{"path": "a", "text": null}', "{"])
