@@ -14,9 +14,12 @@ from typing import Any
 
 from ozzie_server_ext import app
 from ozzie_server_ext.domain.events import (
+    ApprovalGranted,
+    ApprovalRejected,
     Draft,
     Event,
     MessageReceived,
+    PromptAnswered,
     TaskStarted,
     TaskWaitingApproval,
     ToolCallCompleted,
@@ -41,6 +44,9 @@ from tests.integration.crashes.tools import crash_tools
 
 COUNTER = Client(int(os.environ[PORT]))
 _MOMENTS = {
+    ApprovalGranted: "decision",
+    ApprovalRejected: "decision",
+    PromptAnswered: "decision",
     TaskStarted: "claim",
     TaskWaitingApproval: "asked",
     ToolCallStarted: "intent",

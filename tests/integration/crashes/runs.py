@@ -4,13 +4,13 @@ it."""
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 PORT = "CRASH_COUNTER"
 _ASKED = re.compile(r"Use (\S+) on (\S+)\.")
-_MOST_TOGETHER = 6
-_SECOND_KILLS = 0.25
+_MOST_BEFORE = 4
+_SECOND_KILLS = 0.4
 MOST_DELAY_S = 0.03
 
 
@@ -68,6 +68,10 @@ AFTER_THE_YES = (Point("claim.before", nth=2), PLANNED_AGAIN)
 """Before the intent of a call that somebody allowed."""
 RECOVERIES = ("recovery.before", "recovery.commit", "recovery.committed", "recovery.after")
 """The points of the append by which the next gateway takes up a task."""
+DECISIONS = ("decision.before", "decision.commit", "decision.committed", "decision.after")
+"""Those of the append that holds a person's answer."""
+DURABLE = frozenset(DECISIONS[2:])
+"""Where that is given, and need not be given again."""
 
 
 class Answer(StrEnum):
@@ -167,23 +171,30 @@ def expected(run: Run) -> Expected:
 
 
 @dataclass(frozen=True)
+class SecondKill:
+    """Of the next gateway: at a point of the recovery of a run, or of the answer to it."""
+
+    run: Run
+    point: str
+
+
+@dataclass(frozen=True)
 class Group:
-    """Runs whose gateway is killed once for all of them. `again` is the point at which the next one is killed while it
-    takes up `first`, if it is; `delay_s` lies between the last run's point and the kill."""
+    """Runs whose gateway is killed once for all of them. `delay_s` lies between the last one's point and the kill."""
 
     runs: tuple[Run, ...]
-    first: Run | None
-    again: str
+    again: SecondKill | None
     delay_s: float
 
 
 def seeded_runs(chance: random.Random, each: int) -> list[Run]:
     """`each` runs of every tool in every phase, in an order of chance; with enough of them every point and every
-    answer comes in each."""
+    answer comes in each, and with one the tools are cut off at different points."""
     found: list[Run] = []
-    for kind in Kind:
-        for phase in Phase:
-            first = chance.randrange(60)
+    for phase in Phase:
+        begin = chance.randrange(60)
+        for first, kind in enumerate(chance.sample(tuple(Kind), len(Kind)), begin):
+            turn = chance.randrange(3)
             for number in range(first, first + each):
                 asks = kind is Kind.IRREVERSIBLE or phase is Phase.PENDING or chance.random() < 0.3
                 points = POINTS[phase] + (AFTER_THE_YES if asks and phase is Phase.BEFORE_INTENT else ())
@@ -194,26 +205,37 @@ def seeded_runs(chance: random.Random, each: int) -> list[Run]:
                         phase=phase,
                         point=points[number % len(points)],
                         asks=asks,
-                        doubt=tuple(Answer)[number // len(points) % 3],
+                        doubt=tuple(Answer)[(number // len(points) + turn) % 3],
                         yes=chance.random() < 0.8,
                         yes_again=chance.random() < 0.8,
                         in_terminal=chance.random() < 0.1,
                     )
                 )
     chance.shuffle(found)
-    return [_named(run, f"r{number:03d}") for number, run in enumerate(found, 1)]
+    return [replace(run, name=f"r{number:03d}") for number, run in enumerate(found, 1)]
 
 
 def grouped(chance: random.Random, runs: Sequence[Run]) -> Iterator[Group]:
-    """Some runs at a time, at most one of them of those that have to be the last."""
-    left = list(runs)
-    while left:
-        most, together = chance.randint(1, _MOST_TOGETHER), list[Run]()
-        while left and len(together) < most and not (together and together[-1].is_last):
-            together.append(left.pop(0))
-        begun = [run for run in together if run.phase is not Phase.PENDING and run.point.holds]
-        again = chance.choice(RECOVERIES) if begun and chance.random() < _SECOND_KILLS else ""
-        yield Group(tuple(together), begun[0] if again else None, again, chance.uniform(0, MOST_DELAY_S))
+    """Some runs at a time, with one of those that have to be the last while there are any."""
+    last = [run for run in runs if run.is_last]
+    others = [run for run in runs if not run.is_last]
+    while last or others:
+        count = chance.randint(0 if last else 1, _MOST_BEFORE)
+        together = [*others[:count], *last[:1]]
+        del others[:count], last[:1]
+        yield Group(tuple(together), _second_kill(chance, together), chance.uniform(0, MOST_DELAY_S))
+
+
+def _second_kill(chance: random.Random, runs: Sequence[Run]) -> SecondKill | None:
+    """The first run that is taken up is the one, so that no other goes on before the kill; the last one to be answered,
+    so that all others have ended."""
+    if chance.random() >= _SECOND_KILLS:
+        return None
+    begun = [run for run in runs if run.phase is not Phase.PENDING and run.point.holds]
+    waiting = [run for run in runs if run.phase is Phase.PENDING or run.is_doubtful]
+    kills = [SecondKill(begun[0], point) for point in RECOVERIES] if begun else []
+    kills += [SecondKill(waiting[-1], point) for point in DECISIONS] if waiting else []
+    return chance.choice(kills) if kills else None
 
 
 def asked_for(text: str) -> tuple[str, str]:
@@ -226,7 +248,3 @@ def asked_for(text: str) -> tuple[str, str]:
 
 def run_of(path: str) -> str:
     return path.partition("/")[2]
-
-
-def _named(run: Run, name: str) -> Run:
-    return Run(**{**vars(run), "name": name})

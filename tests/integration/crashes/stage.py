@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from http.client import HTTPException
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from ozzie_server_ext.domain.events import Event
@@ -22,7 +24,7 @@ from ozzie_server_ext.store.sqlite_events import read_stream, verify_file
 from tests.acceptance.test_record import ozzie
 from tests.integration.crashes.counter import ROOT, Client, Counted, counting
 from tests.integration.crashes.honest import check_at_death, check_end
-from tests.integration.crashes.runs import LATE, PORT, WAITING, Group, Run
+from tests.integration.crashes.runs import DECISIONS, DURABLE, LATE, PORT, RECOVERIES, WAITING, Group, Run, SecondKill
 from tests.integration.gateway.walk import ask
 from tests.integration.kills.watcher import ENDS, Seen, Watcher
 from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, wait_for_handshake
@@ -81,16 +83,43 @@ class Stage:
         time.sleep(group.delay_s)  # for who goes on, to be killed a little further on each time
         self._kill()
         self._check_death(group)
-        if group.first is not None:
-            self.counter.ask("plan", run=group.first.name, point=group.again, nth=1, holds=True)
-            self._begin()
-            self.counter.wait(group.first.name, group.again)
-            self._kill()
+        again = group.again
+        if again is not None and again.point in RECOVERIES:
+            self._kill_recovering(again)
         for run in group.runs:
-            self._see_through(run)
+            if again is None or run != again.run or again.point not in DECISIONS:
+                self._see_through(run)
+        if again is not None and again.point in DECISIONS:
+            self._kill_answering(again)
+            self._see_through(again.run, is_answered=again.point in DURABLE)
+        for run in group.runs:
             counted = self.counter.counted(run.name)
             check_end(run, self._events(run), counted)
-            self.ended.append(Ended(run, 2 if group.first else 1, counted))
+            self.ended.append(Ended(run, 2 if again else 1, counted))
+
+    def _kill_recovering(self, kill: SecondKill) -> None:
+        self.counter.ask("plan", run=kill.run.name, point=kill.point, nth=1, holds=True)
+        self._begin()
+        self.counter.wait(kill.run.name, kill.point)
+        self._kill()
+
+    def _kill_answering(self, kill: SecondKill) -> None:
+        """Whoever answers hears nothing any more."""
+        run, nth = kill.run, 1 + kill.run.is_allowed_before
+        name = "task.waiting_input" if run.is_doubtful else "task.waiting_approval"
+        self.gateway()
+        self._asks(run, name, 0)
+        self.counter.ask("plan", run=run.name, point=kill.point, nth=nth, holds=True)
+        answering = Thread(target=self._answer_in_vain, args=(run, name))
+        answering.start()
+        self.counter.wait(run.name, kill.point)
+        self._kill()
+        answering.join(WAIT_S)
+        assert not answering.is_alive(), run
+
+    def _answer_in_vain(self, run: Run, name: str) -> None:
+        with suppress(OSError, HTTPException, AssertionError):
+            self._answer(run, name, run.yes)
 
     # --- one run --------------------------------------------------------------------------------------------
 
@@ -107,10 +136,12 @@ class Stage:
         else:
             self._asks(run, "task.waiting_approval", 0)
 
-    def _see_through(self, run: Run) -> None:
-        """Answer whatever the run asks, until its task has ended."""
+    def _see_through(self, run: Run, *, is_answered: bool = False) -> None:
+        """Answer whatever the run asks, until its task has ended; its first question is, where `is_answered`."""
         asked = {"task.waiting_approval": int(run.is_allowed_before), "task.waiting_input": 0}
-        decisions = [run.yes, run.yes_again] if not run.is_allowed_before else [run.yes_again]
+        if is_answered:
+            asked["task.waiting_input" if run.is_doubtful else "task.waiting_approval"] += 1
+        decisions = [run.yes, run.yes_again][asked["task.waiting_approval"] :]
         self.gateway()
         while not self._has_ended(run):
             self.watcher.wait_for(
@@ -119,10 +150,13 @@ class Stage:
             for name in asked:
                 if self._times(run, name) > asked[name]:
                     asked[name] += 1
-                    if name == "task.waiting_approval":
-                        self._decide(run, decisions.pop(0))
-                    else:
-                        self._post(f"tasks/{self.tasks[run.name]}/answer", option=run.doubt)
+                    self._answer(run, name, decisions.pop(0) if name == "task.waiting_approval" else False)
+
+    def _answer(self, run: Run, name: str, yes: bool) -> None:
+        if name == "task.waiting_approval":
+            self._decide(run, yes)
+        else:
+            self._post(f"tasks/{self.tasks[run.name]}/answer", option=run.doubt)
 
     def _decide(self, run: Run, yes: bool) -> None:
         """Say yes or no to the one thing that the run asks for."""

@@ -13,7 +13,6 @@ import pytest
 from tests.integration.crashes.runs import (
     AFTER_THE_YES,
     POINTS,
-    RECOVERIES,
     Answer,
     Kind,
     Phase,
@@ -63,20 +62,19 @@ def play(folder: Path, each: int, say: Callable[[str], None]) -> list[Ended]:
     runs = seeded_runs(chance, each)
     say(f"{len(runs)} calls cut off, seed {SEED}")
     ended: list[Ended] = []
-    kills = again = 0
+    kills, again = 0, Counter[str]()
     for first in range(0, len(runs), A_HOME):
         with staged(folder / f"from-{first}") as stage:
             for group in grouped(chance, runs[first : first + A_HOME]):
                 stage.play(group)
-                kills += 1 + (group.first is not None)
-                again += group.first is not None
+                kills += 1 + (group.again is not None)
+                again.update([group.again.point] if group.again else [])
         ended += stage.ended
     for kind, phase in CELLS:
         say(_line(kind, phase, [one for one in ended if (one.run.kind, one.run.phase) == (kind, phase)]))
     took = time.monotonic() - began
-    say(
-        f"{len(ended)} runs in {kills} kills, {again} of them at {len(RECOVERIES)} points of a recovery, {took:.0f} s\n"
-    )
+    second = ", ".join(f"{again[point]} at {point}" for point in sorted(again)) or "none"
+    say(f"{len(ended)} runs in {kills} kills, {took:.0f} s; of the gateway that came after one: {second}\n")
     return ended
 
 
