@@ -195,6 +195,9 @@ class _Counter:
             self._effects.have(attempt, tool)
             await self._reach(run, "effect.was late")
             raise _Gone
+        if plan is not None and plan.point == "effect.refused":
+            await self._reach(run, "effect.refused")
+            return {"refused": True}
         await self._pass_by(reader, run, "effect.arrived")
         had = self._effects.have(attempt, tool)
         await self._pass_by(reader, run, "effect.done")

@@ -79,29 +79,29 @@ class Stage:
     def play(self, group: Group) -> None:
         """Bring the runs to their points, kill, start again, answer what is asked, and look at what came of it."""
         for run in group.runs:
-            self._bring(run)
+            self.bring(run)
         time.sleep(group.delay_s)  # for who goes on, to be killed a little further on each time
-        self._kill()
+        self.kill()
         self._check_death(group)
         again = group.again
         if again is not None and again.point in RECOVERIES:
             self._kill_recovering(again)
         for run in group.runs:
             if again is None or run != again.run or again.point not in DECISIONS:
-                self._see_through(run)
+                self.see_through(run)
         if again is not None and again.point in DECISIONS:
             self._kill_answering(again)
-            self._see_through(again.run, is_answered=again.point in DURABLE)
+            self.see_through(again.run, is_answered=again.point in DURABLE)
         for run in group.runs:
             counted = self.counter.counted(run.name)
-            check_end(run, self._events(run), counted)
+            check_end(run, self.events(run), counted)
             self.ended.append(Ended(run, 2 if again else 1, counted))
 
     def _kill_recovering(self, kill: SecondKill) -> None:
         self.counter.ask("plan", run=kill.run.name, point=kill.point, nth=1, holds=True)
         self._begin()
         self.counter.wait(kill.run.name, kill.point)
-        self._kill()
+        self.kill()
 
     def _kill_answering(self, kill: SecondKill) -> None:
         """Whoever answers hears nothing any more."""
@@ -113,7 +113,7 @@ class Stage:
         answering = Thread(target=self._answer_in_vain, args=(run, name))
         answering.start()
         self.counter.wait(run.name, kill.point)
-        self._kill()
+        self.kill()
         answering.join(WAIT_S)
         assert not answering.is_alive(), run
 
@@ -123,7 +123,7 @@ class Stage:
 
     # --- one run --------------------------------------------------------------------------------------------
 
-    def _bring(self, run: Run) -> None:
+    def bring(self, run: Run) -> None:
         point = run.point
         if point != WAITING:
             self.counter.ask("plan", run=run.name, point=point.name, nth=point.nth, holds=point.holds)
@@ -136,7 +136,7 @@ class Stage:
         else:
             self._asks(run, "task.waiting_approval", 0)
 
-    def _see_through(self, run: Run, *, is_answered: bool = False) -> None:
+    def see_through(self, run: Run, *, is_answered: bool = False) -> None:
         """Answer whatever the run asks, until its task has ended; its first question is, where `is_answered`."""
         asked = {"task.waiting_approval": int(run.is_allowed_before), "task.waiting_input": 0}
         if is_answered:
@@ -207,7 +207,7 @@ class Stage:
                 )
         return self._running
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         assert self._running is not None
         assert self._running.poll() is None, self._log.read_text()
         self.leave()
@@ -243,10 +243,10 @@ class Stage:
         for run in group.runs:
             if run.point == LATE:
                 self.counter.wait(run.name, "effect.was late")
-            check_at_death(run, self._events(run, copy), self.counter.counted(run.name))
+            check_at_death(run, self.events(run, copy), self.counter.counted(run.name))
         shutil.rmtree(copy.parent)
 
-    def _events(self, run: Run, database: Path | None = None) -> tuple[Event, ...]:
+    def events(self, run: Run, database: Path | None = None) -> tuple[Event, ...]:
         connection = open_readable(database or self.database)
         try:
             return tuple(read_stream(connection, task_stream(TaskId(self.tasks[run.name])), 0))

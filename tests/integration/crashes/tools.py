@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.tools.base import EffectTool, Plan, Tool, ToolContext
+from ozzie_server_ext.tools.base import EffectTool, Plan, Tool, ToolContext, ToolFailed
 from tests.integration.crashes.counter import Client
 from tests.integration.crashes.runs import Kind, run_of
 
@@ -42,6 +42,8 @@ def _tool(kind: Kind, counter: Client) -> Tool:
         name = run_of(str(plan.args["path"]))
         await counter.ask_beside("pass", run=name, point="run")
         had = await counter.ask_beside("effect", run=name, tool=kind, key=context.key, pid=os.getpid())
+        if "refused" in had:
+            raise ToolFailed("Nobody counts now.")
         return ToolResult(ok=True, data=had, summary="counted")
 
     async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
