@@ -33,6 +33,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallResolved,
+    ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
 )
@@ -51,6 +52,7 @@ EVENT_TYPES = frozenset(
         ModelCallStarted.type,
         ModelCallCompleted.type,
         ToolCallRequested.type,
+        ToolCallStarted.type,
         ToolCallCompleted.type,
         ToolCallFailed.type,
         ToolCallUncertain.type,
@@ -87,7 +89,8 @@ class Round:
     """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
     `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
     `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
-    tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it."""
+    tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it; `begun`,
+    the effects of those that were begun: where one is made again, a crash cut it off."""
 
     task_id: TaskId | None
     number: int
@@ -102,6 +105,7 @@ class Round:
     problem: str = ""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
     earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
+    begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""
@@ -163,6 +167,9 @@ class Conversation:
                 if asking is not None and (asking.guessed or asking.number == number):
                     asking.number, asking.guessed = number, False
                     self._calls[call_id] = (asking, use_id)
+            case ToolCallStarted(call_id=call_id, effect=effect) if call_id in self._calls:
+                asking, use_id = self._calls[call_id]
+                asking.begun[use_id] = effect
             case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
             case ToolCallFailed(call_id=call_id, message=message):
@@ -331,6 +338,7 @@ class Conversation:
             asking.outcomes[use_id] = content
             asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
             asking.earlier.pop(use_id, None)
+            asking.begun.pop(use_id, None)
 
     def _resolve(self, asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
         if outcome == "left":

@@ -31,7 +31,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import Begun, Place
 from ozzie_server_ext.tools.uncertain import ToolUncertain, uncertain
 
 _ANEW = "its answer did not fit the schema: asking again"
@@ -157,7 +157,8 @@ class Turn:
 
     async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
         place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
-        return await self._parts.broker.call(use, place, self._context, self._recorder, earlier)
+        begun = Begun(effect=asked.begun[use.call_id]) if use.call_id in asked.begun else None
+        return await self._parts.broker.call(use, place, self._context, self._recorder, earlier, begun)
 
     async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
         """Ask for the calls that need it, and let go of the turn until there is an answer: for all that want a yes at

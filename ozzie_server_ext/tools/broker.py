@@ -45,6 +45,13 @@ class Place:
     index: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded."""
+
+    effect: JsonObject | None
+
+
 class ToolBroker:
     """Enforces what was decided. Results and failures go to the log, and the model reads them from there."""
 
@@ -67,16 +74,23 @@ class ToolBroker:
         self._ids = ids
 
     async def call(
-        self, use: ToolUse, place: Place, context: ToolContext, recorder: Recorder, earlier: Earlier | None = None
+        self,
+        use: ToolUse,
+        place: Place,
+        context: ToolContext,
+        recorder: Recorder,
+        earlier: Earlier | None = None,
+        begun: Begun | None = None,
     ) -> tuple[EventBody, ...]:
         """Carry out one call that the model asked for, or record why not. Cancelling records that too. `earlier`: what
-        a person was asked for it before.
+        a person was asked for it before; `begun`: what it was in the middle of when a gateway ended.
 
         Where a person has to be asked first, nothing is recorded: the facts that ask are returned, to be recorded
         together with those of other calls, and the call is made anew once there is an answer. Of a call that is a
         question itself, the answer is the outcome.
 
-        Raises ToolUncertain where nobody can say whether it was done; that is recorded before.
+        Raises ToolUncertain where nobody can say whether it was done; that is recorded before. That is so too where a
+        call that was begun with a key is refused or fails when it is made again: it may have been done the first time.
         """
         again = earlier is not None and not earlier.has_ended
         call_id = earlier.asked.call_id if earlier is not None and again else CallId(self._ids.new())
@@ -99,8 +113,18 @@ class ToolBroker:
             return () if again else (fact,)
 
         async def fail(error: OzzieError, *before: EventBody) -> tuple[EventBody, ...]:
+            await expect_settled(error, *before)
             await recorder.append(*before, self._telling.failure(call_id, error, self._since(began)))
             return ()
+
+        async def may_be_done() -> bool:
+            return tool is not None and begun is not None and await self._may_be_done(tool, begun, context)
+
+        async def expect_settled(why: OzzieError, *before: EventBody) -> None:
+            if tool is not None and await may_be_done():
+                unknown = self._telling.unknown(call_id, why)
+                await recorder.append(*before, unknown)
+                raise uncertain(tool.meta.name, unknown.reason)
 
         if tool is None:
             return await fail(_unknown(use.name, self._registry), *requested({}))
@@ -132,11 +156,12 @@ class ToolBroker:
         try:
             if ruling.verdict.decision is Decision.ASK:
                 permission = await self._permissions.of(tool, plan, ruling, call_id, context, recorder, earlier)
-                if permission.facts:
-                    return (*begin, *permission.facts)
-            before = await self._kept(plan, call_id, tool.meta)
+            before = None if permission.facts else await self._kept(plan, call_id, tool.meta)
         except OzzieError as error:
             return await fail(error, *begin)
+        if permission.facts:
+            await expect_settled(_asks_anew(), *begin)
+            return (*begin, *permission.facts)
         started = ToolCallStarted(
             call_id=call_id,
             effect=plan.effect,
@@ -151,6 +176,8 @@ class ToolBroker:
             raise
         try:
             ended = await self._run(tool, plan, context, call_id, began)
+            if isinstance(ended, ToolCallFailed) and await may_be_done():
+                ended = ToolCallUncertain(call_id=call_id, reason=ended.message)
         except asyncio.CancelledError:
             await uncut(recorder.append(_cut_off(tool.meta, call_id)))
             raise
@@ -176,6 +203,12 @@ class ToolBroker:
         except Exception:
             log.exception("tool %s broke while it looked whether it was done", tool_id)
         return None
+
+    async def _may_be_done(self, tool: Tool, begun: Begun, context: ToolContext) -> bool:
+        """Whether a call that is to be made again with its key may have had its effect already."""
+        if tool.meta.may_be_repeated or not tool.meta.takes_key:
+            return False  # of these, it was known before that it had none
+        return begun.effect is None or await self.happened(tool.meta.tool_id, begun.effect, context) is not False
 
     async def put_off(self, use: ToolUse, place: Place, recorder: Recorder) -> None:
         """Record of a call that it is not made, because it stands behind one that changes something: the model is to
@@ -274,6 +307,10 @@ def _parse(arguments: str) -> JsonObject:
 def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
     offered = ", ".join(tool.meta.name for tool in registry.all())
     return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
+
+
+def _asks_anew() -> PolicyError:
+    return PolicyError("It was cut off, and you would have to allow it to be made again.")
 
 
 def _cut_off(meta: ToolMeta, call_id: CallId) -> ToolCallCancelled | ToolCallUncertain:
