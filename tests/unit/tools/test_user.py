@@ -30,7 +30,8 @@ async def put(context: ToolContext, args: JsonObject) -> PromptRequested:
 
 def test_a_model_reads_what_an_option_is_where_it_stands() -> None:
     """Not every provider follows a `$ref`."""
-    options = ASK.spec.parameters["properties"]["options"]
+    parameters: Any = ASK.spec.parameters
+    options = parameters["properties"]["options"]
 
     assert options["items"]["required"] == ["label"]
     assert set(options["items"]["properties"]) == {"label", "help"}
