@@ -1,14 +1,22 @@
 """Keeping artifacts, listing them, opening them (TK-6)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
-from ozzie_server_ext.domain.artifacts import MAX_NAME, Artifact, ArtifactKind, blob_of, storage_ref
+from ozzie_server_ext.domain.artifacts import (
+    MAX_NAME,
+    Artifact,
+    ArtifactKind,
+    ErasedWhy,
+    Erasure,
+    blob_of,
+    storage_ref,
+)
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, EventBody
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -113,9 +121,20 @@ class ArtifactStore:
         return _artifact(rows[0])
 
     async def content(self, artifact: Artifact) -> bytes:
-        """Raises NotFound where it is gone, DamagedStore where it is not what was kept, InputError where it is kept
-        elsewhere."""
-        return await self._blobs.get(blob_of(artifact.storage_ref))
+        """Raises Gone where it was erased, NotFound where it is lost, DamagedStore where it is not what was kept,
+        InputError where it is kept elsewhere."""
+        expect_there(artifact)
+        try:
+            return await self._blobs.get(blob_of(artifact.storage_ref))
+        except NotFound:
+            expect_there(await self.get(artifact.artifact_id))  # it may have been erased since it was looked up
+            raise
+
+    async def oldest(self, *, after: int, limit: int) -> Sequence[Artifact]:
+        """Those whose content was not erased, the oldest first. `after`: the position of the one that a page ended
+        with."""
+        rows = await self._log.rows("artifacts", where={"erased_at": ""}, order_by="position", after=after, limit=limit)
+        return [_artifact(row) for row in rows]
 
     def of(self, session_id: SessionId) -> "SessionArtifacts":
         """Those that a session may read."""
@@ -132,7 +151,7 @@ class SessionArtifacts:
         self._session_id = session_id
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """An artifact with its content. Raises NotFound, also for one of another session, and as
+        """An artifact with its content. Raises NotFound, also for one of another session, and Gone and others as
         `ArtifactStore.content`."""
         artifact = await self._store.get(artifact_id)
         if not await self._may_read(artifact):
@@ -169,8 +188,25 @@ def _artifact(row: Row) -> Artifact:
         labels=_strings(text["labels"]),
         sources=_strings(text["sources"]),
         superseded_by=ArtifactId(text["superseded_by"]) if text["superseded_by"] else None,
+        superseded_at=datetime.fromisoformat(text["superseded_at"]) if text["superseded_at"] else None,
+        erased=_erasure(text) if text["erased_at"] else None,
         position=int(text["position"]),
     )
+
+
+def _erasure(row: Mapping[str, str]) -> Erasure:
+    return Erasure(
+        at=datetime.fromisoformat(row["erased_at"]),
+        why=cast(ErasedWhy, row["erased_why"]),
+        by=row["erased_by"],
+        bound=int(row["erased_bound"]),
+    )
+
+
+def expect_there(artifact: Artifact) -> None:
+    """Raises Gone where the content was erased."""
+    if artifact.erased is not None:
+        raise Gone(f'"{artifact.name}" has no content any more. {artifact.erased.told}')
 
 
 def _strings(text: str) -> tuple[str, ...]:

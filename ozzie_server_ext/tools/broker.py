@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.approvals import EXPIRES_S
+from ozzie_server_ext.domain.artifacts import REPLACED_BY
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
@@ -236,7 +237,7 @@ class ToolBroker:
             return None
         name, content = plan.before.name, plan.before.content
         return await self._artifacts.keep(
-            content, kind="file", name=name, mime=plan.before.mime, call_id=call_id, meta={"replaced_by": meta.tool_id}
+            content, kind="file", name=name, mime=plan.before.mime, call_id=call_id, meta={REPLACED_BY: meta.tool_id}
         )
 
     async def _append(self, recorder: Recorder, kept: Kept | None, *facts: EventBody) -> None:
