@@ -44,10 +44,15 @@ class Sweep:
     def start(self) -> None:
         self._work = asyncio.create_task(self._run(), name="artifacts are swept")
 
-    async def stop(self) -> None:
-        """What is being erased is recorded or is not; a file that is left goes with the next start."""
+    def stop(self) -> None:
+        """At once: while somebody waited for its end, turns would get on in a gateway that stops. What is being erased
+        is recorded or is not; a file that is left goes with the next start."""
         if self._work is not None:
             self._work.cancel()
+
+    async def ended(self) -> None:
+        """Return once a sweep that was stopped uses the log no more."""
+        if self._work is not None:
             await asyncio.wait([self._work])
 
     async def _run(self) -> None:

@@ -72,7 +72,8 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Swept]:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
     rig = Swept()
     yield rig
-    await rig.sweep.stop()
+    rig.sweep.stop()
+    await rig.sweep.ended()
 
 
 async def test_what_is_too_old_at_the_start_goes_at_it_and_later_what_becomes_so(rig: Swept) -> None:
