@@ -1,7 +1,7 @@
 """Keeping artifacts, listing them, opening them (TK-6)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -78,25 +78,31 @@ class ArtifactStore:
     async def record(self, recorder: Recorder, kept: Kept, *facts: EventBody) -> None:
         """Record the artifact and, in the same append and behind it, the facts that go with it. Under a name that its
         session has, it is the next version. Raises as `EventLog.append`."""
-        async with self._numbering:  # from reading the newest version until the next one is recorded
-            newest = await self._log.rows(
-                "artifact_names", where={"session_id": recorder.session_id, "name": kept.name}, limit=1
-            )
-            created = ArtifactCreated(
-                artifact_id=kept.artifact_id,
-                kind=kept.kind,
-                name=kept.name,
-                version=int(str(newest[0]["version"])) + 1 if newest else 1,
-                storage_ref=storage_ref(kept.blob),
-                mime=kept.mime,
-                size=kept.size,
-                hash=kept.blob.removeprefix("sha256:"),
-                call_id=kept.call_id,
-                meta=kept.meta,
-            )
-            before = [ArtifactId(str(row["artifact_id"])) for row in newest]
-            superseded = [ArtifactSuperseded(artifact_id=id_, by=kept.artifact_id) for id_ in before]
-            await recorder.append(created, *superseded, *facts)
+        await self.record_all(recorder, [kept], *facts)
+
+    async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
+        """As `record`, for several that have names of their own, or none."""
+        async with self._numbering:  # from reading the newest versions until the next ones are recorded
+            made = [fact for kept in together for fact in await self._numbered(recorder.session_id, kept)]
+            await recorder.append(*made, *facts)
+
+    async def _numbered(self, session_id: SessionId, kept: Kept) -> tuple[EventBody, ...]:
+        """That it was made, and which version it replaces."""
+        newest = await self._log.rows("artifact_names", where={"session_id": session_id, "name": kept.name}, limit=1)
+        created = ArtifactCreated(
+            artifact_id=kept.artifact_id,
+            kind=kept.kind,
+            name=kept.name,
+            version=int(str(newest[0]["version"])) + 1 if newest else 1,
+            storage_ref=storage_ref(kept.blob),
+            mime=kept.mime,
+            size=kept.size,
+            hash=kept.blob.removeprefix("sha256:"),
+            call_id=kept.call_id,
+            meta=kept.meta,
+        )
+        before = [ArtifactId(str(row["artifact_id"])) for row in newest]
+        return (created, *(ArtifactSuperseded(artifact_id=id_, by=kept.artifact_id) for id_ in before))
 
     async def list(
         self,
@@ -158,14 +164,32 @@ class SessionArtifacts:
             raise _missing(artifact_id)
         return artifact, await self._store.content(artifact)
 
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        """The newest version of each name that begins so, also where its content was erased. A fork's own goes before
+        its parent's."""
+        found: dict[str, Artifact] = {}
+        async for session_id, until in self._lineage():
+            rows = await self._log.rows("artifacts", where={"session_id": session_id, "kind": kind})
+            here = [artifact for artifact in map(_artifact, rows) if until is None or artifact.position <= until]
+            here.sort(key=lambda artifact: artifact.position)
+            newest = {artifact.name: artifact for artifact in here if artifact.name.startswith(beginning)}
+            found = {**newest, **found}
+        return sorted(found.values(), key=lambda artifact: artifact.name)
+
     async def _may_read(self, artifact: Artifact) -> bool:
-        session_id, until = self._session_id, artifact.position
-        while session_id:  # a parent is older than its forks, so this ends
+        async for session_id, until in self._lineage():
             if artifact.session_id == session_id:
-                return artifact.position <= until
+                return until is None or artifact.position <= until
+        return False
+
+    async def _lineage(self) -> AsyncGenerator[tuple[SessionId, int | None]]:
+        """The session and those that it was forked from, each with the position up to which it is read; None: to its
+        end. A parent is older than its forks, so this ends."""
+        session_id, until = self._session_id, None
+        while session_id:
+            yield session_id, until
             rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
             session_id, until = (SessionId(str(rows[0]["parent"])), int(str(rows[0]["forked_at"]))) if rows else ("", 0)
-        return False
 
 
 def _artifact(row: Row) -> Artifact:

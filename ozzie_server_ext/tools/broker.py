@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     EventBody,
     ToolCallCancelled,
+    ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
@@ -227,8 +228,18 @@ class ToolBroker:
         if not isinstance(ended, ToolResult):
             await recorder.append(ended)
             return ended
+        made: Kept | None = None
+        if ended.made is not None:
+            try:
+                made = await self._telling.kept(call_id, meta, ended.made)
+            except OzzieError as error:
+                failed = self._telling.failure(call_id, error, self._since(began))
+                await recorder.append(failed)
+                return failed
+            ended = replace(ended, artifact_refs=(*ended.artifact_refs, made.artifact_id))
         outcome, whole = await self._telling.result(call_id, meta, args, ended, self._since(began))
-        await self._append(recorder, whole, outcome)
+        kept = [each for each in (whole, made) if each is not None and isinstance(outcome, ToolCallCompleted)]
+        await self._artifacts.record_all(recorder, kept, outcome)
         return outcome
 
     async def _kept(self, plan: Plan, call_id: CallId, meta: ToolMeta) -> Kept | None:
