@@ -76,8 +76,8 @@ class Desk:
         return [note["name"] for note in (await self.read(session=session))["notes"]]
 
     async def refusal(self, tool: str, *, name: str, text: str = "") -> str:
-        args = {"name": name, "text": text} if tool == "write_note" else {"name": name}
-        *_, failed = await self.call(tool, **args)
+        writing = self.call(tool, name=name, text=text) if tool == "write_note" else self.call(tool, name=name)
+        *_, failed = await writing
         assert isinstance(failed, ToolCallFailed)
         return failed.message
 

@@ -36,8 +36,8 @@ async def read_artifact(
 
 
 def read_page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
-    """A page of an artifact, as the model reads it. Secrets are taken out before it is cut, for a piece of one would not
-    be found."""
+    """A page of an artifact, as the model reads it. Secrets are taken out before it is cut: a piece of one would not be
+    found."""
     text = redacted_lines(content.decode("utf-8", "replace"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
     return {
