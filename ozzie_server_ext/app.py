@@ -8,10 +8,12 @@ from pathlib import Path
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.artifacts.sweep import Sweep
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
-from ozzie_server_ext.config.settings import BudgetsSettings
+from ozzie_server_ext.config.settings import ArtifactsSettings, BudgetsSettings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Origin, Transient
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
@@ -119,8 +121,11 @@ class Ozzie:
         await self._anchor()
         self.blobs = FileBlobs(self.home.blobs)
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)
+        self.eraser = Eraser(self.log, self.blobs, self.artifacts)  # before anything is put
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
+        sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)
+        self._closing.push_async_callback(sweep.ended)
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         registry = ToolRegistry(builtin_tools())
@@ -204,6 +209,8 @@ class Ozzie:
         expiry = Expiry(self.log, self.approvals)
         expiry.start()
         self._closing.callback(expiry.stop)
+        sweep.start()
+        self._closing.callback(sweep.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)
@@ -311,6 +318,11 @@ class Ozzie:
 
     async def _happened(self, tool_id: str, effect: JsonObject) -> bool | None:
         return await self._parts.broker.happened(tool_id, effect, ToolContext(self.project, self.clock))
+
+    async def _kept(self) -> ArtifactsSettings | None:
+        """How long artifacts are kept; None as long as a configuration is refused: what is erased stays so."""
+        config = await self.configuration.refresh()
+        return None if self.config_error else config.settings.artifacts
 
     def _budgets(self) -> BudgetsSettings:
         return self.config.settings.budgets

@@ -1,14 +1,22 @@
 """Keeping artifacts, listing them, opening them (TK-6)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
-from ozzie_server_ext.domain.artifacts import MAX_NAME, Artifact, ArtifactKind, blob_of, storage_ref
+from ozzie_server_ext.domain.artifacts import (
+    MAX_NAME,
+    Artifact,
+    ArtifactKind,
+    ErasedWhy,
+    Erasure,
+    blob_of,
+    storage_ref,
+)
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, EventBody
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -70,25 +78,31 @@ class ArtifactStore:
     async def record(self, recorder: Recorder, kept: Kept, *facts: EventBody) -> None:
         """Record the artifact and, in the same append and behind it, the facts that go with it. Under a name that its
         session has, it is the next version. Raises as `EventLog.append`."""
-        async with self._numbering:  # from reading the newest version until the next one is recorded
-            newest = await self._log.rows(
-                "artifact_names", where={"session_id": recorder.session_id, "name": kept.name}, limit=1
-            )
-            created = ArtifactCreated(
-                artifact_id=kept.artifact_id,
-                kind=kept.kind,
-                name=kept.name,
-                version=int(str(newest[0]["version"])) + 1 if newest else 1,
-                storage_ref=storage_ref(kept.blob),
-                mime=kept.mime,
-                size=kept.size,
-                hash=kept.blob.removeprefix("sha256:"),
-                call_id=kept.call_id,
-                meta=kept.meta,
-            )
-            before = [ArtifactId(str(row["artifact_id"])) for row in newest]
-            superseded = [ArtifactSuperseded(artifact_id=id_, by=kept.artifact_id) for id_ in before]
-            await recorder.append(created, *superseded, *facts)
+        await self.record_all(recorder, [kept], *facts)
+
+    async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
+        """As `record`, for several that have names of their own, or none."""
+        async with self._numbering:  # from reading the newest versions until the next ones are recorded
+            made = [fact for kept in together for fact in await self._numbered(recorder.session_id, kept)]
+            await recorder.append(*made, *facts)
+
+    async def _numbered(self, session_id: SessionId, kept: Kept) -> tuple[EventBody, ...]:
+        """That it was made, and which version it replaces."""
+        newest = await self._log.rows("artifact_names", where={"session_id": session_id, "name": kept.name}, limit=1)
+        created = ArtifactCreated(
+            artifact_id=kept.artifact_id,
+            kind=kept.kind,
+            name=kept.name,
+            version=int(str(newest[0]["version"])) + 1 if newest else 1,
+            storage_ref=storage_ref(kept.blob),
+            mime=kept.mime,
+            size=kept.size,
+            hash=kept.blob.removeprefix("sha256:"),
+            call_id=kept.call_id,
+            meta=kept.meta,
+        )
+        before = [ArtifactId(str(row["artifact_id"])) for row in newest]
+        return (created, *(ArtifactSuperseded(artifact_id=id_, by=kept.artifact_id) for id_ in before))
 
     async def list(
         self,
@@ -113,9 +127,20 @@ class ArtifactStore:
         return _artifact(rows[0])
 
     async def content(self, artifact: Artifact) -> bytes:
-        """Raises NotFound where it is gone, DamagedStore where it is not what was kept, InputError where it is kept
-        elsewhere."""
-        return await self._blobs.get(blob_of(artifact.storage_ref))
+        """Raises Gone where it was erased, NotFound where it is lost, DamagedStore where it is not what was kept,
+        InputError where it is kept elsewhere."""
+        expect_there(artifact)
+        try:
+            return await self._blobs.get(blob_of(artifact.storage_ref))
+        except NotFound:
+            expect_there(await self.get(artifact.artifact_id))  # it may have been erased since it was looked up
+            raise
+
+    async def oldest(self, *, after: int, limit: int) -> Sequence[Artifact]:
+        """Those whose content was not erased, the oldest first. `after`: the position of the one that a page ended
+        with."""
+        rows = await self._log.rows("artifacts", where={"erased_at": ""}, order_by="position", after=after, limit=limit)
+        return [_artifact(row) for row in rows]
 
     def of(self, session_id: SessionId) -> "SessionArtifacts":
         """Those that a session may read."""
@@ -132,21 +157,39 @@ class SessionArtifacts:
         self._session_id = session_id
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """An artifact with its content. Raises NotFound, also for one of another session, and as
+        """An artifact with its content. Raises NotFound, also for one of another session, and Gone and others as
         `ArtifactStore.content`."""
         artifact = await self._store.get(artifact_id)
         if not await self._may_read(artifact):
             raise _missing(artifact_id)
         return artifact, await self._store.content(artifact)
 
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        """The newest version of each name that begins so, also where its content was erased. A fork's own goes before
+        its parent's."""
+        found: dict[str, Artifact] = {}
+        async for session_id, until in self._lineage():
+            rows = await self._log.rows("artifacts", where={"session_id": session_id, "kind": kind})
+            here = [artifact for artifact in map(_artifact, rows) if until is None or artifact.position <= until]
+            here.sort(key=lambda artifact: artifact.position)
+            newest = {artifact.name: artifact for artifact in here if artifact.name.startswith(beginning)}
+            found = {**newest, **found}
+        return sorted(found.values(), key=lambda artifact: artifact.name)
+
     async def _may_read(self, artifact: Artifact) -> bool:
-        session_id, until = self._session_id, artifact.position
-        while session_id:  # a parent is older than its forks, so this ends
+        async for session_id, until in self._lineage():
             if artifact.session_id == session_id:
-                return artifact.position <= until
+                return until is None or artifact.position <= until
+        return False
+
+    async def _lineage(self) -> AsyncGenerator[tuple[SessionId, int | None]]:
+        """The session and those that it was forked from, each with the position up to which it is read; None: to its
+        end. A parent is older than its forks, so this ends."""
+        session_id, until = self._session_id, None
+        while session_id:
+            yield session_id, until
             rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
             session_id, until = (SessionId(str(rows[0]["parent"])), int(str(rows[0]["forked_at"]))) if rows else ("", 0)
-        return False
 
 
 def _artifact(row: Row) -> Artifact:
@@ -169,8 +212,25 @@ def _artifact(row: Row) -> Artifact:
         labels=_strings(text["labels"]),
         sources=_strings(text["sources"]),
         superseded_by=ArtifactId(text["superseded_by"]) if text["superseded_by"] else None,
+        superseded_at=datetime.fromisoformat(text["superseded_at"]) if text["superseded_at"] else None,
+        erased=_erasure(text) if text["erased_at"] else None,
         position=int(text["position"]),
     )
+
+
+def _erasure(row: Mapping[str, str]) -> Erasure:
+    return Erasure(
+        at=datetime.fromisoformat(row["erased_at"]),
+        why=cast(ErasedWhy, row["erased_why"]),
+        by=row["erased_by"],
+        bound=int(row["erased_bound"]),
+    )
+
+
+def expect_there(artifact: Artifact) -> None:
+    """Raises Gone where the content was erased."""
+    if artifact.erased is not None:
+        raise Gone(f'"{artifact.name}" has no content any more. {artifact.erased.told}')
 
 
 def _strings(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`ozzie artifacts`: list them, look at one, save one."""
+"""`ozzie artifacts`: list them, look at one, save one, erase one."""
 
 import argparse
 import base64
@@ -6,10 +6,11 @@ import hashlib
 import sys
 from pathlib import Path
 
-from ozzie_server_ext.cli.http import Object, get, get_bytes, items
+from ozzie_server_ext.cli.http import Object, delete, get, get_bytes, items
 from ozzie_server_ext.cli.output import cell, local_time, print_json
+from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.render.text import byte_count, visible_label, visible_prose
 
@@ -28,7 +29,8 @@ def list_artifacts(options: argparse.Namespace) -> int:
     if not found:
         print("No artifacts. Files and long outputs that Ozzie makes appear here.")
     for artifact in found:
-        size, version = byte_count(artifact["size"]), f"v{artifact['version']}"
+        size = "erased" if artifact["erased"] else byte_count(artifact["size"])
+        version = f"v{artifact['version']}"
         print(
             f"{artifact['artifact_id']}  {cell(artifact['kind'], 8)}  {cell(size, 9)}  {cell(version, 4)}  "
             f"{cell(artifact['name'], 25)}".rstrip()
@@ -53,6 +55,7 @@ def show_artifact(options: argparse.Namespace) -> int:
         "call": artifact["call_id"] or "",
         "sha256": artifact["hash"],
         "outside": ", ".join(artifact["labels"]),
+        "erased": _told(artifact),
     }
     print(cell(artifact["name"], 70).rstrip())
     for name, value in told.items():
@@ -62,10 +65,11 @@ def show_artifact(options: argparse.Namespace) -> int:
 
 
 def get_artifact(options: argparse.Namespace) -> int:
-    """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Conflict where the
-    file is there, Unavailable where it can't be written or something else was sent, InputError where a terminal can't
-    show it."""
+    """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Gone where it was
+    erased, Conflict where the file is there, Unavailable where it can't be written or something else was sent,
+    InputError where a terminal can't show it."""
     artifact = _artifact(options.artifact_id)
+    _expect_there(artifact)
     content = get_bytes(f"artifacts/{options.artifact_id}/content")
     if hashlib.sha256(content).hexdigest() != artifact["hash"]:
         raise Unavailable(
@@ -89,6 +93,37 @@ def get_artifact(options: argparse.Namespace) -> int:
             f"A terminal can't show {visible_label(artifact['mime'])}.", hint="Write it into a file: --output FILE"
         )
     return 0
+
+
+def erase_artifact(options: argparse.Namespace) -> int:
+    """Erase the content of an artifact, after asking back. Raises NotRunning, NotFound, Gone, Misused where nobody can
+    be asked, or Answered where it is still needed."""
+    artifact = _artifact(options.artifact_id)
+    _expect_there(artifact)
+    name, size = visible_label(artifact["name"]), byte_count(artifact["size"])
+    if not options.yes and not _agreed(f"Erase {name}, version {artifact['version']}, {size}? It can't be undone."):
+        print("Nothing was erased.", file=sys.stderr)
+        return 1
+    delete(f"artifacts/{options.artifact_id}")
+    print_json({"erased": options.artifact_id}) if options.json else print(f"{name} is erased.")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    """Whether a person at the terminal types yes. Raises Misused where there is none."""
+    if not sys.stdin.isatty():
+        raise Misused("Nobody can be asked here whether to erase it.", hint="Say so with --yes.")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _expect_there(artifact: Object) -> None:
+    if artifact.get("erased"):
+        raise Gone(f"{visible_label(artifact['name'])} has no content any more. {_told(artifact)}")
+
+
+def _told(artifact: Object) -> str:
+    return visible_label(artifact["erased"]["told"]) if artifact["erased"] else ""
 
 
 def _artifact(artifact_id: str) -> Object:

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,6 +87,11 @@ def post(path: str, body: Object, *, timeout_s: float = TIMEOUT_S) -> Object:
     return _ask(path, json.dumps(body).encode(), timeout_s, ask_at)
 
 
+def delete(path: str, *, timeout_s: float = TIMEOUT_S) -> Object:
+    """`DELETE /ozzie/api/<path>`, as `get`."""
+    return _ask(path, None, timeout_s, partial(ask_at, method="DELETE"))
+
+
 def items(path: str, count: int, **query: Any) -> Iterator[Object]:
     """The first `count` items of a list, page by page."""
     if count < 1:
@@ -114,18 +120,21 @@ def _ask(path: str, body: bytes | None, timeout_s: float, asking: Callable[..., 
     raise Silent(found[0].pid) if found else NotRunning(this_home())
 
 
-def ask_at(handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S) -> Object:
+def ask_at(
+    handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S, method: str | None = None
+) -> Object:
     """The answer of this very gateway. Raises Answered; OSError, HTTPException or InputError
     where what answers is no gateway."""
-    return loads_object(read_at(handshake, path, body, timeout_s), max_bytes=MAX_ANSWER_BYTES)
+    return loads_object(read_at(handshake, path, body, timeout_s, method), max_bytes=MAX_ANSWER_BYTES)
 
 
-def read_at(handshake: Handshake, path: str, body: bytes | None, timeout_s: float) -> bytes:
-    """As `ask_at`, whatever it answers."""
+def read_at(handshake: Handshake, path: str, body: bytes | None, timeout_s: float, method: str | None = None) -> bytes:
+    """As `ask_at`, whatever it answers. Without a `method`, it is POST where there is a body, and GET where not."""
     request = urllib.request.Request(
         f"{handshake.url}ozzie/api/{path}",
         data=body,
         headers={"Authorization": f"token {handshake.token}", "Content-Type": "application/json"},
+        method=method,
     )
     # The address is this machine's own and came with the token from a private file: its certificate may be made by
     # the user, and no proxy of the environment may come between this machine and itself.

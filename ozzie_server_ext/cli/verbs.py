@@ -195,6 +195,12 @@ ARTIFACTS = Group(
             "artifacts:get_artifact",
             (_ARTIFACT, argument("--output", metavar="FILE", help="a new file (default: print it)")),
         ),
+        Verb(
+            "rm",
+            "erase the content of one; that it was there stays known",
+            "artifacts:erase_artifact",
+            (_ARTIFACT, argument("--yes", action="store_true", help="don't ask whether to")),
+        ),
     ),
 )
 

@@ -11,7 +11,7 @@ from dotenv import dotenv_values
 
 from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import Path, Place
+from ozzie_server_ext.config.jsonc import Document, Path, Place
 from ozzie_server_ext.config.reading import ConfigError, content_if_there, content_of, parse_object, text_of
 from ozzie_server_ext.config.settings import TEMPLATE, Settings
 from ozzie_server_ext.config.trust import standing, trust
@@ -20,6 +20,9 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 
 SYSTEM_FILE = FilePath("/etc/ozzie/config.jsonc")
 PROJECT_FILE = FilePath(".ozzie/config.jsonc")
+
+_OF_THE_HOME = "artifacts"
+"""The key of what concerns all that lies in the home, also what other projects made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def load(
     if project is not None and not is_one_of(file := project / PROJECT_FILE, own):
         content, there = _of_project(home, file)
         if content is not None:
-            layers.append(parse_object(content, file))
+            layers.append(_of_a_project_alone(parse_object(content, file)))
         elif there:
             ignored = (str(file),)
     merged: JsonObject = {}
@@ -90,8 +93,18 @@ def trust_file(home: Home, file: FilePath) -> None:
     Raises ConfigError or JsoncError where it can't be read or is not a valid configuration by itself.
     """
     content = content_of(file)
-    parse_object(content, file)
+    _of_a_project_alone(parse_object(content, file))
     trust(home, file, content)
+
+
+def _of_a_project_alone(layer: Document) -> Document:
+    """The layer of a project. Raises ConfigError where it is about what is not the project's."""
+    if isinstance(layer.value, dict) and _OF_THE_HOME in layer.value:
+        raise ConfigError(
+            f"{line_of((_OF_THE_HOME,), layer.places)} a project can't set this: it would erase what others made.",
+            hint="Set it in config.jsonc in Ozzie's own folder.",
+        )
+    return layer
 
 
 def _env_file(file: FilePath) -> dict[str, str]:

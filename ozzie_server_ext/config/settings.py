@@ -323,6 +323,13 @@ class ApprovalsSettings(_Settings):
     expires_s: float = Field(default=EXPIRES_S, ge=60, le=7 * 24 * 3600)
 
 
+class ArtifactsSettings(_Settings):
+    """How long contents of artifacts are kept, and how many bytes of them; None and 0 set no bound (ADR 28)."""
+
+    keep_days: int | None = Field(default=90, ge=0, le=36_500)
+    max_bytes: int | None = Field(default=None, ge=0)
+
+
 class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
@@ -330,6 +337,7 @@ class Settings(_Settings):
     sessions: SessionsSettings = SessionsSettings()
     budgets: BudgetsSettings = BudgetsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
+    artifacts: ArtifactsSettings = ArtifactsSettings()
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

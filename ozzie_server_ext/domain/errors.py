@@ -33,6 +33,12 @@ class NotFound(InputError):
     code = "input.not_found"
 
 
+class Gone(NotFound):
+    """The thing that was named existed. The message says what became of it, when, and why."""
+
+    code = "input.gone"
+
+
 class PolicyError(OzzieError):
     """Refused by a rule; the message carries the reason."""
 

@@ -49,6 +49,9 @@ def task_stream(task_id: TaskId) -> str:
 APPROVALS_STREAM = "approvals"
 """The stream that holds the answers to approvals that did not count."""
 
+ARTIFACTS_STREAM = "artifacts"
+"""The stream that holds which artifacts were erased."""
+
 
 def worker_stream(plane: str) -> str:
     """The stream that holds what became of the processes of one plane."""

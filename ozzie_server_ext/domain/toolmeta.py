@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
@@ -111,11 +112,23 @@ class ToolError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A text that a call keeps among the artifacts, under a name: the next version of it, where there is one."""
+
+    name: str
+    kind: ArtifactKind
+    mime: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB")."""
+    """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
+    outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done."""
 
     ok: bool
     data: Json = None
     error: ToolError | None = None
     summary: str = ""
     artifact_refs: tuple[str, ...] = field(default=())
+    made: Made | None = None

@@ -9,6 +9,7 @@ from tornado.web import HTTPError
 
 from ozzie_server_ext.domain.errors import (
     Conflict,
+    Gone,
     InputError,
     NotFound,
     OzzieError,
@@ -32,6 +33,7 @@ RESOURCE = "ozzie"
 """The resource that Jupyter's authorizer is asked about."""
 
 _STATUS: tuple[tuple[type[OzzieError], int], ...] = (
+    (Gone, 410),
     (NotFound, 404),
     (InputError, 400),
     (PolicyError, 403),

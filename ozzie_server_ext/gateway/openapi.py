@@ -35,6 +35,7 @@ _REFUSED = {
     403: "Who asks is not known, or may not do this.",
     404: "What was named does not exist.",
     409: "The thing is not in a state that allows this.",
+    410: "It was there, and was erased; the message says when and why.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     503: "Ozzie does not run in this server, or something that it needs does not answer.",
@@ -108,7 +109,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> Described:
         described["description"] = details
     if operation.method == "GET":
         described["parameters"] += [_parameter(operation, asked, name) for name in operation.beside_path]
-    else:
+    elif operation.method == "POST":
         described["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": _body(operation, asked)}},

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
+from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
@@ -55,6 +56,8 @@ class Services(Protocol):
     def tasks(self) -> TaskService: ...
     @property
     def artifacts(self) -> ArtifactStore: ...
+    @property
+    def eraser(self) -> Eraser: ...
     @property
     def answers(self) -> Answers: ...
     @property

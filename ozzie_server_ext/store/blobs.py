@@ -1,9 +1,13 @@
-"""Content by its address: what is too large for an event, kept once and checked whenever it is read."""
+"""Content by its address: what is too large for an event, kept once and checked whenever it is read.
+
+One goes only where no fact needs it, and its file only behind the fact that says so.
+"""
 
 import asyncio
 import hashlib
 import os
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -12,15 +16,39 @@ from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.log import DamagedStore
+from ozzie_server_ext.store.promises import Promises
+from ozzie_server_ext.store.uncut import uncut
 
 _REF = re.compile(r"sha256:([0-9a-f]{64})")
+
+_LONG = 64 * 1024
+"""In bytes, of a content whose hash is taken beside the loop."""
+
+
+IsNeeded = Callable[[], Awaitable[bool]]
+"""Whether a blob is needed by a fact of the log."""
 
 
 class BlobStore(Protocol):
     """Bytes by the hash of what they are. The same bytes are the same blob, however often they are put."""
 
     async def put(self, content: bytes) -> BlobRef:
-        """Keep `content`; once this returns, it is durable. Raises Unavailable where it can't be written."""
+        """Keep `content`; once this returns, it is durable, and stays until a fact names it, and then for as long as
+        one does. Raises Unavailable where it can't be written."""
+        ...
+
+    async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
+        """Those of them that are there."""
+        ...
+
+    def named(self, ref: BlobRef) -> None:
+        """A fact that names the blob is durable: one for each put."""
+        ...
+
+    async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
+        """Take the blob away unless it was put for a fact that is still to come, or `is_needed` says that there is one;
+        whoever puts the same content meanwhile waits. False where it stays. Raises Unavailable where it can't be taken
+        away; InputError for no reference."""
         ...
 
     async def get(self, ref: BlobRef) -> bytes:
@@ -38,11 +66,27 @@ class InMemoryBlobs:
 
     def __init__(self) -> None:
         self._content: dict[BlobRef, bytes] = {}
+        self._promises = Promises()
 
     async def put(self, content: bytes) -> BlobRef:
         ref = ref_of(content)
+        await self._promises.put(ref)
         self._content[ref] = bytes(content)
         return ref
+
+    async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
+        return [ref for ref in refs if ref in self._content]
+
+    def named(self, ref: BlobRef) -> None:
+        self._promises.named(ref)
+
+    async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
+        _digest(ref)
+        async with self._promises.leaving(ref) as may_leave:
+            if not may_leave or await is_needed():
+                return False
+            self._content.pop(ref, None)
+            return True
 
     async def get(self, ref: BlobRef) -> bytes:
         _digest(ref)
@@ -57,19 +101,40 @@ class FileBlobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._promises = Promises()
 
     async def put(self, content: bytes) -> BlobRef:
-        return await asyncio.to_thread(self._put, bytes(content))
+        kept = bytes(content)
+        ref = ref_of(kept) if len(kept) < _LONG else await asyncio.to_thread(ref_of, kept)
+        await self._promises.put(ref)
+        await asyncio.to_thread(self._put, ref, kept)
+        return ref
+
+    async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
+        return await asyncio.to_thread(
+            lambda: [ref for ref in refs if _REF.fullmatch(ref) and self._path(ref).exists()]
+        )
+
+    def named(self, ref: BlobRef) -> None:
+        self._promises.named(ref)
+
+    async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
+        path = self._path(ref)
+        async with self._promises.leaving(ref) as may_leave:
+            if not may_leave or await is_needed():
+                return False
+            # To its end, also where nobody waits for it any more: a thread does not stop in the middle.
+            await uncut(asyncio.to_thread(self._remove, path))
+            return True
 
     async def get(self, ref: BlobRef) -> bytes:
         return await asyncio.to_thread(self._get, ref)
 
-    def _put(self, content: bytes) -> BlobRef:
-        ref = ref_of(content)
+    def _put(self, ref: BlobRef, content: bytes) -> None:
         path = self._path(ref)
         with suppress(NotFound, DamagedStore):
             self._get(ref)
-            return ref
+            return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(path, content)
@@ -78,7 +143,16 @@ class FileBlobs:
             raise Unavailable(
                 f"Can't write to {self._folder}: {error}.", hint="Check the disk and the folder's permissions."
             ) from error
-        return ref
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                sync_folder(path.parent)
+        except OSError as error:
+            raise Unavailable(
+                f"{path} can't be removed: {error}.", hint="Check the disk and the folder's permissions."
+            ) from error
 
     def _get(self, ref: BlobRef) -> bytes:
         path = self._path(ref)

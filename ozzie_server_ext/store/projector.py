@@ -5,14 +5,25 @@ from collections.abc import Callable
 
 from ozzie_server_ext.domain.events import Event, Fact
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.projections import approvals, artifacts, budgets, messages, sessions, tasks, usage, workers
+from ozzie_server_ext.store.projections import (
+    approvals,
+    artifacts,
+    blobs,
+    budgets,
+    messages,
+    sessions,
+    tasks,
+    usage,
+    workers,
+)
 from ozzie_server_ext.store.tables import Rows, Table
 
-_FOLDS_VERSION = 2
+_FOLDS_VERSION = 3
 """Raise it when a fold changes what it makes of the same events: stored projections are then rebuilt."""
 
-# Tasks first: it refuses the most. Budgets before usage: the rows of calls are to be as they were.
-_PROJECTIONS = (tasks, sessions, messages, budgets, usage, artifacts, approvals, workers)
+# Tasks first: it refuses the most. Budgets before usage, and blobs before artifacts: the rows of calls, and of what was
+# erased, are to be as they were.
+_PROJECTIONS = (tasks, sessions, messages, budgets, usage, blobs, artifacts, approvals, workers)
 
 TABLES: dict[str, Table] = {
     table.name: table

@@ -3,14 +3,14 @@
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from ozzie_server_ext.domain.artifacts import Artifact
+from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
@@ -48,7 +48,11 @@ class ArtifactReader(Protocol):
     """The artifacts that a session may read."""
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """An artifact with its content. Raises NotFound, also for one of another session."""
+        """An artifact with its content. Raises NotFound, also for one of another session; Gone where it was erased."""
+        ...
+
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        """The newest version of each name that begins so, also of those that were erased, in the order of names."""
         ...
 
 
@@ -57,6 +61,9 @@ class NoArtifacts:
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
         raise NotFound("There are no artifacts here.")
+
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.artifacts import REPLACED_BY
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     EventBody,
     ToolCallCancelled,
+    ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
@@ -261,8 +263,18 @@ class ToolBroker:
         if not isinstance(ended, ToolResult):
             await recorder.append(ended)
             return ended
+        made: Kept | None = None
+        if ended.made is not None:
+            try:
+                made = await self._telling.kept(call_id, meta, ended.made)
+            except OzzieError as error:
+                failed = self._telling.failure(call_id, error, self._since(began))
+                await recorder.append(failed)
+                return failed
+            ended = replace(ended, artifact_refs=(*ended.artifact_refs, made.artifact_id))
         outcome, whole = await self._telling.result(call_id, meta, args, ended, self._since(began))
-        await self._append(recorder, whole, outcome)
+        kept = [each for each in (whole, made) if each is not None and isinstance(outcome, ToolCallCompleted)]
+        await self._artifacts.record_all(recorder, kept, outcome)
         return outcome
 
     async def _kept(self, plan: Plan, call_id: CallId, meta: ToolMeta) -> Kept | None:
@@ -271,7 +283,7 @@ class ToolBroker:
             return None
         name, content = plan.before.name, plan.before.content
         return await self._artifacts.keep(
-            content, kind="file", name=name, mime=plan.before.mime, call_id=call_id, meta={"replaced_by": meta.tool_id}
+            content, kind="file", name=name, mime=plan.before.mime, call_id=call_id, meta={REPLACED_BY: meta.tool_id}
         )
 
     async def _append(self, recorder: Recorder, kept: Kept | None, *facts: EventBody) -> None:

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.events import ToolCallCompleted, ToolCallFailed, To
 from ozzie_server_ext.domain.ids import ArtifactId, CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact, redact_text
-from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import Made, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads
@@ -57,6 +57,18 @@ class Telling:
             duration_ms=duration_ms,
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
         ), whole
+
+    async def kept(self, call_id: CallId, meta: ToolMeta, made: Made) -> Kept:
+        """What a call makes, without secrets, and durable. Raises OzzieError."""
+        text = await asyncio.to_thread(redact_text, made.text, self._known_secrets())
+        return await self._artifacts.keep(
+            text.encode(),
+            kind=made.kind,
+            name=made.name,
+            mime=made.mime,
+            call_id=call_id,
+            meta={"tool_id": meta.tool_id},
+        )
 
     def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
         """The outcome of a call that gave no result, and had no effect."""

@@ -37,15 +37,17 @@ class Desk:
         facts: tuple[EventBody, ...] = (),
     ) -> ArtifactId:
         kept = await self.artifacts.keep(content, kind=kind, name=name, mime="text/plain", call_id=CallId("c"))
-        recorder = Recorder(
+        await self.artifacts.record(self.recorder(session, task), kept, *facts)
+        return kept.artifact_id
+
+    def recorder(self, session: str, task: str) -> Recorder:
+        return Recorder(
             log=self.log,
             session_id=SessionId(session),
             task_id=TaskId(task),
             labels=("web",),
             sources=("https://example.org",),
         )
-        await self.artifacts.record(recorder, kept, *facts)
-        return kept.artifact_id
 
     async def open_session(self, session: str) -> None:
         session_id = SessionId(session)
@@ -93,6 +95,8 @@ async def test_what_was_kept_is_got_back_with_all_that_is_known_of_it(desk: Desk
         labels=("web",),
         sources=("https://example.org",),
         superseded_by=None,
+        superseded_at=None,
+        erased=None,
         position=1,
     )
 

@@ -4,7 +4,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
@@ -23,11 +23,11 @@ MADE: tuple[tuple[bytes, ArtifactKind, str, str], ...] = (
 )
 
 
-async def make_artifacts(home: GatewayHome) -> list[str]:
+async def make_artifacts(home: GatewayHome, clock: SystemClock | FakeClock | None = None) -> list[str]:
     """Those of `MADE`; returns their ids in that order. No gateway runs on the home."""
     place = Home(home.home)
     place.create()
-    clock = SystemClock()
+    clock = clock or SystemClock()
     ids = UlidSource(clock)
     log = await SqliteEventLog.open(place.database, clock=clock, ids=ids)
     store = ArtifactStore(log, FileBlobs(place.blobs), ids)

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     ApprovalRequested,
     ArtifactCreated,
+    ArtifactErased,
     ArtifactSuperseded,
     BudgetRaised,
     Draft,
@@ -313,7 +314,11 @@ class Histories:
         name, version = (before.name, before.version + 1) if before else (self._word() + self._id("N"), 1)
         made = artifact_created(self._id("A"), name=name, version=version, size=self._random.randint(0, 9000))
         self._artifacts.append(made)
-        return [made, *([ArtifactSuperseded(artifact_id=before.artifact_id, by=made.artifact_id)] if before else [])]
+        if before is None:
+            return [made]
+        erased = ArtifactErased(artifact_id=before.artifact_id, why="age", bound=90)
+        superseded = ArtifactSuperseded(artifact_id=before.artifact_id, by=made.artifact_id)
+        return [made, superseded, *([erased] if self._random.random() < 0.3 else [])]
 
     def _approval(self) -> list[EventBody]:
         """One that was answered, or was not, or whose yes is void by now."""

@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.events.approval import (
 )
 from ozzie_server_ext.domain.events.artifact import (
     ArtifactCreated,
+    ArtifactErased,
     ArtifactSuperseded,
 )
 from ozzie_server_ext.domain.events.budget import (
@@ -110,6 +111,7 @@ __all__ = [
     "ApprovalRejected",
     "ApprovalRequested",
     "ArtifactCreated",
+    "ArtifactErased",
     "ArtifactSuperseded",
     "BudgetExceeded",
     "BudgetRaised",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import ArtifactId, CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -34,3 +34,16 @@ class ArtifactSuperseded(Fact):
     type: ClassVar[str] = "artifact.superseded"
     artifact_id: ArtifactId
     by: ArtifactId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactErased(Fact):
+    """The content is gone; what is known of the artifact stays. `why`: it was older than `bound` days, all contents
+    together had more than `bound` bytes, or the person `by` erased it. `bound` is 0 and `by` empty where they tell
+    nothing. The file goes behind this fact, and only where nothing else needs it."""
+
+    type: ClassVar[str] = "artifact.erased"
+    artifact_id: ArtifactId
+    why: ErasedWhy
+    by: str = ""
+    bound: int = 0

@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.events.approval import (
     ApprovalRejected,
     ApprovalRequested,
 )
-from ozzie_server_ext.domain.events.artifact import ArtifactCreated, ArtifactSuperseded
+from ozzie_server_ext.domain.events.artifact import ArtifactCreated, ArtifactErased, ArtifactSuperseded
 from ozzie_server_ext.domain.events.budget import BudgetExceeded, BudgetRaised
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.events.message import MessageCompleted, MessageReceived, MessageRejected
@@ -74,6 +74,7 @@ EventBody: TypeAlias = (
     | ApprovalRefused
     | ArtifactCreated
     | ArtifactSuperseded
+    | ArtifactErased
     | PromptRequested
     | PromptAnswered
     | ConfigChanged

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from msgspec import Meta
 
-from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Time
 
@@ -19,10 +19,23 @@ _AS_IT_IS = frozenset({"application/json", "image/gif", "image/jpeg", "image/png
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """How a content went: it was older than `bound` days (`age`), all contents together had more than `bound` bytes
+    (`size`), or a person, `by`, erased it. `told` says that in a sentence."""
+
+    at: Time
+    why: ErasedWhy
+    by: str
+    bound: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """One version of what a session has under a name (S4 §8.1.2). `size` is in bytes, `hash` the content's SHA-256 in
     hexadecimal; `call_id` is the call of a tool that it came from and `superseded_by` the next version, each null where
-    there is none. `labels` and `sources` say what of it came from outside, and from where."""
+    there is none. `labels` and `sources` say what of it came from outside, and from where. `erased` is null where the
+    content is there."""
 
     artifact_id: str
     session_id: str | None
@@ -40,6 +53,7 @@ class Artifact:
     labels: list[str]
     sources: list[str]
     superseded_by: str | None
+    erased: Erasure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

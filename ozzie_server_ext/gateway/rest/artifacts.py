@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain import artifacts, ids
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.gateway.rest import paging
-from ozzie_server_ext.gateway.rest.artifact_shapes import Artifact, ArtifactId, Download
+from ozzie_server_ext.gateway.rest.artifact_shapes import Artifact, ArtifactId, Download, Erasure
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Limit, Page, SessionId, TaskCursor, TaskId
+from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
 from ozzie_server_ext.store.codec import time_text
 
 
@@ -54,6 +54,15 @@ async def get_artifact_content(call: Call, asked: ArtifactQuery) -> Download:
     return Download(content=content, mime=artifact.mime, name=artifact.name)
 
 
+async def erase_artifact(call: Call, asked: ArtifactQuery) -> Done:
+    """Erase the content of an artifact.
+
+    What is known of it stays. That of one that a task made which has not ended can't be erased yet.
+    """
+    await call.ozzie.eraser.erase(ids.ArtifactId(asked.artifact_id), call.principal.name)
+    return Done()
+
+
 def _shown(artifact: artifacts.Artifact) -> Artifact:
     return Artifact(
         artifact_id=artifact.artifact_id,
@@ -72,4 +81,11 @@ def _shown(artifact: artifacts.Artifact) -> Artifact:
         labels=list(artifact.labels),
         sources=list(artifact.sources),
         superseded_by=artifact.superseded_by,
+        erased=_erasure(artifact.erased),
     )
+
+
+def _erasure(erased: artifacts.Erasure | None) -> Erasure | None:
+    if erased is None:
+        return None
+    return Erasure(at=time_text(erased.at), why=erased.why, by=erased.by, bound=erased.bound, told=erased.told)

@@ -53,7 +53,7 @@ class RestHandler(OzzieHandler):
     @authenticated
     @authorized
     async def delete(self, **path: str) -> None:
-        raise self._unsupported()
+        await self._answer("DELETE", path)
 
     @allow_unauthenticated
     def options(self, *args: Any, **path: str) -> None:

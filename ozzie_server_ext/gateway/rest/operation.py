@@ -32,13 +32,13 @@ class Call:
 class Operation:
     """One method of one path. Its parameters, its body and its answers are what the function's signature says: the
     fields of the second argument that `path` names come from there, the others from the query of a GET, or from the
-    JSON body of a POST. None is an answer without a body, 204. The docstring is its description.
+    JSON body of a POST; a DELETE has none. None is an answer without a body, 204. The docstring is its description.
 
     `status` is that of the answers that are not 200, by their class; `errors` are the refusals beyond those that every
     operation of its method can give.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     run: Callable[[Call, Any], Awaitable[Any]]
     errors: tuple[int, ...] = ()

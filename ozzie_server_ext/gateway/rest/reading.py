@@ -31,7 +31,7 @@ def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list
 
     Raises NotFound for a path that can't name anything, BadParameter for the rest.
     """
-    given = _from_query(operation, query) if operation.method == "GET" else _from_body(operation, query, body)
+    given = _from_body(operation, query, body) if operation.method == "POST" else _from_query(operation, query)
     try:
         return msgspec.convert({**given, **path}, operation.asked, strict=True)
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
 """The artifacts: one row each version, and the newest of each name (TK-6)."""
 
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, Event
+from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactErased, ArtifactSuperseded, Event
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import strings_text, time_text
-from ozzie_server_ext.store.tables import Column, Rows, Table
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
 
 ARTIFACTS = Table(
     "artifacts",
@@ -25,12 +25,18 @@ ARTIFACTS = Table(
         Column("labels"),
         Column("sources"),
         Column("superseded_by"),
+        Column("superseded_at"),
+        Column("erased_at"),
+        Column("erased_why"),
+        Column("erased_by"),
+        Column("erased_bound", "INTEGER"),
         Column("position", "INTEGER"),
     ),
     key=("artifact_id",),
-    indexes=(("session_id", "artifact_id"), ("task_id",)),
+    indexes=(("session_id", "artifact_id"), ("task_id",), ("erased_at", "position")),
 )
-"""`meta` is a JSON object, `labels` and `sources` are JSON lists; `superseded_by` is empty of the newest version."""
+"""`meta` is a JSON object, `labels` and `sources` are JSON lists; `superseded_by` and `superseded_at` are empty of the
+newest version, `erased_at` and what follows it of one whose content is there."""
 
 ARTIFACT_NAMES = Table(
     "artifact_names",
@@ -41,7 +47,7 @@ ARTIFACT_NAMES = Table(
 
 TABLES = (ARTIFACTS, ARTIFACT_NAMES)
 
-HANDLES = (ArtifactCreated, ArtifactSuperseded)
+HANDLES = (ArtifactCreated, ArtifactSuperseded, ArtifactErased)
 
 
 def apply(event: Event, rows: Rows) -> None:
@@ -88,11 +94,29 @@ def apply(event: Event, rows: Rows) -> None:
                     "labels": strings_text(event.labels),
                     "sources": strings_text(event.sources),
                     "superseded_by": "",
+                    "superseded_at": "",
+                    "erased_at": "",
+                    "erased_why": "",
+                    "erased_by": "",
+                    "erased_bound": 0,
                     "position": event.position,
                 },
             )
         case ArtifactSuperseded(artifact_id=artifact_id, by=by):
             if (row := rows.get(ARTIFACTS, (artifact_id,))) is not None:
-                rows.put(ARTIFACTS, {**row, "superseded_by": by})
+                rows.put(ARTIFACTS, {**row, "superseded_by": by, "superseded_at": time_text(event.ts)})
+        case ArtifactErased() as fact:
+            row = rows.get(ARTIFACTS, (fact.artifact_id,))
+            if row is not None and not row["erased_at"]:
+                rows.put(ARTIFACTS, {**row, **_erased(event, fact)})
         case _:
             return
+
+
+def _erased(event: Event, fact: ArtifactErased) -> Row:
+    return {
+        "erased_at": time_text(event.ts),
+        "erased_why": fact.why,
+        "erased_by": fact.by,
+        "erased_bound": fact.bound,
+    }

@@ -31,12 +31,13 @@ async def read_artifact(
     artifact, content = await context.artifacts.open(ArtifactId(artifact_id))
     if not artifact.is_text:
         raise ToolFailed(f"{artifact.name} is not text: {artifact.mime}, {byte_count(artifact.size)}.")
-    data = await asyncio.to_thread(_page, artifact, content, TextPlace(first_line, first_character), max_lines)
+    data = await asyncio.to_thread(read_page, artifact, content, TextPlace(first_line, first_character), max_lines)
     return ToolResult(ok=True, data=data, summary=f"{count_lines(str(data['text'])):,} of {data['lines']:,} lines")
 
 
-def _page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
-    """Secrets are taken out before it is cut, for a piece of one would not be found."""
+def read_page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
+    """A page of an artifact, as the model reads it. Secrets are taken out before it is cut: a piece of one would not be
+    found."""
     text = redacted_lines(content.decode("utf-8", "replace"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
     return {

@@ -2,7 +2,12 @@
 
 import asyncio
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -60,8 +65,62 @@ def test_its_content_is_printed_or_written_into_a_new_file(made: tuple[Gateway, 
 
 @pytest.mark.parametrize("name", ["nonesuch", "01M800000000000000000000ZZ", "../tasks"])
 def test_one_that_there_is_not_is_told(made: tuple[Gateway, list[str]], name: str) -> None:
-    for verb in ("show", "get"):
+    for verb in ("show", "get", "rm"):
         refused = ozzie(made[0].home, "artifacts", verb, name)
 
         assert refused.returncode == 1
         assert f"There is no artifact {name}" in refused.stderr
+
+
+def test_one_is_erased_by_who_says_so_and_every_verb_tells_it(made: tuple[Gateway, list[str]]) -> None:
+    gateway, ids = made
+    one = ids[3]
+
+    unasked = ozzie(gateway.home, "artifacts", "rm", one)
+    assert (unasked.returncode, unasked.stdout) == (2, "")
+    assert "--yes" in unasked.stderr
+    assert ozzie(gateway.home, "artifacts", "get", one).returncode == 0
+
+    erased = ozzie(gateway.home, "artifacts", "rm", one, "--yes")
+    assert (erased.returncode, erased.stdout) == (0, "evil.svg is erased.\n")
+
+    listed = ozzie(gateway.home, "artifacts", "list").stdout.splitlines()
+    assert listed[2].split() == [one, "image", "erased", "v1", "evil.svg"]
+    told = f"It was erased on {datetime.now(UTC):%Y-%m-%d} by "
+    assert told in ozzie(gateway.home, "artifacts", "show", one).stdout
+    for verb in (["get"], ["rm", "--yes"]):
+        refused = ozzie(gateway.home, "artifacts", *verb, one)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert f"evil.svg has no content any more. {told}" in refused.stderr
+
+
+@pytest.mark.parametrize(("answer", "erased"), [("y", True), ("yes", True), ("", False), ("n", False)])
+def test_a_person_at_a_terminal_is_asked_with_name_and_size(
+    made: tuple[Gateway, list[str]], answer: str, erased: bool
+) -> None:
+    gateway, ids = made
+    one = ids[4] if erased and answer == "y" else ids[2] if erased else ids[1]
+
+    here, there = pty.openpty()
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "artifacts", "rm", one]
+    with os.fdopen(here, "wb", buffering=0) as keyboard:
+        running = subprocess.Popen(
+            command,
+            env=dict(gateway.home.env),
+            cwd=gateway.home.project,
+            stdin=there,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(there)
+        keyboard.write(f"{answer}\n".encode())
+        printed, asked = running.communicate(timeout=60)
+
+    name, size = MADE[ids.index(one)][2], len(MADE[ids.index(one)][0])
+    assert asked.startswith(f"Erase {name}, version 1, {size} bytes? It can't be undone. [y/N] ")
+    assert running.returncode == (0 if erased else 1)
+    assert printed == (f"{name} is erased.\n" if erased else "")
+    assert ("Nothing was erased." in asked) is not erased
+    shown = json.loads(ozzie(gateway.home, "artifacts", "show", one, "--json").stdout)
+    assert (shown["erased"] is not None) is erased

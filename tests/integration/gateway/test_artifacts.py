@@ -1,17 +1,30 @@
 """Artifacts over REST: listed, looked at, and saved; nothing of them runs in a browser (TK-6, THREATS 1)."""
 
+import asyncio
 import contextlib
 import http.client
+import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.artifacts import blob_of
+from ozzie_server_ext.domain.events import ArtifactErased
+from ozzie_server_ext.domain.ids import ARTIFACTS_STREAM, ArtifactId
 from ozzie_server_ext.gateway.routes import PREFIX
+from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
+from ozzie_server_ext.store.blobs import FileBlobs
+from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.integration.gateway.test_rest import get, pages
-from tests.integration.gateway.walk import ask
+from tests.integration.gateway.walk import KERNEL_ID, ask
 from tests.integration.made_artifacts import MADE, SESSION, TASK, make_artifacts
+from tests.replay.histories import draft
 from tests.rig import Gateway, GatewayHome, start_attached, start_gateway
 
 
@@ -85,3 +98,70 @@ def test_what_is_not_there_is_not_found(gateway: Gateway) -> None:
     for path in (f"artifacts/{TASK}", f"artifacts/{TASK}/content"):
         status, answer = ask(gateway, "GET", f"{PREFIX}/{path}", token=gateway.token)
         assert (status, answer["code"]) == (404, "input.not_found")
+
+
+@pytest.mark.parametrize("server", ["owner", "attached"])
+def test_a_person_erases_one_and_everything_else_of_it_stays(
+    home: GatewayHome, gateway: Gateway, artifact_ids: list[str], server: str
+) -> None:
+    path = f"{PREFIX}/artifacts/{artifact_ids[0]}"
+    before = get(gateway, f"artifacts/{artifact_ids[0]}")
+    with start_attached(home) if server == "attached" else contextlib.nullcontext(gateway) as asked:
+        status, done = ask(asked, "DELETE", path, token=asked.token)
+        again, refused = ask(asked, "DELETE", path, token=asked.token)
+        gone, _, body = content(asked, artifact_ids[0])
+
+    after = get(gateway, f"artifacts/{artifact_ids[0]}")
+    erased = after.pop("erased")
+    assert (status, done) == (200, {"done": True})
+    assert {**after, "erased": None} == before
+    assert (erased["why"], erased["bound"]) == ("person", 0)
+    assert erased["by"]
+    assert erased["told"] == f"It was erased on {erased['at'][:10]} by {erased['by']}."
+    assert (again, refused["code"], refused["message"]) == (
+        410,
+        "input.gone",
+        f'"out.txt" has no content any more. {erased["told"]}',
+    )
+    assert gone == 410
+    assert json.loads(body)["message"] == refused["message"]
+    assert not [path for path in (home.home / "data" / "blobs").rglob("*") if before["hash"].endswith(path.name)]
+    assert content(gateway, artifact_ids[1])[0] == 200
+
+
+def test_only_a_person_erases(gateway: Gateway, artifact_ids: list[str]) -> None:
+    path = f"{PREFIX}/artifacts/{artifact_ids[0]}"
+    granted = ask(gateway, "POST", f"{PREFIX}/kernels/{KERNEL_ID}/token", token=gateway.token)[1]
+
+    assert ask(gateway, "DELETE", path, token=granted["token"])[0] == 403
+    assert ask(gateway, "DELETE", path)[0] == 403
+    assert get(gateway, f"artifacts/{artifact_ids[0]}")["erased"] is None
+
+
+async def test_what_a_gateway_left_when_it_died_goes_at_the_next_start_with_what_is_too_old(home: GatewayHome) -> None:
+    """It died between the fact and the file of one artifact; another one has become too old since."""
+    long_ago = datetime.now(UTC) - timedelta(days=100)
+    old, left, *others = await make_artifacts(home, FakeClock(long_ago))
+    place, clock = Home(home.home), SystemClock()
+    log = await SqliteEventLog.open(place.database, clock=clock, ids=UlidSource(clock))
+    await log.append(ARTIFACTS_STREAM, [draft(ArtifactErased(artifact_id=ArtifactId(left), why="person", by="Ana"))])
+    refs = [blob_of(str(row["storage_ref"])) for row in await log.rows("artifacts")]
+    await log.close()
+    blobs = FileBlobs(place.blobs)
+    assert await blobs.there(refs) == refs
+
+    def sweep() -> list[dict[str, Any]]:
+        with start_gateway(home) as gateway:
+            for _ in range(400):
+                found = [item for item in get(gateway, "artifacts")["items"] if item["erased"]]
+                if len(found) == 2:
+                    return found
+                time.sleep(0.05)
+            raise AssertionError("it was not swept")
+
+    erased = await asyncio.to_thread(sweep)
+
+    assert [(item["artifact_id"], item["erased"]["why"]) for item in erased] == [(left, "person"), (old, "age")]
+    assert "because it was older than 90 days." in erased[1]["erased"]["told"]
+    assert await blobs.there(refs) == refs[2:]
+    assert len(others) == len(refs[2:])

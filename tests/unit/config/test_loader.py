@@ -284,3 +284,15 @@ def test_what_stands_in_a_files_place_and_is_none_is_named(home: Home) -> None:
     os.mkfifo(home.env_file)
     with pytest.raises(ConfigError, match=r"\.env: is not a file"):
         load(home, env={}, system_file=Path("/nonexistent"))
+
+
+def test_a_project_does_not_say_how_long_artifacts_are_kept(home: Home, project: Path, tmp_path: Path) -> None:
+    """They lie in the home, with those of other projects."""
+    file = project / PROJECT_FILE
+    file.write_text('{\n  "artifacts": {"keep_days": 1}\n}')
+    with pytest.raises(ConfigError, match=r"config.jsonc, line 2, column 3: artifacts: a project can't set this"):
+        trust_file(home, file)
+
+    home.config_file.write_text('{"artifacts": {"keep_days": 7, "max_bytes": 1000}}')
+    kept = load(home, project=project, env={}, system_file=tmp_path / "none").settings.artifacts
+    assert (kept.keep_days, kept.max_bytes) == (7, 1000)

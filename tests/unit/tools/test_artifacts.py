@@ -6,7 +6,8 @@ import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.artifacts import ArtifactKind
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
+from ozzie_server_ext.domain.events import ArtifactErased
 from ozzie_server_ext.domain.ids import ArtifactId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import InMemoryBlobs
@@ -14,6 +15,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.artifacts import MAX_CHARACTERS, read_artifact
+from tests.replay.histories import draft
 
 SESSION = SessionId("sess_1")
 
@@ -138,3 +140,17 @@ async def test_no_piece_of_a_private_key_is_read_where_a_page_ends_within_it(des
 
         assert read.endswith("[redacted: private key]" + "\n" * (KEY.count("\n") + 1) + "after\n")
         assert KEY_LINES[0][:16] not in read
+
+
+async def test_of_an_erased_one_it_is_told_when_and_why_it_went(desk: Desk) -> None:
+    artifact_id = await desk.keep(b"text")
+    await desk.log.append("artifacts", [draft(ArtifactErased(artifact_id=artifact_id, why="age", bound=90))])
+
+    with pytest.raises(Gone) as told:
+        await read_artifact(desk.context, artifact_id=artifact_id)
+
+    assert str(told.value) == (
+        '"out" has no content any more. It was erased on 2026-01-01, because it was older than 90 days.'
+    )
+    with pytest.raises(NotFound, match="There is no artifact"):
+        await read_artifact(desk.stranger, artifact_id=artifact_id)

@@ -64,11 +64,15 @@ def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) 
     assert 0 < item.meta.timeout_s <= 60
 
 
-def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk() -> None:
+def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk_and_a_note_is_of_a_low_one() -> None:
     changing = [item.meta for item in builtin_tools() if item.meta.side_effect is not SideEffect.NONE]
 
-    assert {meta.tool_id for meta in changing} == {"fs.write", "fs.edit", "fs.trash"}
-    assert {(meta.side_effect, meta.risk_level) for meta in changing} == {(SideEffect.REVERSIBLE, RiskLevel.MEDIUM)}
+    assert {meta.tool_id: (meta.side_effect, meta.risk_level) for meta in changing} == {
+        "fs.write": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
+        "fs.edit": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
+        "fs.trash": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
+        "note.write": (SideEffect.REVERSIBLE, RiskLevel.LOW),
+    }
 
 
 def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
@@ -84,6 +88,8 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "fs.write": ("write_file",),
         "fs.edit": ("edit_file",),
         "fs.trash": ("trash_file",),
+        "note.read": ("read_note",),
+        "note.write": ("write_note",),
     }
 
 
@@ -97,6 +103,8 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "fs.read": ("ALLOW", "relay", True),
         "fs.trash": ("ASK", "relay", True),
         "fs.write": ("ASK", "relay", True),
+        "note.read": ("ALLOW", "relay", True),
+        "note.write": ("ALLOW", "relay", True),
         "time.now": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),
     }

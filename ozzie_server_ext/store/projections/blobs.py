@@ -1,0 +1,66 @@
+"""Which blobs the log needs: one row each, with how many facts name it whose content was not erased."""
+
+from ozzie_server_ext.domain.artifacts import blob_of, is_own
+from ozzie_server_ext.domain.events import (
+    ArtifactCreated,
+    ArtifactErased,
+    ConfigChanged,
+    Event,
+    Fact,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    ToolCallCompleted,
+)
+from ozzie_server_ext.domain.ids import BlobRef
+from ozzie_server_ext.store.projections.artifacts import ARTIFACTS
+from ozzie_server_ext.store.tables import Column, Rows, Table
+
+BLOBS = Table("blobs", (Column("ref"), Column("needed", "INTEGER")), key=("ref",))
+"""`needed` counts the facts that name the blob. Of one with 0 the file may go, or is gone."""
+
+TABLES = (BLOBS,)
+
+HANDLES = (
+    ArtifactCreated,
+    ArtifactErased,
+    ConfigChanged,
+    MessageReceived,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    ToolCallCompleted,
+)
+
+
+def named_by(body: Fact) -> tuple[BlobRef, ...]:
+    """The blobs that a fact names, as often as it does. Each of them was put for it."""
+    match body:
+        case ArtifactCreated(storage_ref=ref):
+            return (blob_of(ref),) if is_own(ref) else ()
+        case ModelCallStarted(request_blob=blob) | ModelCallCompleted(response_blob=blob) | ConfigChanged(blob=blob):
+            return (blob,)
+        case ModelCallFailed(partial_blob=blob) | ToolCallCompleted(blob=blob):
+            return () if blob is None else (blob,)
+        case MessageReceived(pictures=pictures):
+            return tuple(picture.ref for picture in pictures)
+        case _:
+            return ()
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event. It has to come before the artifacts' fold: what was erased before is erased once."""
+    if isinstance(event.body, ArtifactErased):
+        row = rows.get(ARTIFACTS, (event.body.artifact_id,))
+        if row is not None and not row["erased_at"] and is_own(str(row["storage_ref"])):
+            _count(rows, blob_of(str(row["storage_ref"])), -1)
+        return
+    for ref in named_by(event.body):
+        _count(rows, ref, 1)
+
+
+def _count(rows: Rows, ref: BlobRef, by: int) -> None:
+    row = rows.get(BLOBS, (ref,))
+    before = int(str(row["needed"])) if row is not None else 0
+    rows.put(BLOBS, {"ref": ref, "needed": max(before + by, 0)})

@@ -1,0 +1,159 @@
+"""`note.write` and `note.read`: what the agent keeps for itself in a session, under names (TL-7).
+
+A note is an artifact: each writing is a version, and a fork has its parent's as they were.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.artifacts import Artifact
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.redaction import redact_text
+from ozzie_server_ext.domain.toolmeta import Idempotency, Made, RiskLevel, SideEffect, ToolMeta, ToolResult
+from ozzie_server_ext.render.text import byte_count, line_count
+from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed, quoted
+from ozzie_server_ext.tools.builtin.artifacts import MAX_CHARACTERS, MAX_LINES, read_page
+from ozzie_server_ext.tools.changes.diff import lines_of, unified
+from ozzie_server_ext.tools.pages import TextPlace
+
+MAX_BYTES = 64_000
+"""Of one note, in UTF-8."""
+MAX_NOTES = 100
+"""In one session, with those that it has from its parent."""
+MAX_NAME = 80
+
+_FOLDER, _ENDING = "notes/", ".md"
+_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
+
+Name = Annotated[
+    str, Field(description="Letters, digits, spaces, dots and hyphens, such as plan.", max_length=MAX_NAME)
+]
+
+
+async def plan_note(
+    context: ToolContext,
+    *,
+    name: Name,
+    text: Annotated[str, Field(description="All of the note, in place of what it was.", max_length=MAX_BYTES)],
+) -> Plan:
+    """Keep a note of your own in this session: what you found out, what was decided, what is left to do. It is there in
+    later turns, also behind a restart. A note of the same name gets a new version."""
+    if not _NAME.fullmatch(name):
+        raise ToolFailed("A note's name has letters, digits, spaces, dots and hyphens, such as plan or open questions.")
+    # As it is kept: without secrets. So the same text again is the same note.
+    kept = await asyncio.to_thread(redact_text, text)
+    size = len(kept.encode())
+    if size > MAX_BYTES:
+        raise ToolFailed(f"The note has {size:,} bytes; at most {MAX_BYTES:,} are kept. Split it, or shorten it.")
+    notes = await _notes(context)
+    if name not in notes and len(notes) >= MAX_NOTES:
+        raise ToolFailed(f"There are {MAX_NOTES} notes already. Write into one of them; read_note lists them.")
+    before = (await context.artifacts.open(notes[name].artifact_id))[1].decode() if name in notes else None
+    args: JsonObject = {"name": name, "text": text}
+    data: JsonObject = {"name": name, "bytes": size, "changed": before != kept}
+    if before == kept:
+        return Plan(args=args, nothing=ToolResult(ok=True, data=data, summary="nothing to change"))
+    made = Made(name=f"{_FOLDER}{name}{_ENDING}", kind="markdown", mime="text/markdown", text=text)
+    return Plan(
+        args=args,
+        effect={"note": name, "sha256": hashlib.sha256(kept.encode()).hexdigest()},
+        preview=partial(_preview, name, before or "", kept),
+        work=ToolResult(ok=True, data=data, summary=byte_count(size), made=made),
+    )
+
+
+async def write_note(context: ToolContext, plan: Plan) -> ToolResult:
+    """The text is kept together with the outcome of the call."""
+    return plan.work
+
+
+async def was_written(context: ToolContext, effect: JsonObject) -> bool | None:
+    """Never: a call without an outcome kept nothing, for both are recorded together."""
+    return False
+
+
+async def read_note(
+    context: ToolContext,
+    *,
+    name: Annotated[str, Field(description="Empty for a list of all notes.", max_length=MAX_NAME)] = "",
+) -> ToolResult:
+    """Read a note that you kept in this session, or list all of them with size and age."""
+    notes = await _notes(context)
+    if not name:
+        listed: list[Json] = [_listed(context, each, artifact) for each, artifact in notes.items()]
+        return ToolResult(
+            ok=True, data={"notes": listed}, summary="1 note" if len(listed) == 1 else f"{len(listed)} notes"
+        )
+    if name not in notes:
+        raise ToolFailed(f"There is no note {quoted(name)}; there are: {', '.join(notes) or 'none'}.")
+    artifact, content = await context.artifacts.open(notes[name].artifact_id)
+    data = await asyncio.to_thread(read_page, artifact, content, TextPlace(1, 1), MAX_LINES)
+    if data["next"] is not None:
+        data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and what stands in `next`."
+    return ToolResult(ok=True, data={**data, "name": name}, summary=line_count(int(str(data["lines"]))))
+
+
+async def _notes(context: ToolContext) -> Mapping[str, Artifact]:
+    """The newest version of each note by name, but for what a person erased."""
+    found = await context.artifacts.under(_FOLDER, "markdown")
+    return {
+        artifact.name.removeprefix(_FOLDER).removesuffix(_ENDING): artifact
+        for artifact in found
+        if artifact.erased is None
+    }
+
+
+def _listed(context: ToolContext, name: str, artifact: Artifact) -> JsonObject:
+    return {"name": name, "bytes": artifact.size, "age": _age(context.clock.now() - artifact.ts)}
+
+
+def _age(since: timedelta) -> str:
+    minutes = max(int(since.total_seconds()), 0) // 60
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"
+
+
+def _preview(name: str, before: str, after: str) -> Preview:
+    return Preview(
+        sentence=f"Keep the note {quoted(name)}, of {line_count(len(lines_of(after)))}?",
+        proof=unified(before, after),
+        shown="diff",
+        undo="The version before is kept among the artifacts.",
+    )
+
+
+TOOLS = (
+    EffectTool(
+        plan_note,
+        write_note,
+        ToolMeta(
+            tool_id="note.write",
+            name="write_note",
+            side_effect=SideEffect.REVERSIBLE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=20,
+            idempotency=Idempotency.SUPPORTED,
+        ),
+        happened=was_written,
+    ),
+    FunctionTool(
+        read_note,
+        ToolMeta(
+            tool_id="note.read",
+            name="read_note",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=20,
+            idempotency=Idempotency.SUPPORTED,
+            max_inline_chars=4 * MAX_CHARACTERS,
+        ),
+    ),
+)
