@@ -48,6 +48,8 @@ async def _odd(how: str) -> Any:
         raise ToolFailed("It can't.")
     if how == "broken":
         raise ZeroDivisionError
+    if how == "large":
+        return "x" * (5 << 20)
     return object() if how == "json" else await asyncio.Event().wait()
 
 
@@ -62,6 +64,7 @@ async def failing(gate: Gate) -> dict[str, Outcome]:
         "tool.failed": await gate.call("_odd", {"how": "failed"}),
         "tool.broken": await gate.call("_odd", {"how": "broken"}),
         "tool.timed_out": await gate.call("_odd", {"how": "waits"}),
+        "tool.too_large": await gate.call("_odd", {"how": "large"}),
         "input.json": await gate.call("_odd", {"how": "json"}),
     }
     note = {"path": "a.md", "text": "hello"}
