@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -10,20 +11,19 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.reading import ConfigError
-from ozzie_server_ext.domain.errors import Conflict, NotFound, PolicyError
+from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalRefused,
-    Draft,
     ToolCallDecided,
-    ToolCallRequested,
     ToolCallStarted,
 )
-from ozzie_server_ext.domain.ids import APPROVALS_STREAM, task_stream
+from ozzie_server_ext.domain.ids import APPROVALS_STREAM
 from ozzie_server_ext.embedding import Answerer, Caller, Gate, Unsettled, Way, open_gate
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.builtin import builtin_tools
 
+ROOT = Path(__file__).resolve().parents[3]
 ANA = Answerer(name="Ana", way=Way.BROWSER)
 CHANGES: Any = {"side_effect": "reversible", "risk_level": "medium"}
 FORBIDS = """{"rules": [{"id": "no", "decision": "deny", "reason": "Not today.", "when": {"tools": ["test.write"]},
@@ -403,20 +403,56 @@ async def test_a_question_outlives_the_program_and_so_does_its_yes(tmp_path: Pat
         assert page.texts == ["hello"]
 
 
+DYING = """
+import asyncio, os, sys
+from pathlib import Path
+from ozzie_server_ext.embedding import open_gate
+
+async def write(text: str, at: int = 0) -> int:
+    '''Write a text.'''
+    Path(sys.argv[2]).write_text(text)
+    os._exit(7)
+
+async def main() -> None:
+    async with open_gate(Path(sys.argv[1])) as gate:
+        gate.register(write, tool_id="test.write", side_effect="reversible", risk_level="medium")
+        await gate.call("write", {"text": "hello"}, again=sys.argv[3])
+
+asyncio.run(main())
+"""
+"""A program that ends in the middle of the call."""
+
+
 async def test_a_call_that_was_begun_by_a_program_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
-    async with open_gate(tmp_path / "gate") as gate:
+    folder, written = tmp_path / "gate", tmp_path / "written"
+    async with open_gate(folder) as gate:
         Page(gate)
         asked = await gate.call("write", {"text": "hello"})
         await gate.approvals.approve(asked.approval_id, ANA)
-        # As a kill in the middle leaves it: the intent stands in the log, and no outcome.
-        (requested,) = [event for event in await gate.events() if isinstance(event.body, ToolCallRequested)]
-        assert requested.task_id is not None
-        begun = ToolCallStarted(call_id=asked.call_id)
-        draft = Draft(body=begun, actor="kernel", source="t", session_id=gate.session_id, task_id=requested.task_id)
-        await gate.log.append(task_stream(requested.task_id), [draft])
+    died = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DYING, str(folder), str(written), asked.approval_id, cwd=ROOT
+    )
+    assert await asyncio.wait_for(died.wait(), 30) == 7
+    assert written.read_text() == "hello"
 
-    async with open_gate(tmp_path / "gate") as gate:
+    async with open_gate(folder) as gate:
         page = Page(gate)
         for _ in range(2):
             outcome = await gate.call("write", {"text": "hello"}, again=asked.approval_id)
-            assert (outcome.status, page.texts) == ("uncertain", [])
+            assert (outcome.status, outcome.message) == ("uncertain", "The program ended while it was made.")
+        assert page.texts == []
+        assert (await types(gate))[-2:] == ["started", "uncertain"]
+        assert (await gate.log.verify()).ok
+
+
+async def test_who_opens_a_folder_last_writes_to_it_and_the_other_does_not(tmp_path: Path) -> None:
+    async with open_gate(tmp_path / "gate") as first:
+        page = Page(first)
+        first.set_policy(ASKS.replace('"ask"', '"allow"'))
+        assert (await first.call("write", {"text": "one"})).status == "done"
+        async with open_gate(tmp_path / "gate") as second:
+            Page(second)
+            with pytest.raises(OzzieError):
+                await first.call("write", {"text": "two"})
+            assert (await second.call("write", {"text": "three"})).status == "asked"
+        assert page.texts == ["one"], "nothing is done that can't be recorded"
