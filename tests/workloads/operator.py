@@ -178,13 +178,13 @@ OPERATOR = (
         rounds=[
             (read("logs/shop.log"), look()),
             lambda seen: write(
-                "incidents-2026-03-02.md",
+                "incidents/2026-03-02.md",
                 f"# Database refused\n\n{seen.text('logs/shop.log').count('db: refused')} times, 08:14 to 08:15.\n",
             ),
         ],
-        answer=lambda seen: f"There was no folder incidents, so it is {seen.last['path']}.",
-        says="incidents-2026-03-02.md",
-        leaves={"incidents-2026-03-02.md": "# Database refused\n\n2 times, 08:14 to 08:15.\n"},
+        answer=lambda seen: f"It is in {seen.last['path']}.",
+        says="incidents/2026-03-02.md",
+        leaves={"incidents/2026-03-02.md": "# Database refused\n\n2 times, 08:14 to 08:15.\n"},
     ),
     _of(
         name="clear away an old file",
