@@ -15,6 +15,7 @@ BENCHMARKS = (
     "overhead",
     "interrupt",
     "append",
+    "broker",
     "kernel_start",
     "server_size",
     "lab_start",

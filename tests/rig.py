@@ -89,9 +89,11 @@ class Gateway:
 
 
 @contextmanager
-def start_gateway(home: GatewayHome, *arguments: str) -> Iterator[Gateway]:
+def start_gateway(
+    home: GatewayHome, *arguments: str, program: str = "ozzie_server_ext.programs.gateway"
+) -> Iterator[Gateway]:
     """A headless gateway; SIGTERM ends it, and its exit status must be 0 unless the test killed it."""
-    with _served(home, "ozzie_server_ext.programs.gateway", "--verbose", "--port", "0", *arguments) as gateway:
+    with _served(home, program, "--verbose", "--port", "0", *arguments) as gateway:
         yield gateway
 
 

@@ -10,11 +10,10 @@ from ozzie_server_ext.domain.events import ConfigChanged, Draft
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.engine import decide
 from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
-from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
@@ -70,12 +69,7 @@ class RulesInForce:
         await self.refresh()
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
-        policy = self.policy
-        if not policy.rules:
-            return Ruling(decide(Action.of(meta, args, caller), ()), policy.version)
-        # A path can be long and the rules many: meanwhile the server goes on (THREATS 17).
-        verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller), policy.rules))
-        return Ruling(verdict, policy.version)
+        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller)
 
     @property
     def problem(self) -> str:

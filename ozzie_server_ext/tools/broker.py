@@ -30,6 +30,7 @@ from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
+from ozzie_server_ext.tools.intime import in_time
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -198,8 +199,7 @@ class ToolBroker:
         if tool is None:
             return None
         try:
-            async with asyncio.timeout(tool.meta.timeout_s):
-                return await tool.happened(effect, context)
+            return await in_time(tool.happened(effect, context), tool.meta.timeout_s)
         except (TimeoutError, OzzieError) as error:
             log.warning("whether %s was done can't be found out: %s", tool_id, error)
         except Exception:
@@ -236,8 +236,7 @@ class ToolBroker:
     ) -> ToolResult | ToolCallFailed | ToolCallUncertain:
         """The result, or the outcome of what gave none."""
         try:
-            async with asyncio.timeout(tool.meta.timeout_s):
-                return await tool.run(plan, context)
+            return await in_time(tool.run(plan, context), tool.meta.timeout_s)
         except Unsettled as error:
             return self._telling.unknown(call_id, error)
         except Exception as error:
@@ -299,8 +298,7 @@ class ToolBroker:
 async def _plan(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
     """Raises OzzieError, and nothing else."""
     try:
-        async with asyncio.timeout(tool.meta.timeout_s):
-            return await tool.plan(args, context)
+        return await in_time(tool.plan(args, context), tool.meta.timeout_s)
     except OzzieError:
         raise
     except Exception as error:

@@ -6,6 +6,7 @@ Here, and nowhere else, secrets are taken out of what tools say, before it reach
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.errors import OzzieError
@@ -16,15 +17,16 @@ from ozzie_server_ext.domain.redaction import redact, redact_text
 from ozzie_server_ext.domain.toolmeta import Made, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads, repair_text
 from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.output import LargeResult, large
+from ozzie_server_ext.tools.weight import expect_bearable, is_light
 
 log = logger(__name__)
 
-_LONG = 4096
-"""In bytes, of a result that is looked at beside the loop."""
+MOST_SAID = 20_000
+"""In characters, of what a tool says of itself in words."""
 
 
 class Telling:
@@ -53,7 +55,7 @@ class Telling:
             call_id=call_id,
             ok=result.ok,
             data=data,
-            summary=redact_text(result.summary, self._known_secrets()) or (byte_count(whole.size) if whole else ""),
+            summary=self._words(result.summary) or (byte_count(whole.size) if whole else ""),
             duration_ms=duration_ms,
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
         ), whole
@@ -72,21 +74,27 @@ class Telling:
 
     def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
         """The outcome of a call that gave no result, and had no effect."""
-        said = redact_text(str(error), self._known_secrets())
-        return ToolCallFailed(call_id=call_id, code=error.code, message=said, duration_ms=duration_ms)
+        return ToolCallFailed(
+            call_id=call_id, code=error.code, message=self._words(str(error)), duration_ms=duration_ms
+        )
 
     def unknown(self, call_id: CallId, why: OzzieError) -> ToolCallUncertain:
         """The outcome of a call of which nobody knows whether it was had."""
         said = " ".join(filter(None, [str(why), why.hint]))
-        return ToolCallUncertain(call_id=call_id, reason=redact_text(said, self._known_secrets()))
+        return ToolCallUncertain(call_id=call_id, reason=self._words(said))
+
+    def _words(self, said: str) -> str:
+        """A sentence of a tool's, as it can be told. A long one is not cut: half of a secret is not found."""
+        if len(said) > MOST_SAID:
+            return f"What it says of that is too long to be told: {len(said):,} characters."
+        return redact_text(repair_text(said), self._known_secrets())
 
     async def _told(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult
     ) -> tuple[Json, Kept | None]:
         said = result.data if result.error is None else encode(result.error)
-        raw = canonical_bytes(said)
-        looking = partial(_redacted, raw, self._known_secrets(), meta.max_inline_chars)
-        data, found = await asyncio.to_thread(looking) if len(raw) > _LONG else looking()
+        looking = partial(_redacted, said, self._known_secrets(), meta.max_inline_chars)
+        data, found = looking() if is_light(said) else await asyncio.to_thread(looking)
         if found is None:
             return data, None
         whole = await self._artifacts.keep(
@@ -112,8 +120,10 @@ def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
             return ToolFailed(f"{meta.name} broke; the log has the details.", code="tool.broken")
 
 
-def _redacted(raw: bytes, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
+def _redacted(said: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
     """Of a result as JSON: what a tool gives back may hold tuples and the like, which nobody would look into."""
+    expect_bearable(said)
+    raw = canonical_bytes(said)
     data = redact(loads(raw, max_bytes=len(raw)), known)
     return data, large(data, max_chars)
 

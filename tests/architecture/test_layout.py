@@ -29,6 +29,7 @@ SERVER_ONLY = (
         f"ozzie_server_ext.{name}"
         for name in (
             "app",
+            "embedding",
             "extension",
             "gateway",
             "tasks",

@@ -132,7 +132,7 @@ async def test_calls_are_compared_with_rules_away_from_the_loop(desk: Desk, monk
         threads.append(threading.get_ident())
         return decide(action, found)
 
-    monkeypatch.setattr(rules, "decide", seen)
+    monkeypatch.setattr("ozzie_server_ext.policy.ruling.decide", seen)
     assert await desk.decision("private/a") is Decision.ALLOW
     desk.home.policy_file.write_text(text_of())
     assert await desk.decision("private/a") is Decision.DENY

@@ -1,0 +1,25 @@
+"""The gate as a library: register tools, set a policy, call, answer what is asked, read what was recorded.
+
+For programs and test suites that want the one path to a tool without a gateway: docs/embedding.md.
+"""
+
+from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.embedding.gate import Gate, open_gate
+from ozzie_server_ext.embedding.outcome import Outcome
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
+
+__all__ = [
+    "Answerer",
+    "Caller",
+    "Gate",
+    "Outcome",
+    "ToolContext",
+    "ToolFailed",
+    "ToolResult",
+    "Unsettled",
+    "Way",
+    "open_gate",
+]

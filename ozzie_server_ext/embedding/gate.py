@@ -1,0 +1,277 @@
+"""The gate alone: a broker, a policy, approvals and a log, put together as the gateway does it.
+
+Every part is the gateway's own. Here is only what joins them: a stream for each call, and the way from a yes back to
+the call that it was for.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
+from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
+from ozzie_server_ext.domain.events import Event, ToolCallUncertain, ToolUse
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
+from ozzie_server_ext.embedding.outcome import CallRecord, Outcome, record_of
+from ozzie_server_ext.embedding.plain import plain_tool
+from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.files import Policy, read
+from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
+from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.tasks.approvals import Approval, Approvals
+from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
+from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.telling import Telling
+from ozzie_server_ext.tools.uncertain import ToolUncertain
+
+POLICY_TEXT = Path("policy.jsonc")
+"""What a policy that is given as a text is called where a rule of it decides."""
+_PLACE = Place(round=1, index=0)
+
+
+@asynccontextmanager
+async def open_gate(
+    folder: Path | None = None,
+    *,
+    project: Path | None = None,
+    caller: Caller | None = None,
+    session: str = "embedded",
+    expires_s: float = EXPIRES_S,
+    known_secrets: Callable[[], Sequence[str]] = tuple,
+    clock: SystemClock | FakeClock | None = None,
+) -> AsyncIterator["Gate"]:
+    """A gate that is good within the `async with`.
+
+    Without a `folder`, all is in memory; with one, the log (`gate.db`) and the blobs lie there and outlive the program.
+    One gate at a time writes to a folder: who opens it last. `project` is the folder that tools for files work in, the
+    current one by default. `caller` is whom calls are made for, as rules see it. `session` is what a yes for the
+    session is good in. `expires_s`: how long a question waits. `known_secrets`: texts that are taken out of whatever is
+    recorded. Raises OSError or OzzieError where the folder can't be used.
+    """
+    clock = clock or SystemClock()
+    ids = UlidSource(clock)
+    root = (project or Path.cwd()).resolve()
+    async with AsyncExitStack() as closing:
+        if folder is None:
+            log: EventLog = InMemoryEventLog(clock, ids)
+            blobs: BlobStore = InMemoryBlobs()
+        else:
+            await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+            log = await SqliteEventLog.open(folder / "gate.db", clock=clock, ids=ids)
+            blobs = FileBlobs(folder / "blobs")
+        closing.push_async_callback(log.close)
+        who = replace(caller or Caller(), project=str(root))
+        yield Gate(log, blobs, clock, ids, root, who, SessionId(session), expires_s, known_secrets)
+
+
+class Gate:
+    """`approvals` takes the answers; `registry` has the tools; `log` has all that was recorded, `artifacts` and `blobs`
+    what was too long for it. Make one with `open_gate`."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        blobs: BlobStore,
+        clock: SystemClock | FakeClock,
+        ids: UlidSource,
+        project: Path,
+        caller: Caller,
+        session_id: SessionId,
+        expires_s: float,
+        known_secrets: Callable[[], Sequence[str]],
+    ) -> None:
+        self.log = log
+        self.blobs = blobs
+        self.session_id = session_id
+        self.registry = ToolRegistry()
+        self.artifacts = ArtifactStore(log, blobs, ids)
+        self.approvals = Approvals(log, clock)
+        self._ids = ids
+        self._rules = _Rules()
+        permissions = Permissions(self.artifacts, clock, ids, self.approvals, lambda: expires_s, known_secrets)
+        telling = Telling(self.artifacts, known_secrets)
+        self._broker = ToolBroker(self.registry, self._rules, permissions, telling, self.artifacts, clock, ids)
+        self._context = ToolContext(project, clock, caller, artifacts=self.artifacts.of(session_id))
+        self._busy: set[TaskId] = set()
+
+    def add(self, *tools: Tool) -> None:
+        """Add tools that are made already, such as `builtin_tools()`. Raises Conflict for a name that is taken."""
+        for tool in tools:
+            self.registry.register(tool)
+
+    def register(
+        self,
+        function: Callable[..., Awaitable[Any]],
+        *,
+        tool_id: str,
+        side_effect: SideEffect | str,
+        risk_level: RiskLevel | str,
+        idempotency: Idempotency | str = Idempotency.NOT_SUPPORTED,
+        timeout_s: float = 30.0,
+        categories: Iterable[Category | str] = (),
+        targets: Mapping[str, TargetKind | str] | None = None,
+        max_inline_chars: int = 4000,
+    ) -> Tool:
+        """Add a tool made from an async function, called as that is. Its signature is the schema of the arguments, its
+        docstring's first paragraph what a model reads. It returns JSON, or a ToolResult; it raises ToolFailed where it
+        did nothing, Unsettled where it can't say whether it did. `targets` are the arguments that name what a call acts
+        on, and what they are: path, url, command.
+
+        Raises InputError for a function that can't be a tool, ValueError for a word that no contract has, Bug for a
+        contract that can't hold, Conflict for a name that is taken.
+        """
+        meta = ToolMeta(
+            tool_id=tool_id,
+            name=function.__name__,
+            side_effect=SideEffect(side_effect),
+            risk_level=RiskLevel(risk_level),
+            idempotency=Idempotency(idempotency),
+            timeout_s=timeout_s,
+            categories=frozenset(map(Category, categories)),
+            targets=tuple(Target(name, TargetKind(kind)) for name, kind in (targets or {}).items()),
+            max_inline_chars=max_inline_chars,
+        )
+        tool = plain_tool(function, meta)
+        self.registry.register(tool)
+        return tool
+
+    def set_policy(self, rules: str | Path) -> tuple[str, ...]:
+        """Put rules in force in the place of those before: a file of them, or its text. Returns what its author should
+        know, such as tools that are not here: so register them first.
+
+        Raises ConfigError or JsoncError, with place and reason, for what can't be taken; the rules before stay then.
+        """
+        path = rules if isinstance(rules, Path) else POLICY_TEXT
+        found = read(path, rules.read_bytes() if isinstance(rules, Path) else rules.encode(), self.registry.find)
+        self._rules.policy = Policy(files=(found,))
+        return found.warnings
+
+    async def call(
+        self, name: str, args: Mapping[str, Any] | str = "{}", *, again: str = "", labels: Sequence[str] = ()
+    ) -> Outcome:
+        """Make a call, by the name or the id of a tool; what is wrong with it is an outcome too. `args` are an object,
+        or the very text that a model wrote for one.
+
+        `again` names the approval that the same call was asked for: with a yes it is made, and asked anew where that is
+        void by now. A call has one outcome, which is given again however often it is made. With other arguments, it is
+        another call, which the yes is not for. `labels` say where from outside the content is that it is made from.
+
+        Raises NotFound where `again` is no approval of this session, Conflict where that call is being made right now,
+        TypeError for arguments that no JSON can say, and what the log raises. Cancelling it is recorded.
+        """
+        text = args if isinstance(args, str) else json.dumps(args)
+        if again:
+            found = await self._expect(again)
+            record = await self._record(found.task_id)
+            if self._is_same(record, name, text):
+                return await self._again(found.task_id, name, text, labels)
+        return await self._make(TaskId(self._ids.new()), name, text, labels, None)
+
+    async def events(self) -> tuple[Event, ...]:
+        """All that was recorded in this session, in order. `log` has the rest, such as answers that did not count."""
+        found: list[Event] = []
+        while page := await self.log.read(session_id=self.session_id, after=found[-1].position if found else 0):
+            found += page
+        return tuple(found)
+
+    async def _again(self, task_id: TaskId, name: str, args: str, labels: Sequence[str]) -> Outcome:
+        if task_id in self._busy:
+            raise Conflict("That call is being made right now.", code="call.busy")
+        self._busy.add(task_id)
+        try:
+            await self.approvals.expire()
+            record = await self._record(task_id)
+            if record.outcome is not None:
+                return record.outcome
+            if record.started:
+                return await self._cut_off(task_id, record)
+            assert record.asked is not None, "an approval led here"
+            newest = await self.approvals.get(record.asked.approval_id)
+            if newest.status == "pending":
+                return _asked(record)
+            return await self._make(task_id, name, args, labels, _earlier(newest))
+        finally:
+            self._busy.discard(task_id)
+
+    async def _make(
+        self, task_id: TaskId, name: str, args: str, labels: Sequence[str], earlier: Earlier | None
+    ) -> Outcome:
+        recorder = self._recorder(task_id, labels)
+        use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
+        with suppress(ToolUncertain):  # it stands in the log, from which it is told
+            asking = await self._broker.call(use, _PLACE, self._context, recorder, earlier)
+            if asking:
+                await recorder.append(*asking)
+        record = await self._record(task_id)
+        return record.outcome or _asked(record)
+
+    async def _cut_off(self, task_id: TaskId, record: CallRecord) -> Outcome:
+        """Of a call that was begun by a program that is gone: nobody knows how far it came."""
+        words = "The program ended while it was made."
+        await self._recorder(task_id).append(ToolCallUncertain(call_id=record.requested.call_id, reason=words))
+        outcome = (await self._record(task_id)).outcome
+        assert outcome is not None
+        return outcome
+
+    def _recorder(self, task_id: TaskId, labels: Sequence[str] = ()) -> Recorder:
+        return Recorder(
+            log=self.log, session_id=self.session_id, task_id=task_id, source="embedding", labels=tuple(labels)
+        )
+
+    async def _expect(self, approval_id: str) -> Approval:
+        found = await self.approvals.get(approval_id)
+        if found.session_id != self.session_id:
+            raise NotFound("There is no such approval in this session.")
+        return found
+
+    async def _record(self, task_id: TaskId) -> CallRecord:
+        return record_of(event.body for event in await self.log.read_stream(task_stream(task_id)))
+
+    def _is_same(self, record: CallRecord, name: str, args: str) -> bool:
+        """Whether that is the call of the record, with the arguments that the tool makes of it. What is taken for it
+        wrongly is stopped behind this, where the yes is held against the plan."""
+        tool = self.registry.find(name)
+        if tool is None or tool.meta.tool_id != record.requested.tool_id:
+            return False
+        try:
+            meant = tool.check(loads_object(args, surrogates="repair"))
+            return canonical_bytes(meant) == canonical_bytes(record.requested.args)
+        except OzzieError:
+            return False
+
+
+class _Rules:
+    """The rules that were set last."""
+
+    def __init__(self) -> None:
+        self.policy = Policy()
+
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
+        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller)
+
+
+def _asked(record: CallRecord) -> Outcome:
+    return Outcome(call_id=record.requested.call_id, status="asked", asked=record.asked)
+
+
+def _earlier(approval: Approval) -> Earlier:
+    """What the broker has to know of a question about the same call."""
+    grant = None
+    if approval.status == "granted" and not approval.why and approval.answered_at is not None:
+        grant = Grant(way=Way(approval.way), at=approval.answered_at)
+    return Earlier(asked=approval.asked, grant=grant, is_open=approval.status == "pending")

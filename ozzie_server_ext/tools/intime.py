@@ -1,0 +1,66 @@
+"""Waiting for a tool no longer than it was given, also for one that does not let itself be stopped."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.tools.threads import PATIENCE_S
+
+log = logger(__name__)
+
+T = TypeVar("T")
+
+GRACE_S = PATIENCE_S + 2
+"""How long a tool that is told to stop may take for it: longer than a step that must not be left half done takes."""
+
+_left: set["asyncio.Future[Any]"] = set()
+"""Those that go on though nobody waits for them any more: the loop itself holds them by a weak reference only."""
+
+
+async def in_time(work: Coroutine[Any, Any, T], limit_s: float) -> T:
+    """The result of `work`, which is told to stop after `limit_s`, or when the caller is cancelled; what it comes to
+    then, it still comes to. Where it goes on regardless, it is left alone after GRACE_S.
+
+    Raises TimeoutError, or what the cancellation raises.
+    """
+    running = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({running}, timeout=limit_s)
+    except asyncio.CancelledError:
+        await _stop(running)
+        return running.result()
+    if not done:
+        await _stop(running)
+        if running.cancelled():
+            raise TimeoutError
+    return running.result()
+
+
+async def _stop(running: "asyncio.Future[Any]") -> None:
+    """Returns once it has ended. Raises as the caller was told to stop, or TimeoutError, where it goes on."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + GRACE_S
+    cancelled: asyncio.CancelledError | None = None
+    running.cancel()
+    while not running.done() and loop.time() < end:
+        try:
+            await asyncio.wait({running}, timeout=end - loop.time())
+        except asyncio.CancelledError as error:
+            cancelled = error
+            running.cancel()
+    if running.done():
+        return
+    log.error("%s goes on though it was told to stop; nobody waits for it any more", running)
+    _left.add(running)
+    running.add_done_callback(_forget)
+    current = asyncio.current_task()
+    if cancelled is not None or (current is not None and current.cancelling()):
+        raise cancelled or asyncio.CancelledError
+    raise TimeoutError
+
+
+def _forget(ended: "asyncio.Future[Any]") -> None:
+    _left.discard(ended)
+    if not ended.cancelled():
+        ended.exception()  # nobody else will ask for it

@@ -1,0 +1,58 @@
+"""The table of docs/prompts.md, made by playing all workloads: `python -m tests.workloads.table` writes it anew."""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.workloads import WORKLOADS
+from tests.workloads.playing import Played, play_all
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "prompts.md"
+_PLACE = re.compile(r"(<!-- workloads -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def quiet_share(played: Sequence[Played]) -> float:
+    """The share of tasks that ran without a prompt."""
+    return sum(not each.prompts for each in played) / len(played)
+
+
+def tables(played: Sequence[Played]) -> str:
+    """The sums by kind of user, then each task."""
+    kinds = list(dict.fromkeys(each.workload.who for each in played))
+    groups = [(who, [each for each in played if each.workload.who == who]) for who in kinds]
+    sums = [_sum(who, group) for who, group in [*groups, ("**all**", list(played))]]
+    each = [
+        f"| {play.workload.who} | {play.workload.name} | {play.calls} | {play.prompts or ''} |".replace("|  |", "| |")
+        for play in played
+    ]
+    return "\n".join(
+        [
+            "| Who | Tasks | without a prompt | Prompts | Prompts a task |",
+            "|---|---|---|---|---|",
+            *sums,
+            "",
+            "| Who | Task | Calls | Prompts |",
+            "|---|---|---|---|",
+            *each,
+        ]
+    )
+
+
+def _sum(who: str, played: Sequence[Played]) -> str:
+    quiet, prompts = sum(not each.prompts for each in played), sum(each.prompts for each in played)
+    share = f"{quiet} ({quiet_share(played):.0%})"
+    return f"| {who} | {len(played)} | {share} | {prompts} | {prompts / len(played):.2f} |"
+
+
+def with_tables(page: str, played: Sequence[Played]) -> str:
+    """The page with the tables as they came out now."""
+    page, found = _PLACE.subn(lambda match: match[1] + tables(played) + match[2], page)
+    if found != 1:
+        raise LookupError("docs/prompts.md has no place for the tables.")
+    return page
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(with_tables(PAGE.read_text(), play_all(WORKLOADS, Path(folder))))
