@@ -15,7 +15,14 @@ from typing import Any
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
-from ozzie_server_ext.domain.events import Event, ToolCallUncertain, ToolUse
+from ozzie_server_ext.domain.events import (
+    Event,
+    PromptRequested,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallUncertain,
+    ToolUse,
+)
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
@@ -215,8 +222,11 @@ class Gate:
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # it stands in the log, from which it is told
             asking = await self._broker.call(use, _PLACE, self._context, recorder, earlier)
-            if asking:
-                await recorder.append(*asking)
+            match asking:
+                case (*before, PromptRequested()):
+                    await recorder.append(*before, _nobody_answers(record_of(before).requested))
+                case _ if asking:
+                    await recorder.append(*asking)
         record = await self._record(task_id)
         return record.outcome or _asked(record)
 
@@ -263,6 +273,12 @@ class _Rules:
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller)
+
+
+def _nobody_answers(requested: ToolCallRequested) -> ToolCallFailed:
+    """Of a tool that is a question itself: an approval is answered here, and what a model asks is not."""
+    words = f"Not done: nobody is here to answer a question ({requested.name})."
+    return ToolCallFailed(call_id=requested.call_id, code="policy.unattended", message=words, duration_ms=0.0)
 
 
 def _asked(record: CallRecord) -> Outcome:

@@ -456,3 +456,13 @@ async def test_who_opens_a_folder_last_writes_to_it_and_the_other_does_not(tmp_p
                 await first.call("write", {"text": "two"})
             assert (await second.call("write", {"text": "three"})).status == "asked"
         assert page.texts == ["one"], "nothing is done that can't be recorded"
+
+
+async def test_what_a_model_would_ask_a_person_is_not_waited_for() -> None:
+    async with open_gate() as gate:
+        gate.add(*builtin_tools())
+        outcome = await gate.call("ask_user", {"question": "Which year?"})
+
+        assert (outcome.status, outcome.code) == ("failed", "policy.unattended")
+        types = [event.type for event in await gate.events()]
+        assert types == ["tool.call.requested", "tool.call.decided", "tool.call.failed"]
