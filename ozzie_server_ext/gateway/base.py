@@ -1,5 +1,6 @@
 """What all handlers share: who asks, JSON only, no token in a URL, and errors in one shape (THREATS 11)."""
 
+import re
 from http.client import responses
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,14 @@ class _Granted(IdentityProvider):
         return True
 
 
+_MADE_UP = re.compile(r"[0-9a-f]{32}")
+
+
+def name_of(user: User) -> str:
+    """What a person is called. Who came with Jupyter's own token has a number for a name, and another to be shown."""
+    return user.display_name or user.username if _MADE_UP.fullmatch(user.username) else user.username
+
+
 class Caller(JupyterHandler):
     """Finds out who asks. Jupyter's own rules for Host, Origin, cookies and XSRF hold unchanged."""
 
@@ -123,7 +132,7 @@ class Caller(JupyterHandler):
     @property
     def principal(self) -> Principal:
         """Who asks, once authenticated."""
-        return self.granted or Principal(kind="user", name=self.current_user.username)
+        return self.granted or Principal(kind="user", name=name_of(self.current_user))
 
     @property
     def services(self) -> Services:

@@ -22,6 +22,8 @@ EVENTS = (
     "tool.call.resolved",
 )
 
+_NOT_ALLOWED = frozenset({"approval.rejected", "policy.denied", "policy.unattended"})
+"""The codes of calls that were not made, because nobody who was asked allowed them."""
 _SETTLED = frozenset({"done", "failed", "cancelled", "denied"})
 # Of a tool's arguments the one that says most, where it has one of these; else the first that is text.
 _TELLING = ("path", "url", "expression", "query", "pattern", "command", "code", "target", "to", "question", "timezone")
@@ -104,7 +106,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             said = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
             return _with_result(_timed(row, payload, ts), "failed", said)
         case "tool.call.failed":
-            return _with_result(_timed(row, payload, ts), "failed", str(payload.get("message") or "Failed"))
+            state = "denied" if payload.get("code") in _NOT_ALLOWED else "failed"
+            return _with_result(_timed(row, payload, ts), state, str(payload.get("message") or "Failed"))
         case "tool.call.cancelled":
             return _with_result(_timed(row, payload, ts), "cancelled", _because("Cancelled", payload.get("reason")))
         case "tool.call.uncertain":

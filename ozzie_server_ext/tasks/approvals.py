@@ -3,6 +3,7 @@
 An answer is checked here, whatever a client says of itself; one that does not count is recorded too (THREATS 5, 10).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.render.text import visible_label
@@ -32,7 +34,11 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import goes_on
 
+log = logger(__name__)
+
 MAX_COMMENT = 2000
+MOST_NOTED = 1000
+"""Of the answers that did not count, how many are recorded of one session and way while a gateway runs."""
 _TRIES = 50
 """Of an answer while other things are recorded for its task."""
 
@@ -89,6 +95,7 @@ class Approvals:
     def __init__(self, log_: EventLog, clock: Clock) -> None:
         self._log = log_
         self._clock = clock
+        self._noted: Counter[tuple[SessionId | None, Way]] = Counter()
 
     async def list(
         self,
@@ -269,7 +276,16 @@ class Approvals:
         return error
 
     async def _note(self, approval_id: str, by: Answerer, act: _Act, why: _Why, found: Approval | None = None) -> None:
-        """In a stream of its own: nobody keeps a task from being answered by answering it wrongly all the time."""
+        """In a stream of its own: nobody keeps a task from being answered by answering it wrongly all the time. Nor is
+        the log filled by that: each way into a session has only so many."""
+        door = (by.session_id, by.way)
+        self._noted[door] += 1
+        if self._noted[door] > MOST_NOTED:
+            if self._noted[door] == MOST_NOTED + 1:
+                log.warning(
+                    "more than %s answers by %s did not count: no more of them are recorded", MOST_NOTED, by.way
+                )
+            return
         refused = ApprovalRefused(approval_id=_cut(approval_id), answer=act, by=by.name, way=by.way, why=why)
         session_id = found.session_id if found else by.session_id
         task_id = found.task_id if found else None

@@ -7,7 +7,8 @@ from ozzie_server_ext.render.columns import WIDTH, columns
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import turn_json, turn_markdown
-from tests.unit.render.frames import GRANTED, START, Frame, approval, folded, waiting
+from ozzie_server_ext.render.wording import unresolved
+from tests.unit.render.frames import BEGINNING, GRANTED, START, Frame, approval, call, folded, waiting
 
 REJECTED: list[Frame] = [
     (24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "no", "by": "Ana", "way": "cli"}),
@@ -67,11 +68,11 @@ def test_a_call_under_a_yes_for_the_session_says_so() -> None:
     assert [row.approved for row in view.rows] == ["approved for the session"]
 
 
-def test_a_no_fails_the_row_with_the_comment_and_asks_no_more() -> None:
+def test_a_no_ends_the_row_with_the_comment_and_asks_no_more() -> None:
     view = folded([*waiting(), *REJECTED])
 
     (row,) = view.rows
-    assert (row.state, row.result) == ("failed", 'Rejected by Ana: "no"')
+    assert (row.state, row.result) == ("denied", 'Rejected by Ana: "no"')
     assert view.asked == ()
 
 
@@ -163,3 +164,19 @@ def test_every_answer_has_its_command() -> None:
 
     assert names == ["Approve once", "Approve for this session", "Reject"]
     assert [name for name, _ in ways_to_answer(asked_of(approval(cover=None)))] == ["Approve once", "Reject"]
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "told"),
+    [
+        ("approval.rejected", "denied", "write_file not allowed"),
+        ("policy.unattended", "denied", "write_file not allowed"),
+        ("tool.failed", "failed", "write_file failed"),
+    ],
+)
+def test_what_nobody_allowed_is_told_apart_from_what_failed(code: str, state: str, told: str) -> None:
+    failed = (3, "tool.call.failed", {"call_id": "t1", "code": code, "message": "It was not to be."})
+    view = folded([*BEGINNING, *call("t1", "write_file", {"path": "a.md"}, 2.0, duration_ms=1)[:2], failed])
+
+    assert [row.state for row in view.rows] == [state]
+    assert unresolved(view.rows) == [told]

@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolsetInjected,
 )
-from ozzie_server_ext.domain.ids import SessionId, ulid_text
+from ozzie_server_ext.domain.ids import ApprovalId, SessionId, ulid_text
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.sqlite import SqliteEventLog
@@ -251,6 +251,22 @@ async def test_of_many_at_once_on_a_real_log_exactly_one_counts(tmp_path: Path) 
     assert kinds.count("task.resumed") == 1
     assert len(await rig.refused()) == 19
     await log.close()
+
+
+async def test_wrong_answers_by_one_door_fill_no_log_and_are_refused_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ozzie_server_ext.tasks.approvals.MOST_NOTED", 3)
+    rig = Waiting()
+    _, approval_id = await rig.one()
+
+    codes = [(await refusal(rig.approvals.approve(approval_id, kernel_of(S2)))).code for _ in range(5)]
+    other_door = await refusal(rig.approvals.approve(ApprovalId("no-such-approval"), ANA))
+
+    assert codes == ["policy.session"] * 5
+    assert isinstance(other_door, NotFound)
+    assert [fact.why for fact in await rig.refused()] == ["session", "session", "session", "unknown"]
+    assert (await rig.approvals.get(approval_id)).status == "pending"
 
 
 # --- who may answer, and what --------------------------------------------------------------------------------
