@@ -1,9 +1,11 @@
 """`ozzie approvals`: list them, look at one, answer one (TL-4)."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 
 from ozzie_server_ext.cli.approval_text import details, question, summary
+from ozzie_server_ext.cli.asking import agreed
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.sessions import find_session
@@ -53,8 +55,12 @@ def show_approval(options: argparse.Namespace) -> int:
 
 
 def approve(options: argparse.Namespace) -> int:
-    """Say yes. Raises NotRunning, NotFound, or Answered where it is too late, or the yes can't come from here."""
+    """Say yes, after asking back where it can't be undone. Raises NotRunning, NotFound, Misused where nobody can be
+    asked back, or Answered where it is too late, or the yes can't come from here."""
     extent = "session" if options.session else "once"
+    if not options.yes and extent == "once" and not _is_meant(_approval(options.approval_id)):
+        print("Nothing was approved; it still waits.", file=sys.stderr)
+        return 1
     _answer(options.approval_id, "approve", {"extent": extent})
     if options.json:
         print_json({"approved": options.approval_id, "extent": extent})
@@ -92,6 +98,15 @@ def revoke(options: argparse.Namespace) -> int:
     else:
         print("Taken back. From now on such calls ask again.")
     return 0
+
+
+def _is_meant(approval: Object) -> bool:
+    """Whether a person who sees all of it says yes once more: of what can't be undone, or is of high risk."""
+    is_grave = approval["side_effect"] == "irreversible" or approval["risk_level"] == "high"
+    if not is_grave or approval["status"] != "pending":
+        return True
+    print(*details(approval), "", sep="\n", file=sys.stderr)
+    return agreed("Approve it?", about="approve what can't be undone or is of high risk")
 
 
 def _answer(approval_id: str, verb: str, body: Object) -> None:

@@ -6,9 +6,9 @@ import hashlib
 import sys
 from pathlib import Path
 
+from ozzie_server_ext.cli.asking import agreed
 from ozzie_server_ext.cli.http import Object, delete, get, get_bytes, items
 from ozzie_server_ext.cli.output import cell, local_time, print_json
-from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import is_ulid
@@ -101,20 +101,14 @@ def erase_artifact(options: argparse.Namespace) -> int:
     artifact = _artifact(options.artifact_id)
     _expect_there(artifact)
     name, size = visible_label(artifact["name"]), byte_count(artifact["size"])
-    if not options.yes and not _agreed(f"Erase {name}, version {artifact['version']}, {size}? It can't be undone."):
+    if not options.yes and not agreed(
+        f"Erase {name}, version {artifact['version']}, {size}? It can't be undone.", about="erase it"
+    ):
         print("Nothing was erased.", file=sys.stderr)
         return 1
     delete(f"artifacts/{options.artifact_id}")
     print_json({"erased": options.artifact_id}) if options.json else print(f"{name} is erased.")
     return 0
-
-
-def _agreed(question: str) -> bool:
-    """Whether a person at the terminal types yes. Raises Misused where there is none."""
-    if not sys.stdin.isatty():
-        raise Misused("Nobody can be asked here whether to erase it.", hint="Say so with --yes.")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _expect_there(artifact: Object) -> None:

@@ -153,6 +153,7 @@ APPROVALS = Group(
                 argument(
                     "--session", action="store_true", help="also to what ozzie approvals show says of the session"
                 ),
+                argument("--yes", action="store_true", help="without asking back, also where it can't be undone"),
             ),
         ),
         Verb(

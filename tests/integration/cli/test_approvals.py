@@ -123,6 +123,20 @@ def test_one_that_there_is_not_is_told(server: Gateway, verb: str, name: str) ->
     assert "ozzie approvals list" in refused.stderr
 
 
+def at_the_terminal(home: GatewayHome, approval_id: str, answer: str) -> tuple[int | None, str]:
+    """What `ozzie approvals approve` comes to where a person is asked back, and what it says."""
+    words = ["-m", "ozzie_server_ext.cli.main", "approvals", "approve", approval_id]
+    child: pexpect.spawn = pexpect.spawn(
+        sys.executable, words, env=dict(home.env), cwd=str(home.project), encoding="utf-8", timeout=40
+    )
+    child.expect_exact("| Dear Ana,")
+    child.expect_exact("Approve it? [y/N] ")
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, str(child.before)
+
+
 def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(home: GatewayHome) -> None:
     with start_gateway(home) as gateway:
         first = asked(gateway)
@@ -131,13 +145,18 @@ def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(
     with start_gateway(home):
         shown = ozzie(home, "approvals", "show", letter.approval_id)
         for_ever = ozzie(home, "approvals", "approve", letter.approval_id, "--session")
-        once = ozzie(home, "approvals", "approve", letter.approval_id)
+        unasked = ozzie(home, "approvals", "approve", letter.approval_id)
+        no = at_the_terminal(home, letter.approval_id, "n")
+        still = ozzie(home, "approvals", "list")
+        yes = at_the_terminal(home, letter.approval_id, "y")
         task = ozzie(home, "tasks", "show", first["task_id"])
 
     assert "  | Dear Ana,\n  |\n  | it is done.\n" in shown.stdout
     assert "Approving for the session is not offered: this cannot be undone." in shown.stdout
     assert (for_ever.returncode, "approve it once" in for_ever.stderr) == (1, True)
-    assert once.returncode == 0
+    assert (unasked.returncode, "Say so with --yes." in unasked.stderr) == (2, True)
+    assert (no[0], "it still waits" in no[1], letter.approval_id in still.stdout) == (1, True, True)
+    assert (yes[0], "Approved once." in yes[1]) == (0, True)
     assert (first["approval_id"] in task.stdout, letter.approval_id in task.stdout) == (True, False)
 
 
