@@ -168,7 +168,7 @@ class Stage:
         (approval,) = found["items"]
         verb, approval_id = "approve" if yes else "reject", approval["approval_id"]
         if run.in_terminal:
-            done = ozzie(self.home, "approvals", verb, approval_id)
+            done = ozzie(self.home, "approvals", verb, approval_id, *(["--yes"] if yes else []))
             assert done.returncode == 0, done.stderr
         else:
             self._post(f"approvals/{approval_id}/{verb}")
