@@ -81,7 +81,10 @@ class ArtifactStore:
         await self.record_all(recorder, [kept], *facts)
 
     async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
-        """As `record`, for several that have names of their own, or none."""
+        """As `record`, for several that have names of their own, or none: then nothing is waited for."""
+        if not together:
+            await recorder.append(*facts)
+            return
         async with self._numbering:  # from reading the newest versions until the next ones are recorded
             made = [fact for kept in together for fact in await self._numbered(recorder.session_id, kept)]
             await recorder.append(*made, *facts)

@@ -1,6 +1,7 @@
 """What the artifacts promise (`artifacts.store`), over every log and every blob store."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import ArtifactCreated, EventBody, SessionForked
-from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId, session_stream
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
@@ -138,6 +139,29 @@ async def test_what_goes_with_an_artifact_is_recorded_with_it_or_not_at_all(desk
         await desk.make(b"more", facts=(created,))
 
     assert [event.type for event in await desk.log.read()] == ["artifact.created", "message.completed"]
+
+
+async def test_what_goes_with_no_artifact_waits_for_no_other_ones(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    append = desk.log.append
+
+    async def held(stream: str, *given: Any, **named: Any) -> Any:
+        if stream == task_stream(TASK):
+            begun.set()
+            await go_on.wait()
+        return await append(stream, *given, **named)
+
+    monkeypatch.setattr(desk.log, "append", held)
+    slow = asyncio.create_task(desk.make())
+    await begun.wait()
+
+    other = desk.recorder(SESSION, "t2")
+    async with asyncio.timeout(5):
+        await desk.artifacts.record_all(other, [], completed("r2", "done"))
+
+    assert not slow.done()
+    go_on.set()
+    await slow
 
 
 async def test_they_are_listed_newest_first_by_session_task_and_kind_in_pages(desk: Desk) -> None:
