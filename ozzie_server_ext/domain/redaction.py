@@ -100,6 +100,10 @@ def redact(value: Json, known: Sequence[str] = ()) -> Json:
             return value
 
 
+_MOST_LOOKS = 4
+"""So the time stays in proportion to the text."""
+
+
 def redact_text(text: str, known: Sequence[str] = ()) -> str:
     """`text` with `[redacted: kind]` in the place of every secret; `known` are some to look for as they are."""
     for secret in sorted(known, key=len, reverse=True):
@@ -129,8 +133,14 @@ def naming(name: str) -> Naming:
 
 
 def _without_shapes(text: str) -> str:
-    for pattern, judged in _RULES:
-        text = _substituted(pattern, judged, text)
+    """What was taken for the value of one name may have been the name of the next: `a=…=b=…`. So what had a secret in
+    it is looked at again."""
+    for _ in range(_MOST_LOOKS):
+        before = text
+        for pattern, judged in _RULES:
+            text = _substituted(pattern, judged, text)
+        if text == before:
+            break
     return text
 
 

@@ -216,6 +216,17 @@ def test_a_value_that_its_place_gives_away_is_taken_out(around: str, value: str,
     assert redact_text(around.format(value)) == around.format(f"[redacted: {kind}]")
 
 
+@pytest.mark.parametrize(
+    "chained",
+    [
+        "password=abcDEF123456=aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "password=hunter2Abc!=password=hunter3Abc!=aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    ],
+)
+def test_a_value_that_is_the_name_of_the_next_hides_none(chained: str) -> None:
+    assert "wJalrXUtnFEMI" not in redact_text(chained)
+
+
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
     assert redact_text(text) == text
