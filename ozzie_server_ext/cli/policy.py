@@ -66,6 +66,8 @@ def explain_call(options: argparse.Namespace) -> int:
     ruling = RULINGS[verdict.decision.value]
     if options.unattended and verdict.decision is Decision.ASK:
         ruling = "never runs unattended: it would ask first"
+    if options.unattended and verdict.decision is Decision.CHECK:
+        ruling = "is checked by a second model, and does not run unattended where that does not say yes"
     print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
     if found.overruled is not None:
@@ -136,7 +138,7 @@ def _said(rule: Rule) -> str:
 
 
 def overruled(rule: str, meta: ToolMeta) -> str:
-    """Why a rule that allows was not enough."""
+    """Why a rule that allows, or checks, was not enough."""
     if meta.categories & ALWAYS:
         return (
             f"Rule {visible_label(rule)} would let it run, but commands on this machine and code in a live kernel ask "

@@ -166,6 +166,16 @@ class ModelService:
         chain = self.registry.chain(CHEAP)
         return self._reachable(chain) if any(self._can_be_asked(choice) for choice in chain.choices) else None
 
+    def checker(self, own: Chain) -> Chain | None:
+        """Who looks at calls that a rule has checked, for a turn that `own` answers; None where nobody can be asked.
+        Without the usual alias it is the turn's own model, asked for itself. A script is no second model."""
+        name = self._configuration.current.settings.approvals.checker
+        is_named = name != CHEAP or self.registry.has_alias(CHEAP)
+        chain = self.registry.chain(name) if is_named else own
+        if chain.first == OFFLINE or not any(self._can_be_asked(choice) for choice in chain.choices):
+            return None
+        return self._reachable(chain)
+
     def _reachable(self, chain: Chain) -> Chain:
         """Of a chain those that can be asked. Raises Unavailable where none can."""
         reachable = tuple(choice for choice in chain.choices if self._can_be_asked(choice))

@@ -50,6 +50,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "comment": "",
         "in_force_until": None,
         "notebook": "reports/may.ipynb",
+        "checked": "",
         **changed,
     }
 
