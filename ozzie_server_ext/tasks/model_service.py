@@ -168,10 +168,10 @@ class ModelService:
 
     def checker(self, own: Chain) -> Chain | None:
         """Who looks at calls that a rule has checked, for a turn that `own` answers; None where nobody can be asked.
-        Without the usual alias it is the turn's own model, asked for itself. A script is no second model."""
-        name = self._configuration.current.settings.approvals.checker
-        is_named = name != CHEAP or self.registry.has_alias(CHEAP)
-        chain = self.registry.chain(name) if is_named else own
+        Where nothing has the usual name it is the turn's own model, asked for itself. A script is no second model."""
+        settings = self._configuration.current.settings
+        name = settings.approvals.checker
+        chain = self.registry.chain(name) if settings.models.providers_of(name) else own
         if chain.first == OFFLINE or not any(self._can_be_asked(choice) for choice in chain.choices):
             return None
         return self._reachable(chain)
