@@ -5,9 +5,9 @@ begins a turn and goes on with one that a crash cut off.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
@@ -173,17 +173,17 @@ class Turn:
     ) -> tuple[EventBody, ...]:
         """What a person is to be asked for the call; nothing where a second model was enough, and the call was made or
         refused. What it says yes to is made at once, bound to exactly that, or checked anew."""
-        for _ in range(_MOST_CHECKS):
+        for count in itertools.count():
             wanted = facts[-1] if facts else None
             if not isinstance(wanted, ApprovalRequested) or wanted.needs is not Way.MODEL:
                 return facts
-            opinion = await self._checking.of(wanted, asked.number)
+            opinion = await self._checking.of(wanted, asked.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
                 return await self._not_by_model(facts, wanted, opinion, use)
             yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=Way.MODEL)
             await self._recorder.append(*facts, yes)
             facts = await self._call(asked, index, use)
-        return await self._not_by_model(facts, cast(ApprovalRequested, facts[-1]), CHANGING, use) if facts else ()
+        raise AssertionError("an endless loop ended")
 
     async def _not_by_model(
         self, facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
