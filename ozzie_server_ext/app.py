@@ -169,6 +169,7 @@ class Ozzie:
             feed=self.feed,
             clock=self.clock,
             ids=self.ids,
+            known_secrets=self._known_secrets.values,
         )
         self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
@@ -303,6 +304,7 @@ class Ozzie:
             priced=self._knowledge.priced,
             deadline=await budgets.deadline(self.log),
             cheaper=self._cheaper,
+            checker=lambda: self._checker(chain),
             attended=bool(row["attended"]),
         )
         conversation = await self._conversations.get(recorder.session_id)
@@ -330,6 +332,11 @@ class Ozzie:
     async def _cheaper(self) -> Chain | None:
         """Who answers where a budget has no room for a turn's own model; None where nobody is named for that."""
         chain = self.models.cheaper()
+        return await self._knowledge.informed(chain, wait_s=None) if chain else None
+
+    async def _checker(self, own: Chain) -> Chain | None:
+        """Who looks at the calls of a turn that `own` answers, where a rule wants that."""
+        chain = self.models.checker(own)
         return await self._knowledge.informed(chain, wait_s=None) if chain else None
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:

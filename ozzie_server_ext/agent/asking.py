@@ -1,40 +1,30 @@
 """One round's request to a model: asked along the chain until somebody answers, streamed, and recorded (MD-4)."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import replace
-from typing import Literal, NoReturn
+from typing import NoReturn
 
-from ozzie_server_ext.agent.answer import MAX_ANSWER_CHARS, IncompleteAnswer, Reply, empty_answer
+from ozzie_server_ext.agent.answer import empty_answer
 from ozzie_server_ext.agent.breach import end, exceeded, question
+from ozzie_server_ext.agent.calling import Calling
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
+from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import Requests, injected_tools, need_of, toolset_version
-from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    INTERRUPTED,
-    Finish,
-    ModelCallCompleted,
-    ModelCallFailed,
     ModelCallStarted,
     TaskModelChosen,
     ToolsetInjected,
-    Transient,
 )
-from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.attempts import Attempt, Attempts
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError, ModelRequest, Reasoning
+from ozzie_server_ext.models.driver import ModelChoice, ModelError
 from ozzie_server_ext.models.failures import model_error
-from ozzie_server_ext.models.ledger import Breach, BudgetBreach, Reserved
-from ozzie_server_ext.models.rates import Place
-from ozzie_server_ext.models.remedies import may_be_billed
+from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.uncut import uncut
 
 WARN_SHARE = 0.8
 """Of a budget (UX §2.6)."""
@@ -49,13 +39,13 @@ class Asking:
         plan: TurnPlan,
         conversation: Conversation,
         recorder: Recorder,
-        leaving: Callable[[], bool],
+        calling: Calling,
     ) -> None:
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
         self._recorder = recorder
-        self._leaving = leaving
+        self._calling = calling
         self._offered = ""
         self._choice = plan.chain.first
         self._requests = Requests(parts, plan, conversation, recorder.task_id)
@@ -68,12 +58,12 @@ class Asking:
         budget has no room for it, or what a cancellation raises; what had come is recorded then, too.
         """
         if why:
-            self._publish("task.progress", {"step": why})
+            self._calling.publish("task.progress", {"step": why})
         attempts = self._attempts()
         attempt: Attempt | None = attempts.first()
         while attempt is not None:
             if attempt.why:
-                self._publish("task.progress", {"step": attempt.why})
+                self._calling.publish("task.progress", {"step": attempt.why})
             if attempt.wait_s:
                 await asyncio.sleep(attempt.wait_s)
             try:
@@ -132,7 +122,7 @@ class Asking:
             return None
         allowance = self._plan.allowance()
         try:
-            first = await self._priced(cheaper.first, allowance)
+            first = await self._calling.priced(cheaper.first, allowance)
         except ModelError:
             return None
         request = self._requests.request(first, self._requests.prompt(first))
@@ -160,179 +150,33 @@ class Asking:
 
     async def _attempt(self, number: int, attempt: Attempt) -> None:
         allowance = self._plan.allowance()
-        choice = self._choice = await self._priced(attempt.choice, allowance)
+        choice = self._choice = await self._calling.priced(attempt.choice, allowance)
         prompt = self._requests.prompt(choice)
         request = self._requests.request(choice, prompt)
-        document = canonical_bytes(request.to_json())
-        need = need_of(request, document)
+        injected = injected_tools(self._requests.tools(choice))
+        began = self._calling.began(
+            request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
+        )
 
-        def for_room() -> None:
-            self._publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
+        def offered(started: ModelCallStarted) -> list[ToolsetInjected]:
+            """Told once, and again where somebody is asked who takes other tools, or none."""
+            is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
+            self._offered = started.tools
+            return [injected] if is_new else []
 
-        def for_place() -> None:
-            self._publish("task.progress", {"step": f'"{choice.said}" takes no more at once: waiting for a place'})
-
-        async with self._parts.ledger.reserve(allowance.budgets, need, waiting=for_room) as reserved:
-            if reserved.written is not None:
-                request = replace(request, choice=replace(choice, max_tokens=reserved.written))
-                document = canonical_bytes(request.to_json())
-            rates, tokens = self._plan.rates_of(choice), need.read
-            async with self._parts.rates.place(choice.provider, rates, tokens, waiting=for_place) as place:
-                injected = injected_tools(self._requests.tools(choice))
-                started = ModelCallStarted(
-                    call_id=request.call_id,
-                    reply_id=ReplyId(self._parts.ids.new()),
-                    round=number,
-                    alias=choice.alias,
-                    provider=choice.provider,
-                    model=choice.model,
-                    request_blob=await self._parts.blobs.put(document),
-                    config=self._plan.config_version,
-                    prompt=prompt.version,
-                    tools=toolset_version(injected),
-                    attempt=attempt.number,
-                    instead_of=attempt.instead_of,
-                    reserved_cost=reserved.cost,
-                    reserved_tokens=reserved.tokens,
-                    project=allowance.project,
-                    day=allowance.day,
-                )
-                # Told once, and again where somebody is asked who takes other tools, or none.
-                is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
-                self._offered = started.tools
-                await self._begin(started, *([injected] if is_new else []))
-                reserved.begun()
-                answer = await self._call(request, Reply(started.reply_id), place, reserved)
+        began = replace(began, attempt=attempt.number, instead_of=attempt.instead_of)
+        answer = await self._calling.make(request, began, allowance, before=offered)
+        finished, reserved = answer.finished, answer.reserved
         self._warn(reserved.share)
-        if answer.finish == "length" and reserved.breach is not None:
-            written = answer.usage.output_tokens
+        if finished.finish == "length" and reserved.breach is not None:
+            written = finished.usage.output_tokens
             if not written or written >= (reserved.written or 0):  # else its model broke off by itself
                 raise BudgetBreach(reserved.breach)
-
-    async def _begin(self, started: ModelCallStarted, *before: ToolsetInjected) -> None:
-        """Record the begin of a call; where the turn is cancelled meanwhile, also that nobody was asked."""
-        try:
-            await uncut(self._recorder.append(*before, started))
-        except asyncio.CancelledError:
-            who, code = ("Ozzie's gateway", INTERRUPTED) if self._leaving() else ("The turn", "cancelled")
-            why = f"{who} was stopped before it was sent."
-            not_sent = ModelCallFailed(call_id=started.call_id, code=code, message=why, latency_ms=0.0, settled_cost=0)
-            await uncut(self._recorder.append(not_sent))
-            raise
 
     def _warn(self, share: float) -> None:
         """A word in the state line where a budget is nearly used up (UX §2.6)."""
         if share >= WARN_SHARE:
-            self._publish("task.progress", {"budget": round(share * 100)})
-
-    async def _priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
-        """The choice with its prices, where a budget is of money: that nobody could be asked for them is not the same
-        as that nobody knows them. Raises ModelError."""
-        if choice.prices is not None or all(budget.cost is None for budget in allowance.budgets):
-            return choice
-        try:
-            return await self._plan.priced(choice)
-        except Unavailable as error:
-            raise model_error("worker.unavailable", choice, detail=str(error)) from error
-
-    async def _call(self, request: ModelRequest, reply: Reply, place: Place, reserved: Reserved) -> Finished:
-        """The answer streamed to the feed and recorded whole; what had come of one that is not."""
-        parts = self._parts
-        began = parts.clock.monotonic()
-
-        async def broken(finish: Finish | None, code: str, message: str, *, is_billed: bool) -> None:
-            """Without a `finish`, nothing was answered: the whole answer comes anew."""
-            partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
-            failed = ModelCallFailed(
-                call_id=request.call_id,
-                code=code,
-                message=message,
-                latency_ms=self._since(began),
-                partial_blob=partial,
-                settled_cost=reserved.cost if is_billed else 0,
-                settled_tokens=reserved.tokens if is_billed else 0,
-            )
-            await self._recorder.append(failed, *(reply.ended(finish) if finish else ()))
-            reserved.settle(failed.settled)
-
-        try:
-            answer = await self._read(request, reply)
-        except asyncio.CancelledError:
-            if self._leaving():
-                await uncut(broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.", is_billed=True))
-            else:
-                await uncut(broken("cancelled", "cancelled", "The turn was stopped.", is_billed=True))
-            raise
-        except OzzieError as error:
-            is_billed = reply.has_begun or may_be_billed(error)
-            await uncut(broken("failed", error.code, str(error), is_billed=is_billed))
-            raise
-        place.settle(answer.usage.input_tokens + answer.usage.output_tokens)
-        await uncut(self._complete(request.call_id, answer, reply, reserved, began))
-        return answer
-
-    async def _complete(
-        self, call_id: CallId, answer: Finished, reply: Reply, reserved: Reserved, began: float
-    ) -> None:
-        """Record the whole answer: it was given, and is paid for, whatever becomes of the turn meanwhile."""
-        completed = await self._completed(call_id, answer, began)
-        await self._recorder.append(completed, *reply.ended(answer.finish))
-        reserved.settle(completed.settled(reserved.cost))
-
-    async def _read(self, request: ModelRequest, reply: Reply) -> Finished:
-        """The answer to its end, its text shown as it comes and gathered in `reply`."""
-        name = request.choice.said
-        answer: Finished | None = None
-        async with aclosing(self._parts.models.generate(request)) as stream:
-            async for event in stream:
-                reply.has_begun = True
-                if isinstance(event, Finished):
-                    answer = event
-                    continue
-                if isinstance(event, Reasoning):
-                    self._publish("task.progress", {"step": "reasoning"})
-                    continue
-                self._show(reply, event.text)
-                reply.add(event.text)
-                if reply.length > MAX_ANSWER_CHARS:
-                    raise IncompleteAnswer(
-                        f'"{name}" wrote more than {MAX_ANSWER_CHARS:,} characters without coming to an end.',
-                        hint="What came is kept. Ask for less at once, or choose another model with %model.",
-                        code="provider.endless",
-                    )
-        if answer is None:
-            raise IncompleteAnswer(f'"{name}" ended without finishing its answer.', hint="Run the cell again.")
-        return answer
-
-    async def _completed(self, call_id: CallId, answer: Finished, began: float) -> ModelCallCompleted:
-        return ModelCallCompleted(
-            call_id=call_id,
-            response_blob=await self._parts.blobs.put(canonical_bytes(answer.response)),
-            finish=answer.finish,
-            tool_uses=answer.tool_uses,
-            usage=answer.usage,
-            cost=answer.cost,
-            latency_ms=self._since(began),
-            ttft_ms=answer.ttft_ms,
-        )
-
-    def _show(self, reply: Reply, content: str) -> None:
-        delta: dict[str, Json] = {
-            "reply_id": reply.reply_id,
-            "offset": reply.length,
-            "phase": "delta",
-            "content": content,
-        }
-        self._publish("reply.delta", delta)
-
-    def _publish(self, kind: Literal["task.progress", "reply.delta"], payload: dict[str, Json]) -> None:
-        transient = Transient(
-            type=kind, session_id=self._recorder.session_id, task_id=self._recorder.task_id, payload=payload
-        )
-        self._parts.feed.publish(transient)
-
-    def _since(self, began: float) -> float:
-        return round((self._parts.clock.monotonic() - began) * 1000, 3)
+            self._calling.publish("task.progress", {"budget": round(share * 100)})
 
 
 def _is_refused(error: OzzieError) -> bool:

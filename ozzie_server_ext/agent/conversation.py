@@ -12,6 +12,7 @@ from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
@@ -131,6 +132,8 @@ class Conversation:
         self._uncertain: dict[CallId, tuple[Round, str]] = {}
         self._asked: dict[ApprovalId, tuple[Round, str]] = {}
         self._asks: Counter[TaskId | None] = Counter()
+        self._checks: set[CallId] = set()
+        self._doubts: dict[TaskId | None, dict[str, str]] = {}
         for event in events:
             self.apply(event)
 
@@ -144,12 +147,14 @@ class Conversation:
                 self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
                 if pictures:
                     self._pictures[event.task_id] = pictures
+            case ModelCallStarted(call_id=call_id, purpose="check"):
+                self._checks.add(call_id)
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
                 self._begin_turn(event.task_id)
                 self._replies[call_id] = reply_id
                 self._rounds[reply_id] = Round(event.task_id, number, reply_id)
                 self._beginless.pop(event.task_id, None)
-            case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish):
+            case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish) if call_id not in self._checks:
                 finished = self._entry(self._replies.get(call_id), event.task_id)
                 # The last call of an answer that was cut may be half a call.
                 finished.uses = () if finish == "length" else uses
@@ -186,7 +191,10 @@ class Conversation:
                 asking, use_id = self._calls[call_id]
                 asking.earlier[use_id] = Earlier(asked=asked)
                 self._asked[approval_id] = asking, use_id
-                self._asks[event.task_id] += 1
+                if asked.needs is not Way.MODEL:  # else no person was
+                    self._asks[event.task_id] += 1
+                if asked.checked:
+                    self._doubts.setdefault(event.task_id, {})[asked.binds] = asked.checked
             case ApprovalGranted(approval_id=approval_id, way=way):
                 self._answered(approval_id, Grant(way=way, at=event.ts))
             case ApprovalExpired(approval_id=approval_id):
@@ -231,6 +239,15 @@ class Conversation:
     def asks(self, task_id: TaskId | None) -> int:
         """How often a person was asked for a call of the task, since they were told that it asks a lot."""
         return self._asks[task_id]
+
+    def doubts(self, task_id: TaskId | None) -> dict[str, str]:
+        """Why a second model did not say yes to calls of the task, by what each was bound to."""
+        return self._doubts.get(task_id, {})
+
+    def message(self, task_id: TaskId | None) -> str:
+        """What the user said that the task answers; empty where that was erased."""
+        said = [*self._received.values(), *(entry for entry in self._entries if isinstance(entry, _Said))]
+        return next((each.text for each in said if each.task_id == task_id), "")
 
     def used_tools(self, task_id: TaskId | None) -> bool:
         """Whether the model asked for any within the task."""

@@ -1,6 +1,6 @@
 """What a turn is given before it begins: its plan, and the parts that it works with."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from ozzie_server_ext.domain.budget import Budget
@@ -16,6 +16,8 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
+
+CHECK_S = 30.0
 
 
 async def _nobody() -> None:
@@ -49,7 +51,9 @@ class TurnPlan:
     """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it.
 
     `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
-    to be asked. `priced` finds the prices of a model, and raises Unavailable where nobody can be asked for them.
+    to be asked. `checker` tells who looks at calls that a rule has checked, None for nobody, and `check_s` how many
+    seconds that may take. `priced` finds the prices of a model, and raises Unavailable where nobody can be asked for
+    them.
     """
 
     chain: Chain
@@ -67,11 +71,13 @@ class TurnPlan:
     deadline: Deadline | None = None
     cheaper: Callable[[], Awaitable[Chain | None]] = _nobody
     attended: bool = True
+    checker: Callable[[], Awaitable[Chain | None]] = _nobody
+    check_s: float = CHECK_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParts:
-    """What every turn works with."""
+    """What every turn works with. `known_secrets`: see `Telling`."""
 
     models: ModelDriver
     health: Health
@@ -83,3 +89,4 @@ class TurnParts:
     feed: Feed
     clock: Clock
     ids: IdSource
+    known_secrets: Callable[[], Sequence[str]] = tuple

@@ -5,10 +5,14 @@ begins a turn and goes on with one that a crash cut off.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
+from ozzie_server_ext.agent.calling import Calling
+from ozzie_server_ext.agent.checking import CHANGING, Checking, Opinion, unattended
 from ozzie_server_ext.agent.conversation import Conversation, Round
 from ozzie_server_ext.agent.doubt import doubt
 from ozzie_server_ext.agent.fitting import find_misfit
@@ -16,8 +20,9 @@ from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
-from ozzie_server_ext.domain.approvals import MOST_ASKS
+from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
 from ozzie_server_ext.domain.events import (
+    ApprovalGranted,
     ApprovalRequested,
     EventBody,
     MessageRejected,
@@ -34,6 +39,8 @@ from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Begun, Place
 from ozzie_server_ext.tools.uncertain import ToolUncertain, uncertain
 
+_MOST_CHECKS = 3
+"""Of one call that is another one each time by when it may be made."""
 _ANEW = "its answer did not fit the schema: asking again"
 
 
@@ -55,7 +62,9 @@ class Turn:
         self._conversation = conversation
         self._recorder = recorder
         self._context = context
-        self._asking = Asking(parts, plan, conversation, recorder, leaving)
+        calling = Calling(parts, plan, recorder, leaving)
+        self._asking = Asking(parts, plan, conversation, recorder, calling)
+        self._checking = Checking(parts, plan, conversation, recorder, calling)
 
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
@@ -139,17 +148,17 @@ class Turn:
             else:
                 change = (index, use)
         still_open = {index for index, _ in asked.open_uses()}
+        made = [each for each in reading if each[0] in still_open]
         try:
             async with asyncio.TaskGroup() as group:
-                calls = [
-                    group.create_task(self._call(asked, index, use)) for index, use in reading if index in still_open
-                ]
+                calls = [group.create_task(self._call(asked, *each)) for each in made]
         except ExceptionGroup as failures:
             # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
             raise failures.exceptions[0] from None
-        await self._hold([facts for call in calls if (facts := call.result())])
+        checked = [await self._checked(asked, *each, call.result()) for each, call in zip(made, calls, strict=True)]
+        await self._hold([facts for facts in checked if facts])
         if change is not None and change[0] in still_open:
-            facts = await self._call(asked, *change)
+            facts = await self._checked(asked, *change, await self._call(asked, *change))
             await self._hold([facts] if facts else [])
         for index, use in behind:
             if index in still_open:
@@ -159,6 +168,34 @@ class Turn:
         place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
         begun = Begun(effect=asked.begun[use.call_id]) if use.call_id in asked.begun else None
         return await self._parts.broker.call(use, place, self._context, self._recorder, earlier, begun)
+
+    async def _checked(
+        self, asked: Round, index: int, use: ToolUse, facts: tuple[EventBody, ...]
+    ) -> tuple[EventBody, ...]:
+        """What a person is to be asked for the call; nothing where a second model was enough, and the call was made or
+        refused. What it says yes to is made at once, bound to exactly that, or checked anew."""
+        for count in itertools.count():
+            wanted = facts[-1] if facts else None
+            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not Way.MODEL:
+                return facts
+            opinion = await self._checking.of(wanted, asked.number) if count < _MOST_CHECKS else CHANGING
+            if opinion.verdict != "yes":
+                return await self._not_by_model(facts, wanted, opinion, use)
+            yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=Way.MODEL)
+            await self._recorder.append(*facts, yes)
+            facts = await self._call(asked, index, use)
+        raise AssertionError("an endless loop ended")
+
+    async def _not_by_model(
+        self, facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
+    ) -> tuple[EventBody, ...]:
+        """What a person is asked where a second model did not say yes; where nobody is there, it is not done."""
+        tool = self._parts.registry.find(use.name)
+        if self._plan.attended:
+            needs = weakest_way(tool.meta) if tool else Way.CLI
+            return (*facts[:-1], replace(wanted, needs=needs, checked=opinion.sentence))
+        await self._recorder.append(*unattended(facts, wanted, opinion))
+        return ()
 
     async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
         """Ask for the calls that need it, and let go of the turn until there is an answer: for all that want a yes at

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from ozzie_server_ext.cli.http import Object
 from ozzie_server_ext.cli.output import local_time
 from ozzie_server_ext.domain.approvals import SESSION_S
+from ozzie_server_ext.render.asked import second_model
 from ozzie_server_ext.render.columns import WIDTH, wrapped
 from ozzie_server_ext.render.console import quoted_lines
 from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS
@@ -16,6 +17,7 @@ _NAMES = 9
 
 _PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
 _NEEDS = {
+    "model": "",
     "relay": "",
     "cli": "in a terminal or in the page; a kernel's yes is not enough",
     "browser": "in the page",
@@ -30,14 +32,14 @@ _EXPIRED = {
 
 def standing(approval: Object) -> str:
     """How it stands, in a few words: "asked 3 s ago, 59 min 57 s left"."""
-    at, by = _moment(approval["answered_at"]), visible_label(approval["by"])
+    at = _moment(approval["answered_at"])
     match approval["status"]:
         case "pending":
             return f"asked {_ago(approval['requested_at'])} ago, {_left(approval['expires_at'])} left"
         case "granted":
-            return f"{_granted(approval)} by {by} in {_PLACES[approval['way']]}, {at}{_in_force(approval)}"
+            return f"{_granted(approval)} by {_who(approval)}, {at}{_in_force(approval)}"
         case "rejected":
-            return f"Rejected by {by} in {_PLACES[approval['way']]}, {at}"
+            return f"Rejected by {_who(approval)}, {at}"
         case _:
             return _EXPIRED[approval["why"]].format(at=at)
 
@@ -60,6 +62,8 @@ def details(approval: Object) -> Iterator[str]:
     if approval["comment"]:
         yield from _fact("said", approval["comment"])
     yield from _fact("why", approval["reason"])
+    if approval["checked"]:
+        yield from _fact("checked", approval["checked"])
     if approval["proof"]:
         yield ""
         yield from quoted_lines(visible_prose(approval["proof"]).split("\n"))
@@ -127,6 +131,11 @@ def _hanging(lead: str, text: str) -> list[str]:
     """One paragraph behind `lead`, its further lines below each other."""
     lines = wrapped(visible_label(text), WIDTH - len(lead))
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
+
+
+def _who(approval: Object) -> str:
+    by = visible_label(approval["by"])
+    return second_model(by) if approval["way"] == "model" else f"{by} in {_PLACES[approval['way']]}"
 
 
 def _granted(approval: Object) -> str:

@@ -84,7 +84,7 @@ def _explained(model: Object, found: Object) -> str:
 
 
 def _summary(name: str, task: Object) -> Object:
-    calls = [step for step in task["steps"] if step["kind"] == "model"]
+    calls = [step for step in task["steps"] if step["purpose"] == "answer"]
     first = next((call["ttft_ms"] for call in calls if call["ttft_ms"] is not None), None)
     return {
         "name": name,

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
@@ -66,10 +66,12 @@ def explain_call(options: argparse.Namespace) -> int:
     ruling = RULINGS[verdict.decision.value]
     if options.unattended and verdict.decision is Decision.ASK:
         ruling = "never runs unattended: it would ask first"
+    if options.unattended and verdict.decision is Decision.CHECK:
+        ruling = "is checked by a second model, and does not run unattended where that does not say yes"
     print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
     if found.overruled is not None:
-        print(f"  {overruled(found.overruled.rule, tool.meta)}")
+        print(f"  {overruled(found.overruled, tool.meta)}")
     for rule, why in found.considered:
         print(f"  {_said(rule)}: {visible_label(why) if why else 'applies'}")
     return 0
@@ -135,14 +137,13 @@ def _said(rule: Rule) -> str:
     return f"{visible_label(verdict.rule)} ({line}): {RULINGS[verdict.decision.value]}"
 
 
-def overruled(rule: str, meta: ToolMeta) -> str:
-    """Why a rule that allows was not enough."""
+def overruled(verdict: Verdict, meta: ToolMeta) -> str:
+    """Why a rule that allows, or checks, was not enough."""
+    would = "have it checked" if verdict.decision is Decision.CHECK else "let it run"
+    said = f"Rule {visible_label(verdict.rule)} would {would}, but"
     if meta.categories & ALWAYS:
-        return (
-            f"Rule {visible_label(rule)} would let it run, but commands on this machine and code in a live kernel ask "
-            "first whatever a rule says."
-        )
-    return f"Rule {visible_label(rule)} would let it run, but does not name {meta.tool_id}: for such a tool it has to."
+        return f"{said} commands on this machine and code in a live kernel ask first whatever a rule says."
+    return f"{said} does not name {meta.tool_id}: for such a tool it has to."
 
 
 def _file(file: RuleFile) -> dict[str, Any]:

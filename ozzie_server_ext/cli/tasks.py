@@ -153,4 +153,5 @@ def _step_line(step: Object) -> str:
     else:
         told = step["summary"]
     name = cell(step["name"], 18)
-    return f"  {cell(step['kind'], 5)}  {name}  {cell(step['status'], 9)}  {cell(told, 28)}  {took}".rstrip()
+    kind = "check" if step["purpose"] == "check" else step["kind"]
+    return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(told, 28)}  {took}".rstrip()

@@ -9,7 +9,7 @@ from ozzie_server_ext.cli.output import cell, print_json
 from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
-RULINGS = {"ALLOW": "runs", "ASK": "asks first", "DENY": "never runs"}
+RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 
 
 def list_tools(options: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def list_tools(options: argparse.Namespace) -> int:
         return 0
     for tool in listing["items"]:
         said = RULINGS[tool["ruling"]["decision"]]
-        print(f"{cell(tool['name'], 16)}  {cell(tool['id'], 14)}  {cell(said, 10)}  {visible_label(tool['about'])}")
+        print(f"{cell(tool['name'], 16)}  {cell(tool['id'], 14)}  {cell(said, 16)}  {visible_label(tool['about'])}")
     if listing["policy_error"]:
         print(f"The rules were not taken, so nothing runs:\n{visible_prose(listing['policy_error'])}")
     return 0

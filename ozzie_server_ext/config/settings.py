@@ -318,9 +318,11 @@ class SessionsSettings(_Settings):
 
 
 class ApprovalsSettings(_Settings):
-    """`expires_s`: how long a question waits for an answer. Nothing is lost then: it can be asked anew."""
+    """`expires_s`: how long a question waits for an answer. Nothing is lost then: it can be asked anew. `checker`: the
+    alias or provider that looks at calls that a rule has checked."""
 
     expires_s: float = Field(default=EXPIRES_S, ge=60, le=7 * 24 * 3600)
+    checker: Name = CHEAP
 
 
 class ArtifactsSettings(_Settings):
@@ -347,4 +349,11 @@ class Settings(_Settings):
                     f'"budgets.{name}" goes on with the alias "{CHEAP}", and there is none; name one under '
                     '"models.aliases"'
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _can_check(self) -> "Settings":
+        checker = self.approvals.checker
+        if checker != CHEAP and not self.models.providers_of(checker):
+            raise ValueError(f'"approvals.checker" names "{checker}", which is no provider or alias')
         return self

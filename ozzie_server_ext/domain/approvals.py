@@ -8,9 +8,11 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, To
 
 
 class Way(StrEnum):
-    """How an answer came, from the weakest: told by a kernel, which runs the user's code; by another program of the
-    user's; from a page under the user's own identity; after the user proved once more who they are."""
+    """How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which
+    runs the user's code; by another program of the user's; from a page under the user's own identity; after the user
+    proved once more who they are."""
 
+    MODEL = "model"
     RELAY = "relay"
     CLI = "cli"
     BROWSER = "browser"

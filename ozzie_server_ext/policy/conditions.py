@@ -1,7 +1,8 @@
 """When a rule applies: each condition that it states has to hold, and each says in words why it does not.
 
 An ALLOW has to be sure: all that a call names must match, exactly as it is written. A rule that asks or denies has to
-miss nothing: one match is enough, whatever the case of its letters, and what can't be read matches too.
+miss nothing: one match is enough, whatever the case of its letters, and what can't be read matches too. One that checks
+is compiled both ways.
 """
 
 from collections.abc import Callable, Iterable, Sequence

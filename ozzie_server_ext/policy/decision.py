@@ -1,11 +1,14 @@
-"""What the rules say to a call: ALLOW < ASK < DENY, the strictest wins (S4 §8.6.1)."""
+"""What the rules say to a call: ALLOW < CHECK < ASK < DENY, the strictest wins (S4 §8.6.1, ADR 29)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Decision(StrEnum):
+    """CHECK: a second model may say yes; where it does not, it is an ASK."""
+
     ALLOW = "ALLOW"
+    CHECK = "CHECK"
     ASK = "ASK"
     DENY = "DENY"
 
@@ -15,7 +18,7 @@ class Decision(StrEnum):
         return _RANKS[self]
 
 
-_RANKS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
+_RANKS = {decision: rank for rank, decision in enumerate(Decision)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

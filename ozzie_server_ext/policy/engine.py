@@ -26,7 +26,7 @@ _CATEGORIES = {
 }
 """TL-1: what is never silently allowed, the gravest first."""
 ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND})
-"""What no rule allows unasked (THREATS 7)."""
+"""What no rule allows unasked, and no model instead of a person (THREATS 7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,14 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     considered = tuple((rule, rule.mismatch(action)) for rule in rules)
     applying = [rule for rule, why in considered if not why]
     meta = action.meta
-    verdict = max((rule.verdict for rule in applying), key=lambda each: each.decision.rank, default=default_for(meta))
+    said = [rule.says(action) for rule in applying]
+    if all(rule.only_tightens for rule in applying):
+        said.append(default_for(meta))  # a project's rules take the place of nothing
+    verdict = max(said, key=lambda each: each.decision.rank)
     floor = floor_of(meta)
     if floor is None or any(_reaches_below(rule, meta) for rule in applying):
         return Explanation(verdict, considered)
-    if verdict.decision is Decision.ALLOW:
+    if verdict.decision.rank < floor.decision.rank:
         return Explanation(floor, considered, overruled=verdict)
     return Explanation(verdict, considered)
 
@@ -81,4 +84,4 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
 
 
 def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
-    return rule.names(meta) and not meta.categories & ALWAYS
+    return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS

@@ -126,7 +126,7 @@ def untrust_rules(home: Home, project: Path) -> Path | None:
 
 
 def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = False) -> RuleFile:
-    """The rules in that content of a file. A project's own can only ask or deny.
+    """The rules in that content of a file. A project's own can only check, ask or deny, and lower nothing.
 
     Raises ConfigError or JsoncError with place and reason.
     """
@@ -148,9 +148,9 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
             raise _wrong(place, text.id, "another rule of this file has the same id")
         seen.add(text.id)
         if tightens_only and text.decision == "allow":
-            raise _wrong(place, text.id, "the rules of a project can only ask or deny, never allow")
+            raise _wrong(place, text.id, "the rules of a project can only check, ask or deny, never allow")
         try:
-            rule = compile_rule(text, f"{place.file}, line {place.line}")
+            rule = compile_rule(text, f"{place.file}, line {place.line}", only_tightens=tightens_only)
             wrong = failing_example(rule, text, find)
         except ValueError as error:
             wrong, rule = str(error), None

@@ -1,7 +1,7 @@
 """Rules as they stand in a file, and as the engine applies them (TL-3)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
@@ -78,7 +78,7 @@ class RuleText(_Text):
     """A rule as somebody wrote it."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-    decision: Literal["allow", "ask", "deny"]
+    decision: Literal["allow", "check", "ask", "deny"]
     reason: Annotated[str, Field(min_length=3, max_length=300)]
     when: WhenText
     examples: ExamplesText
@@ -92,15 +92,28 @@ class PolicyText(_Text):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule as it is applied."""
+    """A rule as it is applied. One that checks lowers and raises what is asked, so it looks twice at a call: by
+    `conditions` it misses nothing, by `sure` it takes no call for one that it means. `only_tightens`: a project's."""
 
     verdict: Verdict
     tools: Tools | None
     conditions: tuple[Condition, ...]
+    sure: tuple[Condition, ...]
+    only_tightens: bool = False
 
     def mismatch(self, action: Action) -> str:
         """Why it does not apply to the call, in a few words; "" where it does."""
-        return next((why for condition in self.conditions if (why := condition(action))), "")
+        return _mismatch(self.conditions, action)
+
+    def surely(self, action: Action) -> str:
+        """The same, by what an example has to fit: that the call is the very one that is meant."""
+        return _mismatch(self.sure, action)
+
+    def says(self, action: Action) -> Verdict:
+        """Its verdict on a call that it applies to: a person is asked where it is not sure that a model may be."""
+        if self.verdict.decision is Decision.CHECK and self.surely(action):
+            return replace(self.verdict, decision=Decision.ASK)
+        return self.verdict
 
     def names(self, meta: ToolMeta) -> bool:
         """Whether it states the tool itself, and not a pattern that happens to cover it."""
@@ -113,22 +126,31 @@ def patterns_in(text: RuleText) -> int:
     return sum(map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or ())))
 
 
-def compile_rule(text: RuleText, place: str) -> Rule:
+def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> Rule:
     """The rule of that text, which stands at `place`.
 
     Raises ValueError, whose words say what can't be.
     """
     decision = Decision(text.decision.upper())
-    sure = decision is Decision.ALLOW
+    lowers = decision in (Decision.ALLOW, Decision.CHECK)
     tools = Tools(text.when.tools) if text.when.tools else None
-    found = [*([tools] if tools else []), *_conditions(text.when, sure)]
-    if sure and not found:
-        raise ValueError('a rule that allows has to state a condition in "when"')
+    conditions, sure = (
+        (*([tools] if tools else []), *_conditions(text.when, is_sure))
+        for is_sure in (decision is Decision.ALLOW, lowers)
+    )
+    if lowers and not conditions:
+        raise ValueError(f'a rule that {text.decision}s has to state a condition in "when"')
     return Rule(
         verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place),
         tools=tools,
-        conditions=tuple(found),
+        conditions=conditions,
+        sure=sure,
+        only_tightens=only_tightens,
     )
+
+
+def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
+    return next((why for condition in conditions if (why := condition(action))), "")
 
 
 def _conditions(when: WhenText, sure: bool) -> list[Condition]:
@@ -181,7 +203,7 @@ def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
         # Without this, a rule would not match a misspelt example for the wrong reason.
         if strangers := sorted(example.args.keys() - _arguments(tool)):
             return f"the example {_shown(example)} names what is no argument of that tool: {', '.join(strangers)}"
-        why = rule.mismatch(_action(tool.meta, example))
+        why = rule.surely(_action(tool.meta, example))
         if wanted and why:
             return f"it says that it matches {_shown(example)}, and does not: {why}"
         if not wanted and not why:

@@ -19,7 +19,8 @@ NO_SESSION = "Approving for the session is not offered: this cannot be undone."
 class Asked:
     """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
     `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
-    may pass on a yes; `expired`: nobody answered in time."""
+    may pass on a yes; `checked`, why a second model did not say yes, empty where none was to; `expired`: nobody
+    answered in time."""
 
     approval_id: str
     call_id: str
@@ -40,6 +41,7 @@ class Asked:
     is_grave: bool = False
     expires_at: datetime | None = None
     expired: bool = False
+    checked: str = ""
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -88,6 +90,7 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
         by_kernel=payload.get("needs") == "relay",
         is_grave=effect == "irreversible" or risk == "high",
         expires_at=_moment(text("expires_at")),
+        checked=text("checked"),
     )
 
 
@@ -95,7 +98,15 @@ def answered(payload: Mapping[str, Any], at: datetime | None) -> str:
     """Who said yes: "approved once by Ana, 14:05"."""
     by = visible_label(str(payload.get("by") or "somebody"))
     extent = "for the session" if payload.get("extent") == "session" else "once"
-    return f"approved {extent} by {by}" + (f", {at.astimezone():%H:%M}" if at else "")
+    said = f"approved {extent} by {by}"
+    if payload.get("way") == "model":
+        said = f"approved by {second_model(by)}"
+    return said + (f", {at.astimezone():%H:%M}" if at else "")
+
+
+def second_model(by: str) -> str:
+    """What the giver of a model's answer is called: "a second model (cheap)"."""
+    return f"a second model ({by.removesuffix(' (model)')})"
 
 
 def why_asked(asked: Asked) -> str:

@@ -171,7 +171,8 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
     """What a person is asked to allow, with all of what would happen, in at most 80 columns (UX §5)."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
-    for text in (asked.sentence.replace("`", ""), why_asked(asked), f"{facts[:1].upper()}{facts[1:]}."):
+    says = (asked.sentence.replace("`", ""), why_asked(asked), asked.checked, f"{facts[:1].upper()}{facts[1:]}.")
+    for text in filter(None, says):
         lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
     lines += quoted_lines(asked.proof)
     return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])

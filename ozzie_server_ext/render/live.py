@@ -195,12 +195,13 @@ def _approval(asked: Asked, now: datetime | None) -> str:
     if asked.is_grave:
         covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
     hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
+    checked = f"<p>{escape(asked.checked)}</p>" if asked.checked else ""
     head = (
         f'{icon("waiting")}<b>Approval needed</b><span class="oz-grow"></span><span>{escape(_left(asked, now))}</span>'
     )
     return (
         f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
-        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>'
+        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>{checked}'
         f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}<p>In a terminal:</p><ul>{ways}</ul></div>'
     )
 

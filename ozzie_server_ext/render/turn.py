@@ -175,10 +175,7 @@ def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
     if view.is_final:
         return view
     view = replace(view, question=question_of(payload))
-    if (place := _place(view, str(payload.get("call_id") or ""))) is None:
-        return view
-    at, index, rows = place
-    return _with_part(view, at, WorkPart(rows=(*rows[:index], toolrows.waiting(rows[index]), *rows[index + 1 :])))
+    return _with_row(view, str(payload.get("call_id") or ""), toolrows.waiting)
 
 
 def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -187,10 +184,12 @@ def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
 
 def _approval_asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     asked = asked_of(payload)
+    if payload.get("needs") == "model":  # its answer comes in the same breath, and is nobody else's to give
+        return replace(view, checked=(*view.checked, (asked.approval_id, asked.call_id)))
     if view.is_final or any(each.approval_id == asked.approval_id for each in view.asked):
         return view
     kept = tuple(each for each in view.asked if each.call_id != asked.call_id)  # it is asked anew
-    return replace(view, asked=(*kept, asked))
+    return _with_row(replace(view, asked=(*kept, asked)), asked.call_id, toolrows.waiting)
 
 
 def _approval_answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -200,13 +199,10 @@ def _approval_answered(view: TurnView, payload: Mapping[str, Any], ts: datetime 
 
 def _granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     approval_id = str(payload.get("approval_id", ""))
-    found = next((each for each in view.asked if each.approval_id == approval_id), None)
+    calls = {**dict(view.checked), **{each.approval_id: each.call_id for each in view.asked}}
     view = _approval_answered(view, payload, ts)
-    if found is None or (place := _place(view, found.call_id)) is None:
-        return view
-    at, index, rows = place
-    row = replace(rows[index], approved=answered(payload, ts))
-    return _with_part(view, at, WorkPart(rows=(*rows[:index], row, *rows[index + 1 :])))
+    words = answered(payload, ts)
+    return _with_row(view, calls.get(approval_id, ""), lambda row: replace(row, approved=words))
 
 
 def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -274,6 +270,8 @@ def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | Non
     call_id = str(payload.get("call_id", ""))
     if call_id in view.counted_calls:
         return view
+    if payload.get("purpose", "answer") != "answer":
+        return replace(view, open_calls=view.open_calls | {call_id})
     return replace(
         view,
         alias=str(payload.get("alias") or view.alias),
@@ -325,6 +323,14 @@ def _place(view: TurnView, call_id: str) -> tuple[int, int, tuple[ToolRow, ...]]
                 if part.rows[index].call_id == call_id:
                     return at, index, part.rows
     return None
+
+
+def _with_row(view: TurnView, call_id: str, change: Callable[[ToolRow], ToolRow]) -> TurnView:
+    """The view with that call's row changed, where it has one."""
+    if (place := _place(view, call_id)) is None:
+        return view
+    at, index, rows = place
+    return _with_part(view, at, WorkPart(rows=(*rows[:index], change(rows[index]), *rows[index + 1 :])))
 
 
 def _tool(canonical: str) -> _Change:

@@ -166,6 +166,16 @@ class ModelService:
         chain = self.registry.chain(CHEAP)
         return self._reachable(chain) if any(self._can_be_asked(choice) for choice in chain.choices) else None
 
+    def checker(self, own: Chain) -> Chain | None:
+        """Who looks at calls that a rule has checked, for a turn that `own` answers; None where nobody can be asked.
+        Where nothing has the usual name it is the turn's own model, asked for itself. A script is no second model."""
+        settings = self._configuration.current.settings
+        name = settings.approvals.checker
+        chain = self.registry.chain(name) if settings.models.providers_of(name) else own
+        if chain.first == OFFLINE or not any(self._can_be_asked(choice) for choice in chain.choices):
+            return None
+        return self._reachable(chain)
+
     def _reachable(self, chain: Chain) -> Chain:
         """Of a chain those that can be asked. Raises Unavailable where none can."""
         reachable = tuple(choice for choice in chain.choices if self._can_be_asked(choice))

@@ -72,7 +72,8 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 recoveries = 0
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact
-                replies[fact.call_id] = fact.reply_id
+                if fact.purpose == "answer":
+                    replies[fact.call_id] = fact.reply_id
             case ModelCallCompleted(call_id=call_id):
                 models.pop(call_id, None)
                 replies.pop(call_id, None)

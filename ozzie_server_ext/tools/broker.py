@@ -88,9 +88,9 @@ class ToolBroker:
         """Carry out one call that the model asked for, or record why not. Cancelling records that too. `earlier`: what
         a person was asked for it before; `begun`: what it was in the middle of when a gateway ended.
 
-        Where a person has to be asked first, nothing is recorded: the facts that ask are returned, to be recorded
-        together with those of other calls, and the call is made anew once there is an answer. Of a call that is a
-        question itself, the answer is the outcome.
+        Where a person has to be asked first, or a second model, nothing is recorded: the facts that ask are returned,
+        to be recorded together with those of other calls, and the call is made anew once there is an answer. Of a call
+        that is a question itself, the answer is the outcome.
 
         Raises ToolUncertain where nobody can say whether it was done; that is recorded before. That is so too where a
         call that was begun with a key is refused or fails when it is made again: it may have been done the first time.
@@ -135,7 +135,7 @@ class ToolBroker:
             args = tool.check(_parse(use.arguments))
         except OzzieError as error:
             return await fail(error, *requested({}))
-        ruling = await self._rulings.of(tool.meta, args, context.caller)
+        ruling = _unheard(await self._rulings.of(tool.meta, args, context.caller), recorder)
         begin = (*requested(args), _decided(call_id, ruling))
         # Before the plan: what a rule forbids to look at is not looked at for that either.
         refusal = _refusal(tool.meta, ruling.verdict, context.caller)
@@ -157,7 +157,7 @@ class ToolBroker:
             return ()
         permission = Permission()
         try:
-            if ruling.verdict.decision is Decision.ASK:
+            if ruling.verdict.decision in (Decision.CHECK, Decision.ASK):
                 permission = await self._permissions.of(tool, plan, ruling, call_id, context, recorder, earlier)
             before = None if permission.facts else await self._kept(plan, call_id, tool.meta)
         except OzzieError as error:
@@ -338,6 +338,13 @@ def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
         place=verdict.place,
         policy=ruling.version,
     )
+
+
+def _unheard(ruling: Ruling, recorder: Recorder) -> Ruling:
+    """What is made from content from outside is for a person to look at: that content may speak to a model."""
+    if ruling.verdict.decision is Decision.CHECK and recorder.labels:
+        return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
+    return ruling
 
 
 def _refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:

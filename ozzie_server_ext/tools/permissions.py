@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
+from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.render.text import visible_prose
 from ozzie_server_ext.store.codec import time_text
@@ -109,7 +110,9 @@ class Permissions:
         where the tool can't say what it would do."""
         meta, rule = tool.meta, ruling.verdict.rule
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, recorder.labels)
-        needs = weakest_way(meta, labelled=bool(recorder.labels))
+        needs = Way.MODEL
+        if ruling.verdict.decision is not Decision.CHECK:
+            needs = weakest_way(meta, labelled=bool(recorder.labels))
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
         action = Action.of(meta, plan.args, context.caller)

@@ -370,6 +370,11 @@ test.each<[Partial<Approval>, string]>([
   ],
   [{ status: 'rejected', way: 'cli', comment: 'Not this\nfile.' }, 'Rejected by Ana: "Not this file."'],
   [{ status: 'rejected', way: 'browser' }, 'Rejected by Ana in the page, %.'],
+  [{ status: 'granted', extent: 'once', way: 'model', by: 'cheap (model)' }, 'Approved by a second model (cheap), %.'],
+  [
+    { status: 'rejected', way: 'model', by: 'cheap (model)', comment: 'Too much.' },
+    'Rejected by a second model (cheap): "Too much."'
+  ],
   [{ status: 'expired', why: 'task' }, 'The task ended. Nothing was done.'],
   [{ status: 'expired', why: 'changed' }, 'The request changed. Nothing was done.']
 ])('what became of it: %j', (given, said) => {

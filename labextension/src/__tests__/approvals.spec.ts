@@ -89,6 +89,15 @@ test('what was asked and answered while the page was cut off, nobody is asked an
   expect(book.get(ID)?.status).toBe('granted');
 });
 
+test('what a second model is asked nobody else is', async () => {
+  await begin();
+  const heard: string[] = [];
+  book.asked.connect((_, row) => heard.push(row.sentence));
+  hear(asking(11, { needs: 'model' }));
+  hear(anEvent('approval.granted', 12, { ...GRANTED, by: 'cheap (model)', way: 'model' }));
+  expect([heard, book.get(ID), book.shown]).toEqual([[], undefined, []]);
+});
+
 test('the first answer counts, and who gave it, by which way and when', async () => {
   await begin({});
   hear(anEvent('approval.granted', 11, { ...GRANTED, extent: 'session' }));

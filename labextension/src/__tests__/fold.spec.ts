@@ -120,6 +120,7 @@ test('what is said of the moment is not kept for an event that comes later', () 
 
   expect(row.step).toBe('waiting for "main"');
   expect(fold(row, anEvent('model.call.started', 5))!.step).toBe('');
+  expect(fold(row, anEvent('model.call.started', 5, { purpose: 'check' }))!.step).toBe('waiting for "main"');
 });
 
 test('times are told apart to the microsecond', () => {

@@ -122,6 +122,11 @@ test.each([
   expect(stepText({ status, summary, error } as Step, TRANS)).toBe(said);
 });
 
+test("a second model's look is a step that says so", () => {
+  const step = { status: 'completed', summary: '', error: null, purpose: 'check' };
+  expect(stepText(step as Step, TRANS)).toBe('looked at a call');
+});
+
 test.each([
   [400, '0.4 s'],
   [18_000, '18.0 s'],

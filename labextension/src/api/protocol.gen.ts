@@ -1,9 +1,9 @@
 /** The shapes on the wire. Made from protocol.schema.json by `make types`: not to be changed by hand. */
 
 /**
- * How an answer came, from the weakest: told by a kernel, which runs the user's code; by another program of the user's; from a page under the user's own identity; after the user proved once more who they are.
+ * How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which runs the user's code; by another program of the user's; from a page under the user's own identity; after the user proved once more who they are.
  */
-export type Way = 'browser' | 'cli' | 'relay' | 'step_up';
+export type Way = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
 export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
 
@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there.
+ * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to.
  */
 export interface Approval {
   answered_at: string | null;
@@ -27,6 +27,7 @@ export interface Approval {
   binds: string;
   by: string;
   call_id: string;
+  checked: string;
   comment: string;
   expires_at: string;
   extent: '' | 'once' | 'session';
@@ -50,7 +51,7 @@ export interface Approval {
   task_id: string;
   tool_id: string;
   undo: string;
-  way: '' | 'browser' | 'cli' | 'relay' | 'step_up';
+  way: '' | 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
   whole: string | null;
   why: '' | 'changed' | 'revoked' | 'task' | 'time';
 }
@@ -87,12 +88,13 @@ export interface ApprovalRejected {
   way: Way;
 }
 /**
- * A person is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
  */
 export interface ApprovalRequested {
   approval_id: string;
   binds: string;
   call_id: string;
+  checked: string;
   cover: Cover | null;
   expires_at: string;
   key: string;
@@ -253,7 +255,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8.
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -266,6 +268,7 @@ export interface ModelCallStarted {
   project: string;
   prompt: string;
   provider: string;
+  purpose: 'answer' | 'check';
   reply_id: string;
   request_blob: string;
   reserved_cost: number | null;
@@ -398,7 +401,7 @@ export interface ToolCallCompleted {
  */
 export interface ToolCallDecided {
   call_id: string;
-  decision: 'ALLOW' | 'ASK' | 'DENY';
+  decision: 'ALLOW' | 'ASK' | 'CHECK' | 'DENY';
   place: string;
   policy: string;
   reason: string;
@@ -598,7 +601,7 @@ export interface Response {
   };
 }
 /**
- * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
+ * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the model's alias, or the name by which the model knows the tool; `purpose` is a model's: to answer, or to check a call of a tool in the place of a person. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
  */
 export interface Step {
   arguments: {} | null;
@@ -614,6 +617,7 @@ export interface Step {
   model: string;
   name: string;
   provider: string;
+  purpose: '' | 'answer' | 'check';
   round: number;
   started_at: string;
   status: 'cancelled' | 'completed' | 'denied' | 'failed' | 'rejected' | 'requested' | 'running' | 'uncertain';

@@ -124,6 +124,11 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
   const who = visibleLabel(row.by);
   switch (row.status) {
     case 'granted': {
+      if (row.way === 'model') {
+        return [trans.__('Approved by %1, %2.', modelText(who, trans), at), voidText(row, trans)]
+          .filter(Boolean)
+          .join(' ');
+      }
       const where = whereText(row, trans);
       const said =
         row.extent === 'session'
@@ -133,6 +138,9 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
     }
     case 'rejected': {
       const comment = visibleLabel(row.comment);
+      if (row.way === 'model') {
+        return trans.__('Rejected by %1: "%2"', modelText(who, trans), comment);
+      }
       return comment
         ? trans.__('Rejected by %1: "%2"', who, comment)
         : trans.__('Rejected by %1 in %2, %3.', who, whereText(row, trans), at);
@@ -161,6 +169,10 @@ function voidText(row: ApprovalRow, trans: ITranslate): string {
     default:
       return '';
   }
+}
+
+function modelText(who: string, trans: ITranslate): string {
+  return trans.__('a second model (%1)', who.replace(/ \(model\)$/, ''));
 }
 
 function whereText(row: ApprovalRow, trans: ITranslate): string {

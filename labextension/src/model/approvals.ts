@@ -243,7 +243,8 @@ export class ApprovalBook {
   private fold(event: Recorded): boolean {
     switch (event.canonical) {
       case 'approval.requested':
-        if (!this._rows.has(event.payload.approval_id)) {
+        // What a second model is asked is answered in the same breath, and nobody else's to answer.
+        if (event.payload.needs !== 'model' && !this._rows.has(event.payload.approval_id)) {
           this._rows.set(event.payload.approval_id, asked(event));
         }
         return true;

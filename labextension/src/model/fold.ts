@@ -195,7 +195,7 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'task.cancelled':
       return { ...ended(event), status: 'CANCELLED', reason: event.payload.reason };
     case 'model.call.started':
-      return { step: '' };
+      return event.payload.purpose === 'check' ? {} : { step: '' };
     case 'model.call.completed':
     case 'model.call.failed':
       return { stale: true };

@@ -67,7 +67,7 @@ function firstClause(sentence: string): string {
 }
 
 /** How a step went, in words; empty where all is well and there is nothing to say. */
-export function stepText({ status, summary, error }: Step, trans: ITranslate): string {
+export function stepText({ status, summary, error, purpose }: Step, trans: ITranslate): string {
   if (error) {
     return error.message;
   }
@@ -87,7 +87,7 @@ export function stepText({ status, summary, error }: Step, trans: ITranslate): s
     case 'rejected':
       return trans.__('did not fit');
     case 'completed':
-      return summary;
+      return purpose === 'check' ? trans.__('looked at a call') : summary;
   }
 }
 

@@ -205,6 +205,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <Spans text={row.sentence} />
       </p>
       <p>{becauseText(row.reason, trans)}</p>
+      {row.checked && <p>{visibleLabel(row.checked)}</p>}
       <Proof row={row} isOpen={grave} textOf={textOf} trans={trans} onWhole={onWhole} />
       <dl className="jp-Ozzie-facts">
         <Fact name={trans.__('Risk')} value={riskText(row, trans)} />

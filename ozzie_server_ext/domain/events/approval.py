@@ -11,14 +11,14 @@ from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested(Fact):
-    """A person is asked whether a call may be made.
+    """A person, or before them a second model, is asked whether a call may be made.
 
     `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's
     contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`.
     `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is
     known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the
     weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered.
-    `expires_at` is RFC 3339 in UTC.
+    `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -41,6 +41,7 @@ class ApprovalRequested(Fact):
     cover: Cover | None
     key: str
     expires_at: str
+    checked: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

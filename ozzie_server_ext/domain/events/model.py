@@ -1,13 +1,14 @@
 """Facts about the calls of models."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.budget import Spending
 from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
 from ozzie_server_ext.domain.usage import Usage
 
+Purpose: TypeAlias = Literal["answer", "check"]
 INTERRUPTED = "interrupted"
 """The code of a call that the end of its gateway cut off; its turn asks anew."""
 
@@ -31,7 +32,10 @@ class ModelCallStarted(Fact):
     them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4).
 
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
-    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8."""
+    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8.
+
+    `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that
+    one is no reply's."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -50,6 +54,7 @@ class ModelCallStarted(Fact):
     reserved_tokens: int = 0
     project: str = ""
     day: str = ""
+    purpose: Purpose = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

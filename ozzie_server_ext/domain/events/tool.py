@@ -30,7 +30,7 @@ class ToolCallDecided(Fact):
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
-    decision: Literal["ALLOW", "ASK", "DENY"]
+    decision: Literal["ALLOW", "CHECK", "ASK", "DENY"]
     rule: str
     reason: str
     place: str = ""

@@ -12,7 +12,7 @@ from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
 
 Why: TypeAlias = Literal["", "time", "changed", "task", "revoked"]
 GivenExtent: TypeAlias = Literal["", "once", "session"]
-GivenWay: TypeAlias = Literal["", "relay", "cli", "browser", "step_up"]
+GivenWay: TypeAlias = Literal["", "model", "relay", "cli", "browser", "step_up"]
 """Those of an answer; empty before it. What else they are is in `domain.approvals`."""
 ApprovalId: TypeAlias = Annotated[
     str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of an approval, a ULID")
@@ -43,11 +43,12 @@ class Approval:
     or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and
     `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is
     more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is
-    known. A yes has to come by the way `needs`, or by a stronger one: relay, cli, browser, step_up. `session_cover`
-    tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is
-    for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it;
-    `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the
-    root of the server that was asked; empty where it has none there.
+    known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up.
+    `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all
+    that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer,
+    empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's
+    notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model
+    did not say yes, a sentence; empty where none was to.
     """
 
     approval_id: str
@@ -81,3 +82,4 @@ class Approval:
     comment: str
     in_force_until: Time | None
     notebook: str
+    checked: str

@@ -149,6 +149,7 @@ def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.
         comment=approval.comment,
         in_force_until=_time(approval.in_force_until()),
         notebook=notebooks.get(approval.session_id, ""),
+        checked=asked.checked,
     )
 
 

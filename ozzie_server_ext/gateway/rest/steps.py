@@ -38,7 +38,8 @@ class Steps:
         body = event.body
         if isinstance(body, ModelCallStarted):
             self._steps[body.call_id] = _model_step(body, time_text(event.ts))
-            self._answers[body.reply_id] = body.call_id
+            if body.purpose == "answer":
+                self._answers[body.reply_id] = body.call_id
         elif isinstance(body, MessageRejected) and body.reply_id in self._answers:
             call_id = self._answers[body.reply_id]
             why = _failure(UnfitAnswer.code, body.problem)
@@ -66,6 +67,7 @@ class Steps:
 def _model_step(body: ModelCallStarted, at: str) -> Step:
     return Step(
         kind="model",
+        purpose=body.purpose,
         call_id=body.call_id,
         round=body.round,
         name=body.alias,
@@ -88,6 +90,7 @@ def _model_step(body: ModelCallStarted, at: str) -> Step:
 def _tool_step(body: ToolCallRequested, at: str) -> Step:
     return Step(
         kind="tool",
+        purpose="",
         call_id=body.call_id,
         round=body.round,
         name=body.name,

@@ -85,10 +85,12 @@ class Question:
 class Step:
     """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
     `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the
-    model's alias, or the name by which the model knows the tool. A model's answer that is "rejected" does not fit the
+    model's alias, or the name by which the model knows the tool; `purpose` is a model's: to answer, or to check a call
+    of a tool in the place of a person. A model's answer that is "rejected" does not fit the
     schema that was asked for: `error` says why."""
 
     kind: Literal["model", "tool"]
+    purpose: Literal["", "answer", "check"]
     call_id: str
     round: int
     name: str

@@ -12,7 +12,7 @@ from ozzie_server_ext.gateway.rest.shapes import Page
 ToolName: TypeAlias = Annotated[
     str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$", title="the id of a tool, or a name that it answers to")
 ]
-Said: TypeAlias = Literal["ALLOW", "ASK", "DENY"]
+Said: TypeAlias = Literal["ALLOW", "CHECK", "ASK", "DENY"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,9 +47,9 @@ SESSIONS = Table(
     key=("session_id",),
 )
 """`status` is active, archived or closed (S3 F1 names the first). `key` is empty once another session has taken it.
-`model` is the one that was called last, `chosen_model` what the user asked for (empty: the default). `cost` is in
-1e-9 USD; `cost_known` is 0 once a call had no known price. A session that was forked has a `parent`, and begins with
-what that one was at the position `forked_at`."""
+`model` is the one that was asked last for an answer, `chosen_model` what the user asked for (empty: the default).
+`cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price. A session that was forked has a `parent`, and
+begins with what that one was at the position `forked_at`."""
 
 TITLE_LENGTH = 60
 """In characters, of a title taken from a message."""
@@ -165,7 +165,7 @@ def _changes(row: Row, event: Event) -> Row:
             return {"message_count": plus(row["message_count"], 1), "status": status, "title": title}
         case MessageCompleted():
             return {"message_count": plus(row["message_count"], 1)}
-        case ModelCallStarted(model=model):
+        case ModelCallStarted(model=model, purpose="answer"):
             return {"model": model}
         case ModelCallCompleted() as fact:
             return spent(row, fact)

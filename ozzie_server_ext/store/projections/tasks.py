@@ -210,7 +210,7 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
 
 def _use(event: Event, row: Row) -> Row:
     match event.body:
-        case ModelCallStarted(round=number):
+        case ModelCallStarted(round=number, purpose="answer"):
             return {"rounds": max(cast(int, row["rounds"]), number)}
         case ModelCallCompleted() as fact:
             return spent(row, fact)

@@ -47,6 +47,22 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
     ]
 
 
+def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home: GatewayHome) -> None:
+    text = DOCUMENT.read_text().split("```jsonc\n")[2].split("```")[0]
+    (home.home / "policy.jsonc").write_text(text)
+    note = '{"path": "notes/a.md", "text": ""}'
+
+    checked = ozzie(home, "policy", "check").stdout.splitlines()
+    explained = ozzie(home, "policy", "explain", "write_file", note).stdout.splitlines()
+    alone = ozzie(home, "policy", "explain", "write_file", note, "--unattended").stdout
+    found = json.loads(ozzie(home, "policy", "explain", "write_file", note, "--json").stdout)
+
+    assert checked[1] == "  notes-checked (line 3): is checked first"
+    assert explained[0] == "write_file is checked first. Notes may be changed where that was asked for."
+    assert alone.startswith("write_file is checked by a second model, and does not run unattended where that does not")
+    assert (found["decision"], found["considered"][0]["decision"]) == ("CHECK", "CHECK")
+
+
 def test_without_rules_that_is_said(home: GatewayHome) -> None:
     done = ozzie(home, "policy", "check")
 

@@ -20,6 +20,7 @@ from ozzie_server_ext.models.ledger import Ledger, Standing
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.policy.ruling import FixedRulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.feed import Feed
@@ -49,7 +50,13 @@ class TurnRig:
     """Give it the model's script, `ask` something, and `run` the turn; then look into `bodies` and `model.requests`."""
 
     def __init__(
-        self, project: Path, script: Sequence[Round], *, tools: Sequence[Tool] | None = None, plan: TurnPlan = PLAN
+        self,
+        project: Path,
+        script: Sequence[Round],
+        *,
+        tools: Sequence[Tool] | None = None,
+        plan: TurnPlan = PLAN,
+        rules: tuple[Rule, ...] = (),
     ) -> None:
         self.clock = FakeClock()
         self.ids = CountingIds()
@@ -67,7 +74,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
-            broker=broker_of(registry, FixedRulings(), artifacts, self.clock, self.ids),
+            broker=broker_of(registry, FixedRulings(rules), artifacts, self.clock, self.ids),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

@@ -328,7 +328,7 @@ async def test_a_driver_that_ends_without_saying_so_is_found_out(project: Path) 
 
 
 async def test_an_endless_answer_is_ended_and_what_came_is_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ozzie_server_ext.agent.asking.MAX_ANSWER_CHARS", 1000)
+    monkeypatch.setattr("ozzie_server_ext.agent.calling.MAX_ANSWER_CHARS", 1000)
     rig = TurnRig(project, [[Say("x" * 100)] * 50])
     await rig.ask("hi")
 

@@ -50,6 +50,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "comment": "",
         "in_force_until": None,
         "notebook": "reports/may.ipynb",
+        "checked": "",
         **changed,
     }
 
@@ -177,3 +178,12 @@ def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
     assert waiting[0].startswith(f"{ID}  asked 1 min ")
     assert "in reports/may.ipynb" in " ".join(" ".join(waiting).split())
     assert all(line.startswith("  ") for line in waiting[1:])
+
+
+def test_a_second_models_answer_is_told_as_such() -> None:
+    said = {"by": "cheap (model)", "way": "model"}
+
+    assert standing(answered("granted", extent="once", **said)).startswith("Approved once by a second model (cheap), ")
+    assert standing(answered("rejected", **said)).startswith("Rejected by a second model (cheap), ")
+    shown = "\n".join(details(approval(checked="A second model is not sure.")))
+    assert "  why      It changes something of yours.\n  checked  A second model is not sure." in shown

@@ -104,6 +104,7 @@ def _provider(**changed: Any) -> dict[str, Any]:
         ({"budgets": {"project": {"max_tokens": 0}}}, "greater than or equal to 1"),
         ({"budgets": {"task": {"on_breach": "panic"}}}, "'ask', 'degrade' or 'stop'"),
         ({"budgets": {"task": {"on_breach": "degrade"}}}, 'the alias "cheap", and there is none'),
+        ({"approvals": {"checker": "nope"}}, '"approvals.checker" names "nope", which is no provider or alias'),
         ({"sessions": {"max_history": 0}}, "greater than or equal to 1"),
         ({"models": {"providers": {"a b": _provider()}}}, "match pattern"),
         ({"models": {"providers": {"x": _provider(driver="acme")}}}, "'anthropic', 'openai'"),

@@ -1,6 +1,6 @@
 """How strong an answer is, is told by who gives it, and by nothing that is said (TL-4, THREATS 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,13 @@ def test_each_caller_has_one_way(principal: Principal, way: Way, session_id: Ses
     answerer = answerer_of(principal)
 
     assert (answerer.name, answerer.way, answerer.session_id) == ("ana", way, session_id)
+
+
+@pytest.mark.parametrize("principal", [KERNEL, PROGRAM, RELAYED, PAGE])
+def test_nobody_from_outside_answers_as_a_second_model_does(principal: Principal) -> None:
+    named = replace(principal, name="cheap (model)")
+
+    assert answerer_of(named).way.strength > Way.MODEL.strength
 
 
 def test_a_kernel_that_speaks_for_an_attached_server_stays_a_kernel() -> None:

@@ -1,7 +1,9 @@
 """The steps of a task, as REST tells them."""
 
-from ozzie_server_ext.domain.events import ToolCallCompleted, ToolCallRequested
-from ozzie_server_ext.domain.ids import ArtifactId, CallId
+from dataclasses import replace
+
+from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallCompleted, ToolCallRequested
+from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, ReplyId
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -24,3 +26,29 @@ async def test_a_step_names_the_artifacts_that_its_call_made() -> None:
 
     (step,) = steps.all()
     assert (step.status, step.summary, step.artifacts) == ("completed", "9 lines", ["01A"])
+
+
+async def test_a_check_is_a_step_of_a_model_that_is_told_apart() -> None:
+    log = InMemoryEventLog(FakeClock(), CountingIds())
+    steps = Steps()
+    answer = ModelCallStarted(
+        call_id=CallId("m"),
+        reply_id=ReplyId("r"),
+        round=1,
+        alias="main",
+        provider="p",
+        model="m-1",
+        request_blob=BlobRef("b"),
+        config="",
+        prompt="",
+        tools="",
+    )
+    check = replace(answer, call_id=CallId("k"), alias="cheap", purpose="check")
+
+    for event in await log.append("task:t", [task_draft(answer), task_draft(check)]):
+        steps.take(event)
+
+    assert [(step.kind, step.purpose, step.name) for step in steps.all()] == [
+        ("model", "answer", "main"),
+        ("model", "check", "cheap"),
+    ]

@@ -83,9 +83,21 @@ def action(tool: ToolMeta, caller: Caller | None = None, **args: Any) -> Action:
     return Action.of(tool, args, caller or Caller(project="/home/ana/work", channel="notebook", user="ana"))
 
 
-def rule(decision: str, when: dict[str, Any], rule_id: str = "r", reason: str = "Because I say so.") -> Rule:
+def projects_rule(decision: str, when: dict[str, Any]) -> Rule:
+    """One that stands in the file of a project."""
+    return rule(decision, when, of_project=True)
+
+
+def rule(
+    decision: str,
+    when: dict[str, Any],
+    rule_id: str = "r",
+    reason: str = "Because I say so.",
+    *,
+    of_project: bool = False,
+) -> Rule:
     """A rule that stands in a file, with an example of a tool that is not here."""
     text = {"id": rule_id, "decision": decision, "reason": reason, "when": when}
     text["examples"] = {"match": [{"tool": "a.stranger"}]}
-    (found,) = read(Path("/rules.jsonc"), json.dumps({"rules": [text]}).encode(), find).rules
+    (found,) = read(Path("/rules.jsonc"), json.dumps({"rules": [text]}).encode(), find, tightens_only=of_project).rules
     return found

@@ -239,4 +239,5 @@ def test_what_can_not_be_undone_or_comes_from_outside_is_not_for_a_kernel_to_say
 
 
 def test_the_ways_have_an_order() -> None:
-    assert [way.strength for way in (Way.RELAY, Way.CLI, Way.BROWSER, Way.STEP_UP)] == [0, 1, 2, 3]
+    ways = (Way.MODEL, Way.RELAY, Way.CLI, Way.BROWSER, Way.STEP_UP)
+    assert [way.strength for way in ways] == [0, 1, 2, 3, 4]

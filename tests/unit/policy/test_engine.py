@@ -24,10 +24,11 @@ from tests.unit.policy.rig import (
     TOOLS,
     WRITE,
     action,
+    projects_rule,
     rule,
 )
 
-ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
+ALLOW, CHECK, ASK, DENY = Decision.ALLOW, Decision.CHECK, Decision.ASK, Decision.DENY
 
 
 # --- where no rule applies ---------------------------------------------------------------------------------
@@ -91,6 +92,76 @@ def test_an_allow_for_some_of_a_tools_categories_is_none_for_all_of_them() -> No
     assert decide(action(both), (deny,)).decision is DENY
 
 
+# --- a second model first --------------------------------------------------------------------------------------
+
+
+def test_a_check_stands_between_what_runs_and_what_asks() -> None:
+    assert [decision.rank for decision in (ALLOW, CHECK, ASK, DENY)] == [0, 1, 2, 3]
+    check = rule("check", {"tools": ["fs.*"]}, "check")
+
+    assert decide(action(WRITE, path="a"), (check,)).decision is CHECK, "the default asks"
+    assert decide(action(READ, path="a"), (check,)).decision is CHECK, "the default allows"
+    for decision, wins in (("allow", "check"), ("ask", "other"), ("deny", "other")):
+        other = rule(decision, {"tools": ["fs.*"]}, "other")
+        assert decide(action(WRITE, path="a"), (other, check)).rule == wins
+
+
+@pytest.mark.parametrize("tool", [ERASE, SEND], ids=lambda tool: tool.tool_id)
+def test_a_check_lowers_the_floor_only_where_it_names_the_tool(tool: ToolMeta) -> None:
+    wide = rule("check", {"tools": ["*"]})
+    named = rule("check", {"tools": [tool.tool_id]}, "named")
+    by_category = rule("check", {"categories": ["external_send", "delete"]})
+
+    for rules in ((wide,), (by_category,), (wide, by_category)):
+        found = explain(action(tool), rules)
+        assert (found.verdict.decision, found.verdict.rule[:5]) == (ASK, "floor")
+    assert decide(action(tool), (wide, named)).decision is CHECK
+    allow = rule("allow", {"tools": [tool.tool_id]})
+    assert decide(action(tool), (wide, allow)).decision is CHECK, "the strictest of those that apply"
+
+
+@pytest.mark.parametrize("tool", [COMMAND, KERNEL], ids=lambda tool: tool.tool_id)
+def test_commands_on_the_host_and_code_in_a_live_kernel_are_never_for_a_model(tool: ToolMeta) -> None:
+    named = rule("check", {"tools": [tool.tool_id]})
+
+    found = explain(action(tool, argv=["git", "status"]), (named,))
+
+    assert found.verdict.decision is ASK
+    assert found.overruled is not None
+    assert found.overruled.decision is CHECK
+
+
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [("notes/a.md", CHECK), ("notes/../src/a.py", ASK), ("/etc/passwd", ASK), ("NOTES/a.md", ASK), ("src/a.py", ASK)],
+)
+def test_a_check_that_is_not_sure_of_a_call_that_asks_leaves_it_to_a_person(path: str, decision: Decision) -> None:
+    check = rule("check", {"tools": ["fs.write"], "paths": ["notes/**"]})
+
+    assert decide(action(WRITE, path=path), (check,)).decision is decision
+
+
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [("raw/a.csv", CHECK), ("raw/../raw/a.csv", ASK), ("RAW/a.csv", ASK), ("/etc/passwd", ASK), ("src/a.py", ALLOW)],
+)
+def test_a_check_misses_nothing_of_what_would_run(path: str, decision: Decision) -> None:
+    check = rule("check", {"paths": ["raw/**"]})
+
+    assert decide(action(READ, path=path), (check,)).decision is decision
+
+
+def test_a_check_of_a_project_lowers_nothing() -> None:
+    check = projects_rule("check", {"tools": ["fs.write", "fs.read", "mail.send"]})
+    allow = rule("allow", {"tools": ["*"]}, "allow")
+
+    assert decide(action(READ, path="a"), (check,)).decision is CHECK
+    assert decide(action(WRITE, path="a"), (check,)).rule == "default.changes", "which asks"
+    assert decide(action(WRITE, path="a"), (allow, check)).decision is CHECK
+    assert decide(action(SEND), (check,)).decision is ASK
+    assert decide(action(SEND), (allow, check)).rule == "floor.external_send"
+
+
 # --- the strictest wins --------------------------------------------------------------------------------------
 
 
@@ -107,7 +178,7 @@ def test_of_several_rules_the_strictest_counts_and_of_equals_the_first() -> None
 
 RULES = st.builds(
     lambda decision, when: rule(decision, when),
-    st.sampled_from(["allow", "ask", "deny"]),
+    st.sampled_from(["allow", "check", "ask", "deny"]),
     st.sampled_from(
         [
             {"tools": ["*"]},
@@ -121,6 +192,9 @@ RULES = st.builds(
             {"attended": False},
         ]
     ),
+)
+PROJECTS = RULES.filter(lambda each: each.verdict.decision is not ALLOW).map(
+    lambda each: replace(each, only_tightens=True)
 )
 CALLS = st.sampled_from(TOOLS).flatmap(
     lambda tool: st.builds(
@@ -138,6 +212,14 @@ def test_adding_a_rule_that_does_not_allow_never_makes_a_call_easier(call: Actio
         after = decide(call, (*rules, extra)).decision
         # A first rule takes the place of the default, which may have asked; an ASK is never easier than that.
         assert after.rank >= before.rank
+
+
+@given(CALLS, st.lists(RULES, max_size=5), st.lists(PROJECTS, max_size=3))
+def test_the_rules_of_a_project_never_make_a_call_easier(call: Action, own: list[Rule], projects: list[Rule]) -> None:
+    before = decide(call, tuple(own)).decision
+    after = decide(call, (*own, *projects)).decision
+
+    assert after.rank >= before.rank
 
 
 @given(CALLS, st.lists(RULES, max_size=5), RULES)
@@ -165,7 +247,7 @@ def test_what_an_explanation_says_is_what_was_decided(call: Action, rules: list[
     found = explain(call, tuple(rules))
 
     assert found.verdict == decide(call, tuple(rules))
-    applying = [each.verdict.decision.rank for each, why in found.considered if not why]
+    applying = [each.says(call).decision.rank for each, why in found.considered if not why]
     if applying and found.overruled is None:
         assert found.verdict.decision.rank == max(applying)
 

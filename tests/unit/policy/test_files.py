@@ -248,11 +248,11 @@ def test_a_project_can_not_allow_even_where_it_is_trusted(home: Home, project: P
     allows = text_of(GOOD | {"decision": "allow"})
     (project / PROJECT_FILE).write_bytes(allows)
 
-    with pytest.raises(InputError, match="can only ask or deny, never allow"):
+    with pytest.raises(InputError, match="can only check, ask or deny, never allow"):
         trust_rules(home, project, find)
 
     trust(home, project / PROJECT_FILE, allows)
-    with pytest.raises(InputError, match="can only ask or deny, never allow"):
+    with pytest.raises(InputError, match="can only check, ask or deny, never allow"):
         loaded(home, project)
 
 
@@ -305,7 +305,7 @@ def when(**changed: Any) -> dict[str, Any]:
         (text_of(without("when")), 'rules.0: the key "when" is missing.'),
         (text_of(GOOD | {"examples": {"match": []}}), "rules.0.examples.match: tuple should have at least 1 item"),
         (text_of(GOOD | {"id": "A rule"}), "rules.0.id: string should match pattern"),
-        (text_of(GOOD | {"decision": "ALLOW"}), "rules.0.decision: must be one of 'allow', 'ask' or 'deny'"),
+        (text_of(GOOD | {"decision": "ALLOW"}), "rules.0.decision: must be one of 'allow', 'check', 'ask' or 'deny'"),
         (text_of(GOOD | {"desicion": "deny"}), 'unknown key "desicion"; did you mean "decision"?'),
         (text_of(when(toools=["x"])), 'unknown key "toools"; did you mean "tools"?'),
         (text_of(when(risks=["extreme"])), "rules.0.when.risks.0: input should be 'low', 'medium' or 'high'"),

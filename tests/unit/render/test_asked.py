@@ -180,3 +180,50 @@ def test_what_nobody_allowed_is_told_apart_from_what_failed(code: str, state: st
 
     assert [row.state for row in view.rows] == [state]
     assert unresolved(view.rows) == [told]
+
+
+# --- a second model ------------------------------------------------------------------------------------------
+
+DECIDED: Frame = (3, "tool.call.decided", {"call_id": "c9", "decision": "CHECK", "rule": "mine", "reason": ""})
+YES = {"approval_id": "01APPROVAL", "extent": "once", "by": "cheap (model)", "way": "model"}
+
+
+def checked(*more: Frame, **changed: object) -> list[Frame]:
+    """A turn whose call a rule has checked, up to what asks for it."""
+    asking: list[Frame] = [DECIDED if frame[1] == "tool.call.decided" else frame for frame in waiting(**changed)[:-1]]
+    return [*asking, *more]
+
+
+def test_what_a_second_model_allows_asks_nobody_at_any_moment_and_its_row_says_who_did() -> None:
+    frames = checked((3, "approval.granted", YES), *GRANTED[-2:], needs="model")
+    for end in range(len(frames) + 1):
+        view = folded(frames[:end])
+        assert view.asked == ()
+        assert "Approval needed" not in live_html(view, START)
+
+    (row,) = folded(frames).rows
+    assert row.state == "done"
+    assert row.approved.startswith("approved by a second model (cheap), ")
+
+
+def test_where_a_second_model_does_not_a_person_reads_why_below_the_reason() -> None:
+    said = 'A second model advises against it: "<b>No</b>"'
+    view = folded(checked((3, "task.waiting_approval", {"approval_id": "01APPROVAL"}), checked=said))
+
+    assert [row.state for row in view.rows] == ["waiting"]
+    html = live_html(view, START)
+    assert html.index("Ozzie asks because") < html.index("A second model advises") < html.index('class="oz-proof"')
+    assert "<b>No" not in html
+    lines = approval_lines(view.asked[0], START)
+    assert f"  {said}" in lines
+
+
+def test_a_check_counts_and_is_not_who_answers() -> None:
+    started = {"call_id": "k1", "alias": "cheap", "provider": "second", "model": "m-2", "purpose": "check"}
+    ended = {"call_id": "k1", "usage": {"input_tokens": 9, "output_tokens": 1}, "cost": 5}
+    before = folded(checked(needs="model"))
+    view = folded(checked((3, "model.call.started", started), (3, "model.call.completed", ended), needs="model"))
+
+    assert (view.alias, view.provider, view.model) == (before.alias, before.provider, before.model)
+    assert (view.cost, view.total_tokens) == (before.cost + 5, before.total_tokens + 10)
+    assert "k1" not in view.open_calls

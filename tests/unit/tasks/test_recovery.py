@@ -39,6 +39,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
+from ozzie_server_ext.tasks.unfinished import unfinished
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig
 
@@ -196,6 +197,8 @@ async def after(log: InMemoryEventLog, *bodies: object) -> tuple[list[object], l
 CUT_OFF = "Ozzie's gateway ended in the middle of it."
 NOT_ANSWERED = ModelCallFailed(call_id=CallId("c1"), code=INTERRUPTED, message=CUT_OFF, latency_ms=None)
 NOT_DONE = ToolCallCancelled(call_id=CallId("t1"), reason=CUT_OFF)
+CHECK = replace(CALLED, call_id=CallId("c2"), purpose="check")
+NOT_CHECKED = replace(NOT_ANSWERED, call_id=CallId("c2"))
 DONE = ToolCallCompleted(call_id=CallId("t1"), ok=True, data={}, summary="", duration_ms=1)
 UNKNOWN = ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF)
 
@@ -206,6 +209,7 @@ UNKNOWN = ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF)
         pytest.param([], [RECOVERED], id="claimed"),
         pytest.param([CALLED], [NOT_ANSWERED, RECOVERED], id="model call started"),
         pytest.param([CALLED, ANSWERED, SAID], [RECOVERED], id="model answered"),
+        pytest.param([CALLED, ANSWERED, SAID, CHECK], [NOT_CHECKED, RECOVERED], id="check started"),
         pytest.param([CALLED, ANSWERED, SAID, READ], [NOT_DONE, RECOVERED], id="tool requested"),
         pytest.param([CALLED, ANSWERED, SAID, READ, ALLOWED], [NOT_DONE, RECOVERED], id="tool decided"),
         pytest.param(
@@ -500,3 +504,14 @@ async def test_an_attempt_that_comes_to_its_end_too_late_changes_nothing(caplog:
     assert await now.end(sent.task_id) == "SUCCEEDED"
     ends = [body for body in await now.bodies(sent.task_id) if isinstance(body, TaskSucceeded | TaskFailed)]
     assert len(ends) == 1
+
+
+async def test_a_check_that_was_cut_off_is_no_reply_that_somebody_has_seen_a_part_of(log: InMemoryEventLog) -> None:
+    events = await log.append(
+        task_stream(TaskId("t")),
+        [Draft(body=body, actor="kernel", source="agent") for body in (CALLED, ANSWERED, CHECK)],
+    )
+
+    left = unfinished(events)
+
+    assert ([call.call_id for call in left.models], left.replies) == (["c2"], ())
