@@ -6,7 +6,7 @@ press it too (THREATS 5).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -47,14 +47,14 @@ def _page_class() -> "type[Widget]":
 
 
 class Buttons:
-    """Buttons of which one may be pressed, once: each with the parameters of `method` that it sends. With a `hint`
-    there is a line for text, which goes with those buttons that have a parameter `text_as`; unless it `is_optional`,
-    they do nothing before something stands there."""
+    """Buttons of which one may be pressed, once: the label of each, and the parameters of `method` that it sends. With
+    a `hint` there is a line for text, which goes with those buttons that have a parameter `text_as`; unless it
+    `is_optional`, they do nothing before something stands there."""
 
     def __init__(
         self,
         method: str,
-        buttons: Mapping[str, JsonObject],
+        buttons: Sequence[tuple[str, JsonObject]],
         answer: Answer,
         *,
         hint: str = "",
@@ -69,7 +69,7 @@ class Buttons:
         self._text_as = text_as
         self._is_optional = is_optional
         self._buttons: list[Button] = []
-        for label, params in buttons.items():
+        for label, params in buttons:
             button = Button(description=label, layout=Layout(width="auto"))
             button.on_click(lambda _, params=params: self._press(params))
             self._buttons.append(button)
@@ -138,17 +138,17 @@ class Cards:
 
 def _approval_buttons(asked: Asked, answer: Answer) -> Buttons:
     seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
-    buttons: dict[str, JsonObject] = {"Approve once": {**seen, "answer": "approve", "extent": "once"}}
+    buttons: list[tuple[str, JsonObject]] = [("Approve once", {**seen, "answer": "approve", "extent": "once"})]
     if asked.cover:
-        buttons["Approve for this session"] = {**seen, "answer": "approve", "extent": "session"}
-    buttons["Reject"] = {**seen, "answer": "reject", "comment": ""}
+        buttons.append(("Approve for this session", {**seen, "answer": "approve", "extent": "session"}))
+    buttons.append(("Reject", {**seen, "answer": "reject", "comment": ""}))
     return Buttons("approval.answer", buttons, answer, hint="Tell Ozzie why (optional)", text_as="comment")
 
 
 def _question_buttons(question: Question, task_id: str, answer: Answer) -> Buttons:
-    buttons: dict[str, JsonObject] = {}
+    buttons: list[tuple[str, JsonObject]] = []
     for choice in question.choices:
         sent: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id, "option": choice.name}
-        buttons[choice.label] = {**sent, "text": ""} if choice.takes_text else sent
+        buttons.append((choice.label, {**sent, "text": ""} if choice.takes_text else sent))
     hint = "Your answer" if any(choice.takes_text for choice in question.choices) else ""
     return Buttons("task.answer", buttons, answer, hint=hint, text_as="text", is_optional=False)

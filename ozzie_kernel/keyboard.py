@@ -105,11 +105,11 @@ def _question(question: Question, task_id: str) -> ToType:
 
 
 def _choices(question: Question) -> dict[str, Choice]:
-    """What is typed for each answer: a number, and `s` for none, as a number may be the answer itself."""
+    """What is typed for each answer: a number, and `-` for none, as a number or a letter may be the answer itself."""
     numbered = [choice for choice in question.choices if choice.name != SKIP and not choice.takes_text]
     keys = {str(number): choice for number, choice in enumerate(numbered, 1)}
     skip = next((choice for choice in question.choices if choice.name == SKIP), None)
-    return {**keys, "s": skip} if skip else keys
+    return {**keys, "-": skip} if skip else keys
 
 
 def _own_words(question: Question) -> Choice | None:
@@ -121,5 +121,5 @@ def _read_choice(question: Question, task_id: str, line: str) -> JsonObject | No
     choices, own = _choices(question), _own_words(question)
     if line in choices:
         return {**answer, "option": choices[line].name}
-    mistyped = "1" in choices and line.isdigit()
+    mistyped = "1" in choices and line.isdigit() and len(line) == 1
     return {**answer, "option": own.name, "text": line} if own and line and not mistyped else None

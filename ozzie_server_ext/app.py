@@ -120,8 +120,8 @@ class Ozzie:
         self._closing.push_async_callback(self._close_log)
         await self._anchor()
         self.blobs = FileBlobs(self.home.blobs)
-        self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)
-        self.eraser = Eraser(self.log, self.blobs, self.artifacts)  # before anything is put
+        self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
+        self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
         sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ozzie_server_ext.artifacts.store import ArtifactStore, expect_there
 from ozzie_server_ext.domain.artifacts import Artifact, ErasedWhy, blob_of
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
-from ozzie_server_ext.domain.events import Actor, ArtifactErased, Draft, Event
+from ozzie_server_ext.domain.events import Actor, ArtifactErased, Draft
 from ozzie_server_ext.domain.ids import ARTIFACTS_STREAM, ArtifactId, BlobRef
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import FINAL
@@ -14,7 +14,6 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.projections.blobs import named_by
 
 log = logger(__name__)
 
@@ -23,15 +22,13 @@ _PAGE = 200
 
 
 class Eraser:
-    """Takes contents away. A log has one of these, made before anything is put into `blobs`: it tells them what the log
-    names."""
+    """Takes contents away. A log has one of these."""
 
     def __init__(self, event_log: EventLog, blobs: BlobStore, artifacts: ArtifactStore) -> None:
         self._log = event_log
         self._blobs = blobs
         self._artifacts = artifacts
         self._erasing = asyncio.Lock()
-        event_log.on_commit(self._follow)
 
     async def erase(self, artifact_id: ArtifactId, by: str) -> None:
         """What the person `by` wants gone. Raises NotFound; Gone where it is; Conflict where a task that has not ended
@@ -110,8 +107,3 @@ class Eraser:
             await self._blobs.remove(ref, is_needed)
         except OzzieError as error:
             log.warning("the content of an erased artifact stays for now: %s", error)
-
-    def _follow(self, events: tuple[Event, ...]) -> None:
-        for event in events:
-            for ref in named_by(event.body):
-                self._blobs.named(ref)

@@ -34,8 +34,9 @@ def worth_of(artifact: Artifact) -> Worth:
 
 def is_too_old(artifact: Artifact, now: datetime, days: int) -> bool:
     """Whether a content goes for its age. One that undoes a change of a file never does, nor the newest version of
-    anything but a result; an old version is kept for `days` from when it was replaced."""
-    if worth_of(artifact) > Worth.RESULT:
+    anything but a result; an old version is kept for `days` from when it was replaced. Notes stay in all versions: an
+    old one may be the newest of a session that was forked then."""
+    if worth_of(artifact) > Worth.RESULT or artifact.kind == "markdown":
         return False
     return now - (artifact.superseded_at or artifact.ts) > timedelta(days=days)
 

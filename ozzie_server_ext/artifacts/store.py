@@ -17,12 +17,13 @@ from ozzie_server_ext.domain.artifacts import (
 )
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
-from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, EventBody
+from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactSuperseded, Event, EventBody
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import loads, loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.blobs import named_by
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 
@@ -42,13 +43,15 @@ class Kept:
 
 
 class ArtifactStore:
-    """The artifacts of every session. A log has one of these: it numbers the versions."""
+    """The artifacts of every session. A log has one of these, made before anything is put into `blobs`: it numbers the
+    versions, and tells `blobs` what the log names."""
 
     def __init__(self, log: EventLog, blobs: BlobStore, ids: IdSource) -> None:
         self._log = log
         self._blobs = blobs
         self._ids = ids
         self._numbering = asyncio.Lock()
+        log.on_commit(self._follow)
 
     async def keep(
         self,
@@ -144,6 +147,11 @@ class ArtifactStore:
         with."""
         rows = await self._log.rows("artifacts", where={"erased_at": ""}, order_by="position", after=after, limit=limit)
         return [_artifact(row) for row in rows]
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            for ref in named_by(event.body):
+                self._blobs.named(ref)
 
     def of(self, session_id: SessionId) -> "SessionArtifacts":
         """Those that a session may read."""

@@ -66,6 +66,7 @@ _GREETING = re.compile(r"\b(hello|hi|hey|good (?:morning|afternoon|evening)|(?:w
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _NOTE = re.compile(rf"\bwrite an? ({'|'.join(_NUMBERS)}|[1-9])-line note to\b", re.I)
 _AGAIN = re.compile(r"\bwrite it again with one more line\b", re.I)
+_OWN = "from Ozzie's offline script."
 _IS_THERE = "is there already"
 _ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
 _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
@@ -158,9 +159,12 @@ def _note(question: str, seen: Sequence[Seen]) -> Move | None:
         return Ask("read_file", {"path": path})
     if seen and seen[-1].error and seen[-1] is not read:  # what can't be read is written as new
         return _no_result(seen[-1])
+    there = read.data if read is not None and isinstance(read.data, dict) else {}
+    if any(not line.endswith(_OWN) for line in str(there.get("text", "")).splitlines()):
+        return Say(f"In {code(path)} stands something that the script did not write, so it leaves it as it is.")
     count = _NUMBERS.get(wanted[1].lower()) or int(wanted[1])
-    text = "".join(f"Line {number} of {count} from Ozzie's offline script.\n" for number in range(1, count + 1))
-    version = read.data.get("version") if read is not None and isinstance(read.data, dict) else None
+    text = "".join(f"Line {number} of {count} {_OWN}\n" for number in range(1, count + 1))
+    version = there.get("version")
     return Ask("write_file", {"path": path, "text": text, **({"version": version} if version else {})})
 
 

@@ -269,16 +269,20 @@ def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 
-def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
+def _plain(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()) -> Any:
     """Without titles: pydantic names every field a second time, and a model pays for each of those tokens. What it
-    refers to stands in its place, as not every provider follows a reference."""
+    refers to stands in its place, as not every provider follows a reference. Raises Bug where that has no end."""
     if isinstance(schema, list):
-        return [_plain(item, definitions) for item in schema]
+        return [_plain(item, definitions, within) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _plain(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
-    return {key: _plain(value, definitions) for key, value in schema.items() if not _is_title(key, value)}
+        name = schema["$ref"].removeprefix("#/$defs/")
+        if name in within:
+            raise Bug(f"{name} refers to itself, so it can't be written out for a model.")
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _plain({**definitions[name], **beside}, definitions, (*within, name))
+    return {key: _plain(value, definitions, within) for key, value in schema.items() if not _is_title(key, value)}
 
 
 def _is_title(key: str, value: Any) -> bool:

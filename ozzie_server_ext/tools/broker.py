@@ -236,7 +236,7 @@ class ToolBroker:
     ) -> ToolResult | ToolCallFailed | ToolCallUncertain:
         """The result, or the outcome of what gave none."""
         try:
-            return await in_time(tool.run(plan, context), tool.meta.timeout_s)
+            return await in_time(tool.run(plan, context), tool.meta.timeout_s, keeps=True)
         except Unsettled as error:
             return self._telling.unknown(call_id, error)
         except Exception as error:

@@ -18,18 +18,22 @@ _left: set["asyncio.Future[Any]"] = set()
 """Those that go on though nobody waits for them any more: the loop itself holds them by a weak reference only."""
 
 
-async def in_time(work: Coroutine[Any, Any, T], limit_s: float) -> T:
+async def in_time(work: Coroutine[Any, Any, T], limit_s: float, *, keeps: bool = False) -> T:
     """The result of `work`, which is told to stop after `limit_s`, or when the caller is cancelled; what it comes to
-    then, it still comes to. Where it goes on regardless, it is left alone after GRACE_S.
+    after `limit_s`, it still comes to. Where it goes on regardless, it is left alone after GRACE_S.
 
-    Raises TimeoutError, or what the cancellation raises.
+    With `keeps`, it also comes to that where the caller was cancelled, who has to look for that then: what had an
+    effect is told. Raises TimeoutError, or what the cancellation raises.
     """
     running = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({running}, timeout=limit_s)
     except asyncio.CancelledError:
         await _stop(running)
-        return running.result()
+        if keeps or running.cancelled():
+            return running.result()
+        running.exception()  # nobody else will ask for it
+        raise
     if not done:
         await _stop(running)
         if running.cancelled():

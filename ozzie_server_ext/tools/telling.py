@@ -44,25 +44,26 @@ class Telling:
         A result that can't be told is a failure; but one of a call that had an effect was had, whatever became of it.
         """
         try:
+            summary = self._words(result.summary)
             data, whole = await self._told(call_id, meta, args, result)
         except Exception as error:
             if not isinstance(error, OzzieError):
                 log.exception("a result of tool %s can't be told", meta.tool_id)
             if meta.may_be_repeated:
                 return self.failure(call_id, error_of(meta, error), duration_ms), None
-            data, whole = {"done": True, "note": f"It was done. {_untold(error)}"}, None
+            summary, data, whole = "", {"done": True, "note": f"It was done. {_untold(error)}"}, None
         return ToolCallCompleted(
             call_id=call_id,
             ok=result.ok,
             data=data,
-            summary=self._words(result.summary) or (byte_count(whole.size) if whole else ""),
+            summary=summary or (byte_count(whole.size) if whole else ""),
             duration_ms=duration_ms,
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
         ), whole
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Made) -> Kept:
         """What a call makes, without secrets, and durable. Raises OzzieError."""
-        text = await asyncio.to_thread(redact_text, made.text, self._known_secrets())
+        text = await asyncio.to_thread(redact_text, repair_text(made.text), self._known_secrets())
         return await self._artifacts.keep(
             text.encode(),
             kind=made.kind,

@@ -49,6 +49,20 @@ async def press(found: Locator, name: str) -> None:
     raise AssertionError(f"{name} was clicked in vain")
 
 
+async def reject(found: Locator, why: str) -> None:
+    """Open the line for a comment, click until that counts, and send it."""
+    line = found.get_by_role("textbox")
+    for _ in range(20):
+        await found.get_by_role("button", name="Reject…").click()
+        try:
+            await expect(line).to_be_visible(timeout=1_000)
+        except AssertionError:
+            continue
+        break
+    await line.fill(why)
+    await line.press("Enter")
+
+
 async def asked(it: NotebookPage, index: int) -> Locator:
     """The card of a cell, once it takes answers."""
     found = card(it, index)
@@ -114,16 +128,7 @@ async def test_the_first_answer_counts_and_every_other_page_says_whose_it_was(
     second = await asked(other, 0)
     await screenshot(other.page, "approval-second-page")
 
-    line = second.get_by_role("textbox")
-    for _ in range(20):
-        await second.get_by_role("button", name="Reject…").click()
-        try:
-            await expect(line).to_be_visible(timeout=1_000)
-        except AssertionError:
-            continue
-        break
-    await line.fill("not that file")
-    await line.press("Enter")
+    await reject(second, "not that file")
 
     await it.ended(0)
     await expect(it.final(0)).to_contain_text("Rejected by")

@@ -11,7 +11,7 @@ from ozzie_server_ext.render.static import TURN_MIME
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
 from tests.browser.screenshots import screenshot
-from tests.browser.test_approvals import asked, press
+from tests.browser.test_approvals import asked, press, reject
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall, pieces_of
 
@@ -154,9 +154,7 @@ async def test_the_first_notebook_runs_from_top_to_bottom_without_a_key(lab: Lab
     again = await asked(it, at["again"])
     await expect(again).to_contain_text("For this session: write_file in notes/")
     await screenshot(it.page, "first-notebook-again")
-    await again.get_by_role("button", name="Reject…").click()
-    await again.get_by_placeholder("Tell Ozzie why (optional)").fill("Two lines are enough.")
-    await it.page.keyboard.press("Enter")
+    await reject(again, "Two lines are enough.")
     await expect(it.final(at["again"])).to_contain_text("Two lines are enough.")
     assert lab.path("notes/hello.md").read_text().count("\n") == 2
     await running

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.tools.base import EffectTool, Offered, Plan, Question, ToolContext, ToolFailed
 
 MOST_OPTIONS = 6
@@ -34,7 +35,7 @@ async def ask(
 ) -> Plan:
     """Ask the user a question and wait for the answer. For what only they can know or decide; never for a secret."""
     offered = tuple(Option.model_validate(each) for each in options)  # of arguments that were checked, it is the JSON
-    labels = {each.label.strip() for each in offered}
+    labels = {visible_label(each.label) for each in offered}  # as a person tells them apart
     if len(labels) < len(offered) or "" in labels:
         raise ToolFailed("Each option needs a label of its own.")
     if not question.strip():
@@ -44,7 +45,7 @@ async def ask(
         "options": [each.model_dump() for each in offered],
         "only_options": only_options,
     }
-    choices = tuple(Offered(label=each.label.strip(), help=each.help.strip()) for each in offered)
+    choices = tuple(Offered(label=each.label, help=each.help) for each in offered)
     is_free = not offered or not only_options
     return Plan(args=args, question=Question(text=question.strip(), choices=choices, is_free=is_free))
 

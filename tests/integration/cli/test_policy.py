@@ -194,13 +194,14 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["read_note", "note.read", "runs"],
         ["write_note", "note.write", "runs"],
         ["current_time", "time.now", "runs"],
+        ["ask_user", "user.ask", "runs"],
     ]
-    assert [line.split()[2] for line in after] == ["runs", "runs", *["never"] * 5, *["runs"] * 3]
+    assert [line.split()[2] for line in after] == ["runs", "runs", *["never"] * 5, *["runs"] * 4]
     file = home.home / "policy.jsonc"
     assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
     assert "path          needed. Relative to the project folder." in shown
     assert f"{file}, line 3: rule private names the tool fs.raed, which is not here now." in warned
-    assert broken.count("never runs") == 10
+    assert broken.count("never runs") == 11
     assert "The rules were not taken, so nothing runs:" in broken
     assert broken.endswith("Correct the file there and try again.\n")
     assert f"{file}, line 1, column 2" in status

@@ -161,7 +161,7 @@ def test_what_needs_a_yes_is_asked_for_and_answered_by_the_keyboard(console: Con
 
 def test_what_the_model_asks_is_answered_at_the_prompt(console: Console) -> None:
     console.begin("Ask me whether I want tea or coffee.", until="[waiting] Tea or coffee?")
-    console.see("[1] Tea  [2] Coffee  [s] Skip  or your own words  >")
+    console.see("[1] Tea  [2] Coffee  [-] Skip  or your own words  >")
     console.answer("7")
     console.see("or your own words  >")
     console.answer("a glass of water")

@@ -65,7 +65,7 @@ def test_a_result_goes_behind_its_days_and_not_before() -> None:
 
 def test_the_days_of_an_old_version_begin_when_it_was_replaced() -> None:
     """What was the newest for years can still be got back the day after."""
-    replaced = artifact(kind="markdown", superseded_by=NEWER, superseded_at=MADE + timedelta(days=1000))
+    replaced = artifact(superseded_by=NEWER, superseded_at=MADE + timedelta(days=1000))
 
     assert not is_too_old(replaced, MADE + timedelta(days=1089), 90)
     assert is_too_old(replaced, MADE + timedelta(days=1091), 90)
@@ -75,6 +75,7 @@ def test_the_days_of_an_old_version_begin_when_it_was_replaced() -> None:
     "changes",
     [
         {"kind": "markdown"},
+        {"kind": "markdown", "superseded_by": NEWER, "superseded_at": MADE},
         {"kind": "file", "meta": UNDO},
         {"kind": "file", "meta": UNDO, "superseded_by": NEWER, "superseded_at": MADE},
         {"call_id": None},

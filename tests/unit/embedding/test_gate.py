@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.reading import ConfigError
+from ozzie_server_ext.domain.artifacts import blob_of
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -466,3 +467,21 @@ async def test_what_a_model_would_ask_a_person_is_not_waited_for() -> None:
         assert (outcome.status, outcome.code) == ("failed", "policy.unattended")
         types = [event.type for event in await gate.events()]
         assert types == ["tool.call.requested", "tool.call.decided", "tool.call.failed"]
+
+
+async def test_a_folder_promises_nothing_that_was_recorded(opened: Opens) -> None:
+    """Or each large result would be remembered for as long as the program runs."""
+
+    async def flood(count: int) -> str:
+        """Say much."""
+        return f"{count} " * 5000
+
+    async with opened() as gate:
+        gate.register(flood, tool_id="test.flood", side_effect="none", risk_level="low")
+        outcome = await gate.call("flood", {"count": 1})
+        newest = await gate.artifacts.get(outcome.artifacts[0])
+
+        async def needed_by_nobody() -> bool:
+            return False
+
+        assert await gate.blobs.remove(blob_of(newest.storage_ref), needed_by_nobody)

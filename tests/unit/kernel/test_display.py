@@ -332,12 +332,31 @@ def test_a_choice_is_sent_without_the_words_beside_it(monkeypatch: pytest.Monkey
     assert pressed == [("task.answer", {"task_id": TASK, "prompt_id": "p2", "option": "2"})]
 
 
+def test_a_choice_that_is_called_as_another_answer_has_a_button_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "HERE_S", 0.0)
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    pressed: list[tuple[str, JsonObject]] = []
+    at, kind, asked = PUT[0]
+    options = [{**asked["options"][0], "label": "Skip"}, *asked["options"][1:]]
+    display = WidgetDisplay(Page(), "here", lambda method, params: pressed.append((method, params)))
+    display.show(folded([*BEGINNING, (at, kind, {**asked, "options": options}), PUT[1]]), NOW)
+    assert display._box is not None
+    row: Any = display._box.children[1].children[0]
+
+    row.children[0].click()
+
+    assert [button.description for button in row.children] == ["Skip", "2026", "Something else…", "Skip"]
+    assert pressed[0][1]["option"] == "1"
+
+
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
         ("1", {"option": "1"}),
         (" 2 ", {"option": "2"}),
-        ("s", {"option": "skip"}),
+        ("-", {"option": "skip"}),
+        ("s", {"option": "text", "text": "s"}),
+        ("2024", {"option": "text", "text": "2024"}),
         ("the one before", {"option": "text", "text": "the one before"}),
     ],
 )
@@ -349,7 +368,7 @@ async def test_a_question_of_the_models_is_answered_on_a_console(typed: str, ans
     await asking(display)
 
     said, *again = person.prompts
-    keys = "[1] 2025  [2] 2026  [s] Skip  or your own words  > "
+    keys = "[1] 2025  [2] 2026  [-] Skip  or your own words  > "
     lines = "[waiting] Which year do you mean?\nThe table has two.\n  2025: The last full one.\n"
     assert said == lines + keys
     assert again == [keys, keys, keys]
@@ -365,7 +384,7 @@ async def test_without_choices_a_number_is_an_answer_like_any_other() -> None:
     display.show(folded([*BEGINNING, (at, kind, free), PUT[1]]), NOW)
     await asking(display)
 
-    assert person.prompts[0].endswith("\n[s] Skip  or your own words  > ")
+    assert person.prompts[0].endswith("\n[-] Skip  or your own words  > ")
     sent = {"task_id": TASK, "prompt_id": "p2", "option": "text", "text": "3"}
     assert person.answers == [("task.answer", sent)]
 

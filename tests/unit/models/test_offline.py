@@ -187,10 +187,16 @@ def test_a_note_is_written_and_one_that_is_there_is_read_first() -> None:
     assert asked(user(NOTE), tools=WRITING) == Ask("write_file", {"path": "notes/hello.md", "text": TWO})
     there = gave("write_file", {"error": "notes/hello.md is there already: read it first, and name its version."})
     assert asked(user(NOTE), *there, tools=WRITING) == Ask("read_file", {"path": "notes/hello.md"})
-    read = gave("read_file", {"path": "notes/hello.md", "text": "old\n", "version": "v1"})
+    read = gave("read_file", {"path": "notes/hello.md", "text": THREE, "version": "v1"})
     again = asked(user(NOTE), *there, *read, tools=WRITING)
     assert again == Ask("write_file", {"path": "notes/hello.md", "text": TWO, "version": "v1"})
     assert "stands in `notes/hello.md`" in said(user(NOTE), *there, *read, *gave("write_file", {"path": "p"}))
+
+
+def test_a_file_that_somebody_else_wrote_is_left_as_it_is() -> None:
+    there = gave("write_file", {"error": "notes/hello.md is there already: read it first, and name its version."})
+    read = gave("read_file", {"path": "notes/hello.md", "text": TWO + "and mine\n", "version": "v1"})
+    assert "leaves it as it is" in said(user(NOTE), *there, *read, tools=WRITING)
 
 
 def test_why_a_note_was_not_written_is_said() -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import FakeClock
@@ -112,3 +113,41 @@ def test_the_version_is_that_of_the_contract_and_not_of_the_code() -> None:
     assert tool(same).meta.version == version
     assert tool(other).meta.version != version
     assert tool(name="welcome").meta.version != version
+
+
+class Leaf(BaseModel):
+    """One of a list."""
+
+    colour: Annotated[str, Field(max_length=9)]
+
+
+class Tree(BaseModel):
+    """What has more of its kind in it."""
+
+    branches: list["Tree"]
+
+
+def test_what_a_schema_refers_to_stands_in_its_place_with_what_is_said_beside() -> None:
+    async def rake(
+        context: ToolContext,
+        *,
+        leaf: Annotated[Leaf, Field(description="The first one.")],
+        more: tuple[Leaf, ...] = (),
+    ) -> ToolResult:
+        """Rake leaves."""
+        return ToolResult(ok=True)
+
+    parameters: Any = tool(rake).spec.parameters
+    assert "$ref" not in str(parameters)
+    leaf = parameters["properties"]["leaf"]
+    assert (leaf["description"], leaf["required"]) == ("The first one.", ["colour"])
+    assert parameters["properties"]["more"]["items"]["properties"]["colour"]["maxLength"] == 9
+
+
+def test_a_schema_without_an_end_is_refused() -> None:
+    async def climb(context: ToolContext, *, tree: Tree) -> ToolResult:
+        """Climb."""
+        return ToolResult(ok=True)
+
+    with pytest.raises(Bug, match="Tree refers to itself"):
+        tool(climb)

@@ -312,3 +312,52 @@ async def test_words_that_are_no_text_are_told_as_far_as_they_are(bench: Bench, 
             assert said == "caf\ufffd \ufffd"
         case _:
             pytest.fail(f"{end.type} is no outcome")
+
+
+async def test_a_stop_that_comes_as_a_plan_ends_is_not_lost(bench: Bench) -> None:
+    """Or the effect would be had after the stop."""
+    looked, done = asyncio.Event(), list[str]()
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def plan(context: ToolContext) -> Plan:
+        """Do what the test says."""
+        looked.set()
+        await ready
+        return Plan(args={})
+
+    async def run(context: ToolContext, plan: Plan) -> ToolResult:
+        done.append("it")
+        return ToolResult(ok=True)
+
+    async def happened(context: ToolContext, effect: Any) -> bool | None:
+        return None
+
+    effectful = EffectTool(plan, run, tool(tool_id="test.probe", name="probe").meta, happened=happened)
+    for ticks in range(6):
+        looked.clear()
+        ready = asyncio.get_running_loop().create_future()
+        calling = asyncio.create_task(bench.call(effectful))
+        await asyncio.wait_for(looked.wait(), WAIT_S)
+        ready.set_result(None)
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        before = len(done)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        if ticks < 2:  # the plan had not been handed on yet
+            assert len(done) == before, ticks
+
+
+@pytest.mark.parametrize("effect", [SideEffect.NONE, SideEffect.REVERSIBLE])
+async def test_a_result_whose_summary_is_no_text_has_an_outcome_all_the_same(bench: Bench, effect: SideEffect) -> None:
+    malformed: Any = ToolResult(ok=True, data="fine", summary=None)  # type: ignore[arg-type]
+
+    *_, outcome = await bench.call(probe(lambda context, text: malformed, side_effect=effect))
+
+    if effect is SideEffect.NONE:
+        assert isinstance(outcome, ToolCallFailed)
+        assert outcome.code == "tool.broken"
+    else:
+        assert isinstance(outcome, ToolCallCompleted)
+        assert "It was done." in str(outcome.data)

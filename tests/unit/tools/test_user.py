@@ -87,6 +87,7 @@ def test_what_a_person_could_not_read_is_refused(args: JsonObject) -> None:
     ("args", "says"),
     [
         ({"question": "Which?", "options": [{"label": "a"}, {"label": " a"}]}, "label of its own"),
+        ({"question": "Which?", "options": [{"label": "a b"}, {"label": "a  b"}]}, "label of its own"),
         ({"question": "Which?", "options": [{"label": " "}]}, "label of its own"),
         ({"question": " \n "}, "empty"),
     ],
