@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.events import Transient
 from ozzie_server_ext.policy.ruling import Rulings
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.permissions import Grants, Permissions
@@ -22,6 +23,8 @@ def broker_of(
     *,
     expires_s: Callable[[], float] = lambda: EXPIRES_S,
     known_secrets: Callable[[], Sequence[str]] = tuple,
+    publish: Callable[[Transient], None] = lambda transient: None,
 ) -> ToolBroker:
     permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
-    return ToolBroker(registry, rulings, permissions, Telling(artifacts, known_secrets), artifacts, clock, ids)
+    telling = Telling(artifacts, known_secrets)
+    return ToolBroker(registry, rulings, permissions, telling, artifacts, clock, ids, publish)

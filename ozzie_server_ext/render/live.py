@@ -151,8 +151,18 @@ def _work(part: WorkPart, now: datetime | None) -> str:
     rows = part.rows[-MAX_ROWS:]
     hidden = len(part.rows) - len(rows)
     above = f'<div class="oz-row oz-mut">{step_count(hidden)} before these</div>' if hidden else ""
-    drawn = "".join(_row(row, result_text(row, part.rows), now) for row in rows)
+    drawn = "".join(_row(row, result_text(row, part.rows), now) + _output(row) for row in rows)
     return f'<div class="oz-work" role="list">{above}{drawn}</div>'
+
+
+def _output(row: ToolRow) -> str:
+    """The last of what it prints."""
+    if row.state != "running" or not row.output:
+        return ""
+    hidden = row.printed - len(row.output)
+    above = f'<div class="oz-do">{hidden:,} lines before these</div>' if hidden > 0 else ""
+    lines = escape("\n".join(row.output))
+    return f'<div class="oz-out" role="presentation">{above}<pre>{lines}</pre></div>'
 
 
 def _row(row: ToolRow, result: str, now: datetime | None) -> str:

@@ -68,6 +68,10 @@ STYLE = (
   color: var(--jp-ui-font-color2, inherit); }
 .oz .oz-kick b { font-size: 12px; }
 .oz .oz-ask-card .oz-say { font-size: 15px; font-weight: 600; }
+.oz .oz-out { margin: 0 0 4px 24px; }
+.oz .oz-out pre { margin: 0; padding: 2px 8px; overflow: auto; max-height: 220px; white-space: pre;
+  border-left: 1px solid var(--jp-border-color2, #ccc); font-family: var(--jp-code-font-family, monospace);
+  font-size: 12px; line-height: 17px; background: transparent; color: var(--jp-ui-font-color2, inherit); }
 .oz .oz-ask-card .oz-proof { margin: 4px 0; padding: 4px 8px; overflow: auto; max-height: 420px; white-space: pre-wrap;
   overflow-wrap: anywhere; background: var(--jp-layout-color2, transparent);
   font: 12px/17px var(--jp-code-font-family, monospace); }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from ozzie_server_ext.render.text import cut_end, cut_middle, visible_label
+from ozzie_server_ext.render.text import cut_end, cut_middle, visible_label, visible_prose
 
 RowState: TypeAlias = Literal["asked", "running", "done", "failed", "cancelled", "denied", "waiting", "unknown"]
 
@@ -20,6 +20,7 @@ EVENTS = (
     "tool.call.cancelled",
     "tool.call.uncertain",
     "tool.call.resolved",
+    "tool.output",
 )
 
 _NOT_ALLOWED = frozenset({"approval.rejected", "policy.denied", "policy.unattended"})
@@ -30,6 +31,7 @@ _TELLING = ("path", "url", "expression", "query", "pattern", "command", "code", 
 _PATHS = frozenset({"path", "file", "target", "source", "folder", "directory"})
 ARGUMENT_WIDTH = 80
 RESULT_WIDTH = 60
+OUTPUT_WIDTH = 200
 _RESULT_WORDS = 6
 
 
@@ -37,7 +39,7 @@ _RESULT_WORDS = 6
 class ToolRow:
     """One call. `argument` and `result` are safe to show as text: one line, nothing invisible in them. `detail` is the
     whole reason or error where `result` holds its first words, and where a long result is found as a whole: it is the
-    first of `artifacts`. `approved` says who allowed it."""
+    first of `artifacts`. `approved` says who allowed it. `output`: the last of the `printed` lines, while it runs."""
 
     call_id: str
     tool_id: str = ""
@@ -52,6 +54,8 @@ class ToolRow:
     labels: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
     approved: str = ""
+    output: tuple[str, ...] = ()
+    printed: int = 0
 
     @property
     def outside(self) -> bool:
@@ -99,6 +103,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             return replace(row, state="running", started_at=row.started_at or ts, result="", approved=approved)
         case "tool.call.progressed":
             return replace(row, result=short(str(payload.get("summary", ""))))
+        case "tool.output":
+            return _printing(row, payload)
         case "tool.call.completed" if payload.get("ok", True):
             row = replace(row, artifacts=_artifacts(payload))
             return _kept(_with_result(_timed(row, payload, ts), "done", str(payload.get("summary", ""))))
@@ -170,8 +176,14 @@ def _resolved(row: ToolRow, outcome: str, by: str) -> ToolRow:
             return row
 
 
+def _printing(row: ToolRow, payload: Mapping[str, Any]) -> ToolRow:
+    lines, count = payload.get("lines"), payload.get("count")
+    shown = [cut_end(visible_prose(str(line)), OUTPUT_WIDTH) for line in lines] if isinstance(lines, list) else []
+    return replace(row, output=tuple(shown), printed=count if isinstance(count, int) else len(shown))
+
+
 def _with_result(row: ToolRow, state: RowState, said: str) -> ToolRow:
-    return replace(row, state=state, result=short(said), detail=visible_label(said))
+    return replace(row, state=state, result=short(said), detail=visible_label(said), output=(), printed=0)
 
 
 def _kept(row: ToolRow) -> ToolRow:

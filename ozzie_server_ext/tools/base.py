@@ -66,16 +66,38 @@ class NoArtifacts:
         return ()
 
 
+class Live(Protocol):
+    """Where a tool says something while it runs; to be called from the loop's thread. Nothing of it is kept."""
+
+    def progress(self, said: str) -> None:
+        """How far it is, in a few words."""
+        ...
+
+    def output(self, text: str) -> None:
+        """What it prints, piece by piece. The last lines are shown."""
+        ...
+
+
+class Silent:
+    """Where nobody looks."""
+
+    def progress(self, said: str) -> None: ...
+
+    def output(self, text: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
-    call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10)."""
+    call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
+    for what it says meanwhile."""
 
     project: Path
     clock: Clock
     caller: Caller = field(default_factory=Caller)
     artifacts: ArtifactReader = field(default_factory=NoArtifacts)
     key: str = ""
+    live: Live = field(default_factory=Silent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

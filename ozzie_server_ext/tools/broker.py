@@ -2,6 +2,7 @@
 §2.4)."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
@@ -18,6 +19,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
+    Transient,
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
@@ -31,6 +33,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.intime import in_time
+from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -55,6 +58,10 @@ class Begun:
     effect: JsonObject | None
 
 
+def _to_nobody(transient: Transient) -> None:
+    """Where nobody looks."""
+
+
 class ToolBroker:
     """Enforces what was decided. Results and failures go to the log, and the model reads them from there."""
 
@@ -67,7 +74,10 @@ class ToolBroker:
         artifacts: ArtifactStore,
         clock: Clock,
         ids: IdSource,
+        publish: Callable[[Transient], None] = _to_nobody,
     ) -> None:
+        """`publish` shows what tools say while they run."""
+        self._publish = publish
         self._registry = registry
         self._rulings = rulings
         self._permissions = permissions
@@ -178,7 +188,7 @@ class ToolBroker:
             await uncut(recorder.append(not_begun))
             raise
         try:
-            ended = await self._run(tool, plan, context, call_id, began)
+            ended = await self._run(tool, plan, context, call_id, began, recorder)
             if isinstance(ended, ToolCallFailed) and await may_be_done():
                 ended = ToolCallUncertain(call_id=call_id, reason=ended.message)
         except asyncio.CancelledError:
@@ -232,11 +242,18 @@ class ToolBroker:
         await recorder.append(requested, self._telling.failure(requested.call_id, why, 0.0))
 
     async def _run(
-        self, tool: Tool, plan: Plan, context: ToolContext, call_id: CallId, began: float
+        self, tool: Tool, plan: Plan, context: ToolContext, call_id: CallId, began: float, recorder: Recorder
     ) -> ToolResult | ToolCallFailed | ToolCallUncertain:
         """The result, or the outcome of what gave none."""
+
+        def show(kind: Kind, payload: JsonObject) -> None:
+            self._publish(
+                Transient(type=kind, session_id=recorder.session_id, task_id=recorder.task_id, payload=payload)
+            )
+
+        live = LiveCall(call_id, show, self._telling.shown)
         try:
-            return await in_time(tool.run(plan, context), tool.meta.timeout_s, keeps=True)
+            return await in_time(tool.run(plan, replace(context, live=live)), tool.meta.timeout_s, keeps=True)
         except Unsettled as error:
             return self._telling.unknown(call_id, error)
         except Exception as error:
@@ -248,6 +265,8 @@ class ToolBroker:
                 return self._telling.failure(call_id, said, self._since(began))
             # Cut off by the clock or by its own mistake: nobody knows how far it came.
             return self._telling.unknown(call_id, said)
+        finally:
+            live.close()
 
     async def _tell(
         self,

@@ -84,11 +84,15 @@ class Telling:
         said = " ".join(filter(None, [str(why), why.hint]))
         return ToolCallUncertain(call_id=call_id, reason=self._words(said))
 
+    def shown(self, text: str) -> str:
+        """What a tool says while it runs, without secrets."""
+        return redact_text(repair_text(text), self._known_secrets())
+
     def _words(self, said: str) -> str:
         """A sentence of a tool's, as it can be told. A long one is not cut: half of a secret is not found."""
         if len(said) > MOST_SAID:
             return f"What it says of that is too long to be told: {len(said):,} characters."
-        return redact_text(repair_text(said), self._known_secrets())
+        return self.shown(said)
 
     async def _told(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult

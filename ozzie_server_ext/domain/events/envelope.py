@@ -69,7 +69,15 @@ class Event:
 class Transient:
     """Something worth seeing at once and not worth keeping: through the feed, never in the log (DESIGN §2.2)."""
 
-    type: Literal["reply.delta", "reply.reset", "agent.thinking", "tool.output", "task.progress", "status.heartbeat"]
+    type: Literal[
+        "reply.delta",
+        "reply.reset",
+        "agent.thinking",
+        "tool.output",
+        "tool.call.progressed",
+        "task.progress",
+        "status.heartbeat",
+    ]
     session_id: SessionId | None
     task_id: TaskId | None
     payload: JsonObject = field(default_factory=dict["str", "Json"])

@@ -74,7 +74,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
-            broker=broker_of(registry, FixedRulings(rules), artifacts, self.clock, self.ids),
+            broker=broker_of(registry, FixedRulings(rules), artifacts, self.clock, self.ids, publish=self.feed.publish),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,

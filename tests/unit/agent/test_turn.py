@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallStarted,
     ToolsetInjected,
     ToolUse,
     Transient,
@@ -88,6 +89,27 @@ async def test_each_piece_reaches_those_who_watch_as_it_comes_with_its_offset(pr
     payloads = [item.payload for item in seen if isinstance(item, Transient)]
     assert [(payload["offset"], payload["content"]) for payload in payloads] == [(0, "Hel"), (3, "lo")]
     assert [payload["phase"] for payload in payloads] == ["delta", "delta"]
+
+
+async def test_what_a_tool_prints_reaches_those_who_watch_and_not_the_model(project: Path) -> None:
+    async def build(context: ToolContext) -> ToolResult:
+        """Build it."""
+        context.live.output("compiling\n")
+        return ToolResult(ok=True, data="built")
+
+    builder = tool(build, tool_id="test.build", name="build")
+    rig = TurnRig(project, [[Use("build", {}, "c1")], [Say("Done.")]], tools=[builder])
+    await rig.ask("Build it.")
+    subscription = rig.feed.subscribe(0, types=frozenset({"message.received", "tool.output"}))
+    await asyncio.wait_for(anext(subscription), 10)
+
+    await rig.run()
+
+    printed = await asyncio.wait_for(anext(subscription), 10)
+    assert isinstance(printed, Transient)
+    call_id = only(ToolCallStarted, await rig.bodies()).call_id
+    assert printed.payload == {"call_id": call_id, "lines": ["compiling"], "count": 1}
+    assert "compiling" not in repr(rig.model.requests[-1].messages)
 
 
 async def test_a_tool_is_carried_out_and_its_result_is_read_by_the_next_round(project: Path) -> None:

@@ -202,6 +202,17 @@ def test_a_question_of_the_models_keeps_its_lines_and_its_call_waits():
     assert "ask_user Which year? Waiting for your answer" in text
 
 
+def test_what_a_tool_prints_stands_below_its_row_while_it_runs() -> None:
+    printed: Frame = (3, "tool.output", {"call_id": "t1", "lines": ["a <b>", "z\u202e"], "count": 2310})
+    running = [*BEGINNING, *call("t1", "shell", {"command": "make"}, 2.0, duration_ms=1)[:3], printed]
+    html = live_html(folded(running), START + timedelta(seconds=9))
+
+    assert "<pre>a &lt;b&gt;\nz\\u202e</pre>" in html
+    assert "2,308 lines before these" in html
+    done: Frame = (4, "tool.call.completed", {"call_id": "t1", "ok": True, "summary": "built", "duration_ms": 9})
+    assert "<pre>" not in live_html(folded([*running, done]), START + timedelta(seconds=9))
+
+
 def test_what_was_answered_asks_no_more_and_half_an_answer_is_gone():
     answered = [
         *BEGINNING,

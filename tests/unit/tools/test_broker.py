@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
+    Transient,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
@@ -63,10 +64,17 @@ class Bench:
         self.recorder = Recorder(log=self.log, session_id=SessionId("s"), task_id=TASK)
         self.context = context
         self.rulings: Rulings = FixedRulings()
+        self.publish: Callable[[Transient], None] = lambda transient: None
 
     def broker(self, *tools: Tool) -> ToolBroker:
         return broker_of(
-            ToolRegistry(tools), self.rulings, self.artifacts, self.clock, CountingIds(), known_secrets=lambda: [KNOWN]
+            ToolRegistry(tools),
+            self.rulings,
+            self.artifacts,
+            self.clock,
+            CountingIds(),
+            known_secrets=lambda: [KNOWN],
+            publish=self.publish,
         )
 
     async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
