@@ -151,12 +151,14 @@ class Stage:
         self.watcher.on_event = lambda seen: None
         until(lambda: not is_alive(pid) or None, 20, f"the end of the {victim}")
         death.last = self._last_event(death.task_id)
+        if victim != "kernel":
+            death.output = self.kernel.output(request)
+            if not self.watcher.ended(death.task_id) and self.home.handshake() is None:
+                self.kernel.run("%session")  # the cell had its end before the kill: nobody else misses the gateway
         self.watcher.wait_for(lambda watcher: bool(watcher.ended(death.task_id)), TURN_S, f"an end of {death}")
         death.ended = self.watcher.ended(death.task_id)
         if victim == "kernel":
             self.new_kernel()
-        else:
-            death.output = self.kernel.output(request)
         self.deaths.append(death)
         self.say(str(death))
         return death
