@@ -111,6 +111,9 @@ async def test_a_clock_that_was_set_back_does_not_stop_it(rig: Swept) -> None:
     rig.clock.advance(-2 * DAY_S)
 
     await asyncio.wait_for(rig.looked.acquire(), WAIT_S)
+    artifact_id = await rig.make()
+    rig.clock.advance(91 * DAY_S)
+    assert (await asyncio.wait_for(rig.over.get(), WAIT_S))[0] == artifact_id
 
 
 async def test_it_goes_on_behind_a_sweep_that_failed(rig: Swept) -> None:
