@@ -89,6 +89,13 @@ class _Room:
             tokens is None or reserved.tokens + spending.tokens <= tokens
         )
 
+    def holds(self, spending: Spending) -> bool:
+        """Whether what is reserved still fits, `spending` being a part of it."""
+        cost, tokens, reserved = self.cost, self.tokens, self.open.reserved
+        return (cost is None or not spending.cost or reserved.cost <= cost) and (
+            tokens is None or reserved.tokens <= tokens
+        )
+
     def breach(self, need: Need) -> Breach:
         """By what it bounds `need` the most."""
         limit, raised, used = self.budget, self.open.raised, self.open.settled
@@ -120,9 +127,16 @@ class Reserved:
     much was used of the budget of which most was: 0 to 1, or above."""
 
     def __init__(
-        self, need: Need, cost: int | None, tokens: int, written: int | None, tightest: "_Room | None"
+        self,
+        need: Need,
+        rooms: Sequence["_Room"],
+        cost: int | None,
+        tokens: int,
+        written: int | None,
+        tightest: "_Room | None",
     ) -> None:
         self._need = need
+        self._rooms = rooms
         self._tightest = tightest
         self.cost = cost
         self.tokens = tokens
@@ -143,6 +157,12 @@ class Reserved:
     def breach(self) -> Breach | None:
         """What left no room for a longer answer, by what is used now; None where nothing did."""
         return self._tightest and self._tightest.breach(self._need)
+
+    @property
+    def still_fits(self) -> bool:
+        """Whether there is room for it yet. Not where others took more meanwhile than they had reserved: a call that
+        waited for something else behind this is not to be made then, but reserved anew."""
+        return all(room.holds(self.spending) for room in self._rooms)
 
     def begun(self) -> None:
         self._settled = self.spending
@@ -286,7 +306,7 @@ def _bounded(rooms: Sequence[_Room], need: Need) -> Reserved:
     # A model whose own limit nobody knows is told one, or nothing would hold it to what was reserved.
     is_told = tightest is not None or (need.is_guess and bool(rooms))
     spending = need.spending(written)
-    return Reserved(need, need.cost(written), spending.tokens, written if is_told else None, tightest)
+    return Reserved(need, rooms, need.cost(written), spending.tokens, written if is_told else None, tightest)
 
 
 def _binds(budget: Budget, need: Need) -> bool:

@@ -1,6 +1,7 @@
 """Limits of providers that all turns share: requests and tokens a minute, and calls at once (MD-4)."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ class RateLimits:
     parallel: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Call:
     at: float
     tokens: int
@@ -29,11 +30,17 @@ class _Call:
 class Place:
     """A call that was let through. `settle` says how many tokens it took in fact."""
 
-    def __init__(self, call: _Call) -> None:
+    def __init__(self, gate: "_Gate", call: _Call) -> None:
+        self._gate = gate
         self._call = call
 
     def settle(self, tokens: int) -> None:
         self._call.tokens = tokens
+
+    def leave(self) -> None:
+        """It is not sent after all, and counts as no request."""
+        with contextlib.suppress(ValueError):  # it was a minute ago
+            self._gate.recent.remove(self._call)
 
 
 @dataclass(slots=True)
@@ -79,7 +86,7 @@ class Rates:
             gate.recent.append(call)
             gate.running += 1
         try:
-            yield Place(call)
+            yield Place(gate, call)
         finally:
             gate.running -= 1
             gate.freed.set()

@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from tests.fakes.replies import Answer, Asked, Behaviour, Blocked, Raw, Refusal, Silence, TooLong, behaviour_of
 
+HELD_S = 60.0
+"""An answer that is held is held no longer than that, whatever becomes of the test."""
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -258,6 +261,8 @@ class FakeProvider:
     async def _stream(self, answer: Answer, asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(_head(200, {"content-type": self._wire.stream_type, "transfer-encoding": "chunked"}))
         await writer.drain()
+        if answer.held is not None:
+            await asyncio.to_thread(answer.held.wait, HELD_S)
         wait_s = answer.first_s
         for part, paced in self._wire.parts(answer, asked):
             if paced:

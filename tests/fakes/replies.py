@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ class ToolCall:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """A streamed answer: the first piece after `first_s`, each further one `gap_s` later; endless ones never finish.
-    `reasoning` is streamed before all that, as the provider does it.
+    `reasoning` is streamed before all that, as the provider does it. Nothing comes before `held` is set.
 
     `breaks`: after the pieces the connection drops in the middle of a chunk. `cut`: the stream ends in good order, but
     without saying that the answer is whole. `garbage`: after the pieces comes what is no JSON. `error`: after the
@@ -29,6 +30,7 @@ class Answer:
     pieces: Sequence[str] = ()
     tool_calls: Sequence[ToolCall] = ()
     reasoning: Sequence[str] = ()
+    held: threading.Event | None = None
     first_s: float = 0.0
     gap_s: float = 0.0
     endless: bool = False

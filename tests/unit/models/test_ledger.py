@@ -167,6 +167,26 @@ async def test_a_call_that_took_more_than_was_reserved_counts_with_all_of_it(rig
     assert keep.tokens == 2
 
 
+async def test_a_reservation_no_longer_fits_once_others_took_more_than_theirs(rig: Rig) -> None:
+    budgets = tokens(10_000), money(100_000, DAY)
+    async with rig.ledger.reserve(budgets, need(1000, 2000)) as other:
+        waiting = await rig.reserve(need(1000, 2000), *budgets)
+        unpriced = await rig.reserve(need(1000, 2000, None), money(100_000, DAY))
+        other.begun()
+        assert waiting.still_fits
+        other.settle(Spending(cost=98_000, tokens=7000))
+    assert not waiting.still_fits, "of the money, 95,000 + 5,000 would have"
+    assert unpriced.still_fits, "it takes none of it"
+
+
+async def test_a_reservation_still_fits_where_what_others_took_leaves_room_for_it(rig: Rig) -> None:
+    async with rig.ledger.reserve((tokens(10_000),), need(1000, 2000)) as other:
+        waiting = await rig.reserve(need(1000, 2000), tokens(10_000))
+        other.begun()
+        other.settle(Spending(cost=0, tokens=7000))
+    assert waiting.still_fits
+
+
 async def test_who_waits_is_refused_once_the_others_have_used_it_up(rig: Rig) -> None:
     first = AsyncExitStack()
     one = await first.enter_async_context(rig.ledger.reserve((tokens(4000),), need(1000, 2000)))

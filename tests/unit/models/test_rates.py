@@ -53,6 +53,28 @@ async def test_tokens_are_counted_as_they_were_used_in_fact() -> None:
     assert minute.told == ["waits"]
 
 
+async def test_a_request_that_is_not_sent_after_all_counts_as_none() -> None:
+    minute, limits = Minute(), RateLimits(requests_per_minute=2)
+
+    async with minute.rates.place("p", limits, 0) as place:
+        place.leave()
+    for name in ("first", "second", "third"):
+        await minute.call(name, limits)
+
+    assert [at for _, at in minute.through] == [0, 0, WINDOW_S]
+
+
+async def test_one_that_leaves_after_its_minute_leaves_the_others_counted() -> None:
+    minute, limits = Minute(), RateLimits(requests_per_minute=1)
+
+    async with minute.rates.place("p", limits, 0) as place:
+        await minute.call("behind it", limits)
+        place.leave()
+    await minute.call("last", limits)
+
+    assert [at for _, at in minute.through] == [WINDOW_S, 2 * WINDOW_S]
+
+
 async def test_a_request_larger_than_a_minutes_tokens_goes_alone() -> None:
     minute, limits = Minute(), RateLimits(tokens_per_minute=100)
 
