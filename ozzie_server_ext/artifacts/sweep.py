@@ -18,6 +18,9 @@ log = logger(__name__)
 EVERY = timedelta(hours=1)
 LOOK_S = 60.0
 """So often it looks whether it is time: a timer stands still while a machine sleeps."""
+SURE_S = 10.0
+"""Settings count that were the same for so long: what is erased stays so, and a file that an editor is replacing is not
+there for a moment, or ends in the middle of a number."""
 _PAGE = 200
 """Artifacts that are looked at in one step."""
 _AT_ONCE = 20
@@ -71,9 +74,15 @@ class Sweep:
         """Erase what is due, step by step, each of them small. Raises as `EventLog.append` and `EventLog.rows`."""
         await self._eraser.remove_left()
         wanted = await self._wanted()
-        if wanted is not None and wanted.keep_days:
+        if wanted is None or not (wanted.keep_days or wanted.max_bytes):
+            return
+        await asyncio.sleep(SURE_S)
+        if await self._wanted() != wanted:
+            log.info("the settings for artifacts have just changed: nothing is erased before the next sweep")
+            return
+        if wanted.keep_days:
             await self._erase_old(wanted.keep_days)
-        if wanted is not None and wanted.max_bytes:
+        if wanted.max_bytes:
             await self._erase_beyond(wanted.max_bytes)
 
     async def _erase_old(self, days: int) -> None:

@@ -4,14 +4,16 @@ import argparse
 import base64
 import hashlib
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ozzie_server_ext.cli.asking import agreed
-from ozzie_server_ext.cli.http import Object, delete, get, get_bytes, items
+from ozzie_server_ext.cli.http import Answered, Object, delete, get, get_bytes, items
 from ozzie_server_ext.cli.output import cell, local_time, print_json
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.render.columns import cut_columns
 from ozzie_server_ext.render.text import byte_count, visible_label, visible_prose
 
 
@@ -44,23 +46,9 @@ def show_artifact(options: argparse.Namespace) -> int:
     if options.json:
         print_json(artifact)
         return 0
-    newer = artifact["superseded_by"]
-    told = {
-        "artifact": artifact["artifact_id"],
-        "kind": f"{artifact['kind']}, {artifact['mime']}, {byte_count(artifact['size'])}",
-        "version": f"{artifact['version']}, the next one is {newer}" if newer else artifact["version"],
-        "made": local_time(artifact["ts"], "%Y-%m-%d %H:%M:%S"),
-        "session": artifact["session_id"] or "",
-        "task": artifact["task_id"] or "",
-        "call": artifact["call_id"] or "",
-        "sha256": artifact["hash"],
-        "outside": ", ".join(artifact["labels"]),
-        "erased": _told(artifact),
-    }
+    further = {"sha256": artifact["hash"], "outside": ", ".join(artifact["labels"]), "erased": _told(artifact)}
     print(cell(artifact["name"], 70).rstrip())
-    for name, value in told.items():
-        if value:
-            print(f"  {name:<8}  {visible_label(str(value))}")
+    print(*_lines({**_facts(artifact), **further}), sep="\n")
     return 0
 
 
@@ -101,14 +89,43 @@ def erase_artifact(options: argparse.Namespace) -> int:
     artifact = _artifact(options.artifact_id)
     _expect_there(artifact)
     name, size = visible_label(artifact["name"]), byte_count(artifact["size"])
-    if not options.yes and not agreed(
-        f"Erase {name}, version {artifact['version']}, {size}? It can't be undone.", about="erase it"
-    ):
+    question = f"Erase {name}, version {artifact['version']}, {size}? It can't be undone."
+    if not options.yes and not agreed(question, about="erase it", facts=_lines(_facts(artifact))):
         print("Nothing was erased.", file=sys.stderr)
         return 1
     delete(f"artifacts/{options.artifact_id}")
     print_json({"erased": options.artifact_id}) if options.json else print(f"{name} is erased.")
     return 0
+
+
+def _facts(artifact: Object) -> dict[str, str]:
+    """What it is and where it came from: by these it is known again where its name does not tell."""
+    newer, task_id, call_id = artifact["superseded_by"], artifact["task_id"], artifact["call_id"]
+    task = _task(task_id) if task_id else None
+    calls = {step["call_id"]: step["name"] for step in task["steps"]} if task else {}
+    return {
+        "artifact": artifact["artifact_id"],
+        "kind": f"{artifact['kind']}, {artifact['mime']}, {byte_count(artifact['size'])}",
+        "version": f"{artifact['version']}, the next one is {newer}" if newer else str(artifact["version"]),
+        "made": local_time(artifact["ts"], "%Y-%m-%d %H:%M:%S"),
+        "session": artifact["session_id"] or "",
+        "task": ", ".join(filter(None, [task_id, cut_columns(visible_label(task["title"]), 40) if task else ""])),
+        "call": ", ".join(filter(None, [call_id, calls.get(call_id, "")])),
+    }
+
+
+def _task(task_id: str) -> Object | None:
+    """The task of an artifact; None where the gateway does not know it."""
+    try:
+        return get(f"tasks/{task_id}")
+    except Answered:
+        return None
+
+
+def _lines(facts: Mapping[str, str]) -> Iterator[str]:
+    for name, value in facts.items():
+        if value:
+            yield f"  {name:<8}  {visible_label(value)}"
 
 
 def _expect_there(artifact: Object) -> None:

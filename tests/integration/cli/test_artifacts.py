@@ -8,10 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pexpect
 import pytest
 
 from tests.acceptance.test_record import ozzie
+from tests.integration.gateway import asked
+from tests.integration.gateway.test_rest import get
 from tests.integration.made_artifacts import MADE, TASK, make_artifacts
 from tests.rig import Gateway, new_home, start_gateway
 
@@ -115,12 +119,57 @@ def test_a_person_at_a_terminal_is_asked_with_name_and_size(
         )
         os.close(there)
         keyboard.write(f"{answer}\n".encode())
-        printed, asked = running.communicate(timeout=60)
+        printed, said = running.communicate(timeout=60)
 
     name, size = MADE[ids.index(one)][2], len(MADE[ids.index(one)][0])
-    assert asked.startswith(f"Erase {name}, version 1, {size} bytes? It can't be undone. [y/N] ")
+    assert f"\nErase {name}, version 1, {size} bytes? It can't be undone. [y/N] " in said
+    shown = ozzie(gateway.home, "artifacts", "show", one).stdout
+    assert all(fact in shown for fact in said.split("\nErase ")[0].splitlines())
     assert running.returncode == (0 if erased else 1)
     assert printed == (f"{name} is erased.\n" if erased else "")
-    assert ("Nothing was erased." in asked) is not erased
+    assert ("Nothing was erased." in said) is not erased
     shown = json.loads(ozzie(gateway.home, "artifacts", "show", one, "--json").stdout)
     assert (shown["erased"] is not None) is erased
+
+
+@pytest.mark.parametrize("key", ["c", "d"])
+def test_before_one_is_erased_it_is_told_where_it_came_from_and_an_interrupt_erases_nothing(
+    tmp_path: Path, key: str
+) -> None:
+    with start_gateway(new_home(tmp_path)) as gateway:
+        (gateway.home.project / "notes").mkdir()
+        (gateway.home.project / "notes" / "a.md").write_text("")
+        approval = asked.asked(gateway, asked.write("a.md"))
+        ozzie(gateway.home, "approvals", "approve", approval["approval_id"])
+        task = asked.ended(gateway, approval["task_id"])
+        (kept,) = get(gateway, "artifacts")["items"]
+        terminal = pexpect.spawn(
+            sys.executable,
+            ["-m", "ozzie_server_ext.cli.main", "artifacts", "rm", kept["artifact_id"]],
+            env=dict(gateway.home.env),
+            cwd=str(gateway.home.project),
+            encoding="utf-8",
+            timeout=60,
+        )
+        terminal.expect_exact("[y/N] ")
+        told = terminal.before
+        terminal.sendcontrol(key)
+        terminal.expect(pexpect.EOF)
+        terminal.close()
+        shown = ozzie(gateway.home, "artifacts", "show", kept["artifact_id"]).stdout
+        left = get(gateway, f"artifacts/{kept['artifact_id']}")["erased"]
+
+    made = datetime.fromisoformat(kept["ts"]).astimezone()
+    for fact in (
+        "  kind      file, text/plain, 0 bytes",
+        f"  made      {made:%Y-%m-%d %H:%M:%S}",
+        f"  task      {task['task_id']}, {task['title'][:20]}",
+        f"  call      {kept['call_id']}, write_file",
+    ):
+        assert told is not None
+        assert fact in told
+        assert fact in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert terminal.before is not None
+    assert terminal.before.splitlines()[-1] == "Nothing was erased."
+    assert (terminal.exitstatus, left) == (1, None)

@@ -152,7 +152,7 @@ async def test_what_a_gateway_left_when_it_died_goes_at_the_next_start_with_what
 
     def sweep() -> list[dict[str, Any]]:
         with start_gateway(home) as gateway:
-            for _ in range(400):
+            for _ in range(800):  # it looks at the settings twice, ten seconds apart
                 found = [item for item in get(gateway, "artifacts")["items"] if item["erased"]]
                 if len(found) == 2:
                     return found

@@ -54,6 +54,11 @@ class Swept(Erasing):
         self.sweep = Sweep(self.artifacts, self.eraser, self.clock, self.wanted)
         self.log.on_commit(self._note)
 
+    async def swept(self) -> None:
+        """Return once a sweep has looked at the settings twice."""
+        for _ in range(2):
+            await asyncio.wait_for(self.looked.acquire(), WAIT_S)
+
     async def wanted(self) -> ArtifactsSettings | None:
         self.looked.release()
         return self.settings
@@ -70,6 +75,7 @@ class Swept(Erasing):
 @pytest.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Swept]:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "SURE_S", 0.0)
     rig = Swept()
     yield rig
     rig.sweep.stop()
@@ -93,24 +99,24 @@ async def test_what_is_too_old_at_the_start_goes_at_it_and_later_what_becomes_so
 
 async def test_it_sweeps_every_hour_of_the_clock_and_not_more_often(rig: Swept) -> None:
     rig.sweep.start()
-    await asyncio.wait_for(rig.looked.acquire(), WAIT_S)
+    await rig.swept()
 
     rig.clock.advance(timedelta(minutes=59).total_seconds())
     await rig.clock.is_read(5)
     assert rig.looked.locked()
     rig.clock.advance(60.0)
-    await asyncio.wait_for(rig.looked.acquire(), WAIT_S)
+    await rig.swept()
     await rig.clock.is_read(5)
     assert rig.looked.locked()
 
 
 async def test_a_clock_that_was_set_back_does_not_stop_it(rig: Swept) -> None:
     rig.sweep.start()
-    await asyncio.wait_for(rig.looked.acquire(), WAIT_S)
+    await rig.swept()
 
     rig.clock.advance(-2 * DAY_S)
 
-    await asyncio.wait_for(rig.looked.acquire(), WAIT_S)
+    await rig.swept()
     artifact_id = await rig.make()
     rig.clock.advance(91 * DAY_S)
     assert (await asyncio.wait_for(rig.over.get(), WAIT_S))[0] == artifact_id
@@ -133,6 +139,27 @@ async def test_it_goes_on_behind_a_sweep_that_failed(rig: Swept) -> None:
     rig.clock.advance(3600)
 
     assert (await asyncio.wait_for(rig.over.get(), WAIT_S))[0] == artifact_id
+
+
+@pytest.mark.parametrize(
+    "moment", [ArtifactsSettings(), ArtifactsSettings(keep_days=9), ArtifactsSettings(max_bytes=1)]
+)
+async def test_settings_of_a_moment_erase_nothing(rig: Swept, moment: ArtifactsSettings) -> None:
+    """Those that stand there while an editor replaces the file, or that hold without one, are not the user's."""
+    artifact_id = await rig.make()
+    rig.clock.advance(91 * DAY_S)
+    looks = iter([moment, ArtifactsSettings(keep_days=None), ArtifactsSettings(keep_days=1000), moment, moment, moment])
+
+    async def wanted() -> ArtifactsSettings:
+        return next(looks)
+
+    sweep = Sweep(rig.artifacts, rig.eraser, rig.clock, wanted)
+    await sweep.sweep()
+    await sweep.sweep()
+    assert rig.gone() == []
+
+    await sweep.sweep()
+    assert rig.gone() == [artifact_id]
 
 
 async def test_notes_and_what_undoes_a_change_stay_for_ever(rig: Swept) -> None:
