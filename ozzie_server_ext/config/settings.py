@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
@@ -15,7 +16,14 @@ from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
 """An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+_LETTERS = "may hold the letters a to z and A to Z, digits"
+Name = Annotated[
+    str,
+    like(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        f"{_LETTERS}, '.', '_' and '-' only, at most 64, and begins with a letter or digit",
+    ),
+]
 
 
 class _Settings(BaseModel):
@@ -23,10 +31,15 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-KeyName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+KeyName = Annotated[
+    str, like(r"[A-Za-z_][A-Za-z0-9_]{0,127}", f"{_LETTERS} and '_' only, at most 128, and begins with no digit")
+]
 
 
-Scope = Annotated[str, Field(pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
+Scope = Annotated[
+    str,
+    like(r"[\x21\x23-\x5B\x5D-\x7E]+", "needs one ASCII character or more, no blanks, no quotation mark or backslash"),
+]
 """RFC 6749 §3.3."""
 OFFLINE = "offline"
 """The built-in script (MD-7). It is no language model, so it never stands in for one."""

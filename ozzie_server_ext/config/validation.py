@@ -1,13 +1,14 @@
 """A tree of settings against its model: every complaint names file, line, column and key (OB-2)."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from ozzie_server_ext.config.jsonc import Path, Place
 from ozzie_server_ext.config.reading import ConfigError
+from ozzie_server_ext.config.wording import is_kind, is_of_its_parts, kinds, words
 from ozzie_server_ext.domain.json import Json
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -21,12 +22,24 @@ def validate(model: type[Model], tree: Json, places: Mapping[Path, Place]) -> Mo
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        lines = [
-            f"{line_of(path, places)} {_say(item, model)}"
-            for item in error.errors(include_url=False)
-            for path in [_known(item["loc"], places)]
-        ]
+        items = [item for item in error.errors(include_url=False) if not is_of_its_parts(item)]
+        found = [(_known(item["loc"], places), item) for item in items]
+        lines = [f"{line_of(path, places)} {said}" for path, said in _said(found, model)]
         raise ConfigError("\n".join(lines), hint="Correct the file there and try again.") from None
+
+
+def _said(found: Sequence[tuple[Path, Any]], model: type[BaseModel]) -> Iterator[tuple[Path, str]]:
+    """What is said of each place. Where several kinds of values may stand, the validator complains for each kind."""
+    for path, item in found:
+        if not is_kind(item):
+            yield path, _say(item, model)
+            continue
+        others = [(there, other) for there, other in found if there[: len(path)] == path and other is not item]
+        if any(there != path or not is_kind(other) for there, other in others):
+            continue  # it is of another kind that may stand there, and something else is wrong with it
+        same = [each for there, each in found if there == path]
+        if same[0] is item:
+            yield path, kinds(same)
 
 
 def _known(loc: Iterable[str | int], places: Mapping[Path, Place]) -> Path:
@@ -45,23 +58,15 @@ def line_of(path: Path, places: Mapping[Path, Place]) -> str:
 
 
 def _say(item: Any, model: type[BaseModel]) -> str:
-    key = str(item["loc"][-1])
+    key = str(item["loc"][-1]) if item["loc"] else ""  # what does not fit together belongs to no key
     match item["type"]:
         case "extra_forbidden":
             near = difflib.get_close_matches(key, _all_keys(model), n=1)
             return f'unknown key "{key}"' + (f'; did you mean "{near[0]}"?' if near else ".")
         case "missing":
             return f'the key "{key}" is missing.'
-        case "literal_error" | "union_tag_invalid":
-            allowed = item["ctx"].get("expected") or item["ctx"].get("expected_tags")
-            given = item["ctx"].get("tag", item["input"])
-            return f"must be one of {allowed}; it is {str(given)[:40]!r}."
-        case "value_error":
-            return f"{item['ctx']['error']}."
         case _:
-            wrong = f"{item['msg'][0].lower()}{item['msg'][1:]}"
-            # A key that was put where its variable's name belongs must not be shown again, here or in a log.
-            return f"{wrong}." if "auth" in item["loc"] else f"{wrong}; it is {str(item['input'])[:40]!r}."
+            return words(item)
 
 
 def _all_keys(model: type[BaseModel]) -> list[str]:
