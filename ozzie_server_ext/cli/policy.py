@@ -9,6 +9,7 @@ from ozzie_server_ext.cli.output import counted, print_json
 from ozzie_server_ext.cli.tools import RULINGS
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.reading import content_of
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
@@ -18,6 +19,7 @@ from ozzie_server_ext.policy.engine import ALWAYS, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.contract_words import NEEDS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -70,6 +72,8 @@ def explain_call(options: argparse.Namespace) -> int:
         ruling = "is checked by a second model, and does not run unattended where that does not say yes"
     print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
+    if verdict.needs is not Way.MODEL:
+        print(f"  a yes has to be given {NEEDS[verdict.needs]}")
     if found.overruled is not None:
         print(f"  {overruled(found.overruled, tool.meta)}")
     for rule, why in found.considered:
@@ -90,9 +94,10 @@ def trust_project_rules(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"trusted": str(file.path), "rules": len(file.rules)})
     else:
-        rules = "The rule" if len(file.rules) == 1 else f"The {len(file.rules):,} rules"
+        number, where = len(file.rules), visible_label(str(file.path))
+        rules = f"The rule in {where} counts" if number == 1 else f"The {number:,} rules in {where} count"
         print(
-            f"{rules} in {visible_label(str(file.path))} count from now on, as written. "
+            f"{rules} from now on, as written. "
             "If the file changes, nothing runs in this project until it is trusted again."
         )
     return 0
@@ -163,6 +168,7 @@ def _explained(found: Explanation) -> dict[str, Any]:
         "rule": found.verdict.rule,
         "reason": found.verdict.reason,
         "place": found.verdict.place,
+        "needs": None if found.verdict.needs is Way.MODEL else found.verdict.needs.value,
         "overruled": found.overruled.rule if found.overruled else None,
         "considered": [
             {"rule": rule.verdict.rule, "decision": rule.verdict.decision.value, "applies": not why, "why_not": why}

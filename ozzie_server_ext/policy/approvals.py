@@ -8,7 +8,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.render.text import cut_middle, visible_label
+from ozzie_server_ext.render.text import quoted
 
 _MOST_PATHS = 8
 """Of a call that a yes for the session is offered for: nobody reads a longer list of folders."""
@@ -89,11 +89,7 @@ def _is_in(path: tuple[str, ...], cover: Cover) -> bool:
 
 
 def _said(meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...]) -> str:
-    below = ", ".join(_shown("/".join(parts) + "/") for parts in folders)
-    on = ", ".join(_shown("/".join(parts)) for parts in files)
+    below = ", ".join(quoted("/".join(parts) + "/") for parts in folders)
+    on = ", ".join(quoted("/".join(parts)) for parts in files)
     places = " and ".join(([f"in {below}"] if below else []) + ([f"on {on}"] if on else []))
     return f"`{meta.name}` {places}".rstrip()
-
-
-def _shown(name: str) -> str:
-    return f"`{cut_middle(visible_label(name).replace('`', chr(39)), 80)}`"

@@ -10,7 +10,7 @@ from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.rules import Rule
 
-READ_ONLY = Verdict(decision=Decision.ALLOW, rule="default.read_only", reason="It only reads.")
+READ_ONLY = Verdict(decision=Decision.ALLOW, rule="default.read_only", reason="It changes nothing.")
 REVERSIBLE = Verdict(decision=Decision.ALLOW, rule="default.reversible", reason="It can be undone.")
 CHANGES = Verdict(decision=Decision.ASK, rule="default.changes", reason="It changes something of yours.")
 IRREVERSIBLE = Verdict(decision=Decision.ASK, rule="floor.irreversible", reason="It can't be undone.")
@@ -53,7 +53,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     said = [rule.says(action) for rule in applying]
     if all(rule.only_tightens for rule in applying):
         said.append(default_for(meta))  # a project's rules take the place of nothing
-    verdict = max(said, key=lambda each: each.decision.rank)
+    verdict = max(said, key=lambda each: each.strictness)
     floor = floor_of(meta)
     if floor is None or any(_reaches_below(rule, meta) for rule in applying):
         return Explanation(verdict, considered)

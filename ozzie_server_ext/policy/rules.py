@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ozzie_server_ext.config.wording import like
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
@@ -33,6 +35,13 @@ class KnownTool(Protocol):
 
 FindTool: TypeAlias = Callable[[str], KnownTool | None]
 
+RuleId = Annotated[
+    str,
+    like(
+        r"[a-z0-9][a-z0-9._-]{0,63}",
+        "may hold small letters, digits, '.', '_' and '-' only, at most 64, and begins with a letter or digit",
+    ),
+]
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
 Command = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
@@ -75,10 +84,12 @@ class ExamplesText(_Text):
 
 
 class RuleText(_Text):
-    """A rule as somebody wrote it."""
+    """A rule as somebody wrote it. `needs`: the weakest way that a yes may come by; a step-up is none of them, as there
+    is no way yet to prove once more who one is."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+    id: RuleId
     decision: Literal["allow", "check", "ask", "deny"]
+    needs: Literal["cli", "browser"] | None = None
     reason: Annotated[str, Field(min_length=3, max_length=300)]
     when: WhenText
     examples: ExamplesText
@@ -140,8 +151,11 @@ def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> 
     )
     if lowers and not conditions:
         raise ValueError(f'a rule that {text.decision}s has to state a condition in "when"')
+    if text.needs and decision is not Decision.ASK:
+        raise ValueError('"needs" tells how a yes has to come: only a rule with the decision "ask" can say it')
+    needs = Way(text.needs) if text.needs else Way.MODEL
     return Rule(
-        verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place),
+        verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place, needs=needs),
         tools=tools,
         conditions=conditions,
         sure=sure,

@@ -16,22 +16,30 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
-from ozzie_server_ext.domain.redaction import redact_text
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.redaction import redact, redact_text
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.ruling import Ruling
-from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.render.text import cut_end, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext, quoted
+from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext
 from ozzie_server_ext.tools.telling import error_of
 
 log = logger(__name__)
 
 MOST_SHOWN = 32_000
 """In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""
+
+
+MOST_ARGUMENTS = 16_000
+"""In characters, of all arguments as JSON."""
+_MOST_ARGUMENT = 2000
+"""In characters; a path is no longer than half of that."""
+_BEGINNING = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +64,15 @@ class Earlier:
 class Grants(Protocol):
     """The yeses for the session that are in force."""
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
-        """The approval whose yes for the session covers a call, if one does."""
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
+        """The approval whose yes for the session covers a call, if one does that came by `needs` or a stronger way."""
         ...
 
 
 class NoGrants:
     """Where everything is asked for each time."""
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
         return None
 
 
@@ -112,17 +120,18 @@ class Permissions:
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, recorder.labels)
         needs = Way.MODEL
         if ruling.verdict.decision is not Decision.CHECK:
-            needs = weakest_way(meta, labelled=bool(recorder.labels))
+            usual = weakest_way(meta, labelled=bool(recorder.labels))
+            needs = max(usual, ruling.verdict.needs, key=lambda way: way.strength)
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
         action = Action.of(meta, plan.args, context.caller)
         covering = await self._grants.covering(
-            recorder.session_id, lambda cover: covers(cover, action, rule, recorder.labels)
+            recorder.session_id, lambda cover: covers(cover, action, rule, recorder.labels), needs
         )
         if covering is not None:
             return Permission(approval_id=covering)
         preview = await _preview(tool, plan)
-        proof, whole = await self._proof(preview, call_id, recorder)
+        proof, whole = await self._proof(preview, meta.name, call_id, recorder)
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
             call_id=call_id,
@@ -138,6 +147,7 @@ class Permissions:
             side_effect=meta.side_effect,
             risk_level=meta.risk_level,
             undo=self._clean(preview.undo),
+            arguments=await asyncio.to_thread(self._arguments, plan.args),
             binds=binds,
             needs=needs,
             cover=cover_of(action, rule, recorder.labels),
@@ -153,8 +163,10 @@ class Permissions:
             return False
         return self._clock.now() - grant.at <= timedelta(seconds=GRANT_S)
 
-    async def _proof(self, preview: Preview, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
-        """What is shown at once, and the artifact with all of it where that is more."""
+    async def _proof(
+        self, preview: Preview, name: str, call_id: CallId, recorder: Recorder
+    ) -> tuple[str, ArtifactId | None]:
+        """What is shown at once, and the artifact with all of it where that is more. `name` is the tool's."""
         # A line of a diff that ended in the middle would go on as one that nobody added.
         raw = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
         proof = await asyncio.to_thread(self._clean, raw)
@@ -162,15 +174,32 @@ class Permissions:
             return proof, None
         mime = "text/x-diff" if preview.shown == "diff" else "text/plain"
         kept = await self._artifacts.keep(
-            proof.encode(), kind="log", name=f"asked for {call_id}", mime=mime, call_id=call_id
+            proof.encode(), kind="log", name=f"what {name} would do, {call_id}", mime=mime, call_id=call_id
         )
         await self._artifacts.record(recorder, kept)
         whole_lines = proof.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
         return proof[: whole_lines if whole_lines > 0 else MOST_SHOWN], kept.artifact_id
 
+    def _arguments(self, args: JsonObject) -> str:
+        """As JSON. What is long in them is what the proof is about."""
+        text = json.dumps(_shortened(redact(args, self._known_secrets())), ensure_ascii=False, indent=2)
+        return visible_proof(cut_end(text, MOST_ARGUMENTS))
+
     def _clean(self, text: str) -> str:
         """Without secrets, and with nothing invisible in it (THREATS 14)."""
-        return visible_prose(redact_text(text, self._known_secrets()))
+        return visible_proof(redact_text(text, self._known_secrets()))
+
+
+def _shortened(value: Json) -> Json:
+    match value:
+        case dict():
+            return {name: _shortened(each) for name, each in value.items()}
+        case list():
+            return [_shortened(each) for each in value]
+        case str() if len(value) > _MOST_ARGUMENT:
+            return f"{value[:_BEGINNING]}… ({len(value):,} characters in all)"
+        case _:
+            return value
 
 
 def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:

@@ -108,7 +108,19 @@ def test_a_decision_is_explained_rule_by_rule(home: GatewayHome) -> None:
     }
     assert never.stdout.startswith("trash_file never runs unattended: it would ask first. It")
     assert (unknown.returncode, "telegraph" in unknown.stderr) == (2, True)
-    assert unattended.stdout.splitlines()[:2] == ["list_files runs. It only reads.", "  by default.read_only"]
+    assert unattended.stdout.splitlines()[:2] == ["list_files runs. It changes nothing.", "  by default.read_only"]
+
+
+def test_it_is_told_how_a_yes_has_to_come(home: GatewayHome) -> None:
+    write(home, {**rule("in-page", "ask", tools=["fs.*"]), "needs": "browser"})
+
+    told = ozzie(home, "policy", "explain", "read_file", '{"path": "b"}').stdout.splitlines()
+    found = json.loads(ozzie(home, "policy", "explain", "read_file", '{"path": "b"}', "--json").stdout)
+    usual = json.loads(ozzie(home, "policy", "explain", "current_time", "--json").stdout)
+
+    assert told[0] == "read_file asks first. Those files are private."
+    assert told[2] == "  a yes has to be given in the page"
+    assert (found["needs"], usual["needs"]) == ("browser", None)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +148,15 @@ def test_a_projects_rules_are_trusted_by_hand(home: GatewayHome) -> None:
     before = ozzie(home, "policy", "check", "--project", str(home.project))
     trusted = ozzie(home, "policy", "trust", str(home.project))
     after = ozzie(home, "policy", "explain", "read_file", '{"path": "private/a"}', "--project", str(home.project))
+    both = [rule(name, "deny", paths=["private/**"]) for name in ("private", "again")]
+    file.write_text(json.dumps({"rules": both}))
+    more = ozzie(home, "policy", "trust", str(home.project))
     file.write_text('{"rules": []}')
     changed = ozzie(home, "policy", "check", "--project", str(home.project))
 
     assert before.stdout == f"{file} is not used: nobody has trusted it yet (ozzie policy trust).\n"
-    assert trusted.stdout.startswith(f"The rule in {file} count")
+    assert trusted.stdout.startswith(f"The rule in {file} counts from now on, as written. ")
+    assert more.stdout.startswith(f"The 2 rules in {file} count from now on, as written. ")
     assert after.stdout.startswith("read_file never runs.")
     assert changed.returncode == 1
     assert changed.stderr.splitlines() == [
@@ -173,16 +189,20 @@ def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayH
 
 def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: GatewayHome) -> None:
     with start_gateway(home):
-        before = ozzie(home, "tools", "list").stdout.splitlines()
+        listed = ozzie(home, "tools", "list").stdout.splitlines()
         write(home, rule("private", "deny", paths=["private/**"]) | {"when": {"tools": ["fs.*", "fs.raed"]}})
         warned = ozzie(home, "status").stdout
-        after = ozzie(home, "tools", "list").stdout.splitlines()
+        listed_now = ozzie(home, "tools", "list").stdout.splitlines()
         shown = ozzie(home, "tools", "show", "file_read").stdout
         (home.home / "policy.jsonc").write_text("{")
         broken = ozzie(home, "tools", "list").stdout
         status = ozzie(home, "status").stdout
         nonesuch = ozzie(home, "tools", "show", "nonesuch")
 
+    before, after = ([line for line in lines if not line.startswith(" ")] for lines in (listed, listed_now))
+    assert max(map(len, listed)) <= 80
+    assert listed[listed.index(before[4]) + 1] == "  Read a text file of the project, or a part of it."
+    assert "`next` says where to read on, and is null at its end" in shown
     assert [line.split()[:3] for line in before] == [
         ["read_artifact", "artifact.read", "runs"],
         ["calculator", "calc.eval", "runs"],

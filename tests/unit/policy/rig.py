@@ -94,10 +94,11 @@ def rule(
     rule_id: str = "r",
     reason: str = "Because I say so.",
     *,
+    needs: str | None = None,
     of_project: bool = False,
 ) -> Rule:
     """A rule that stands in a file, with an example of a tool that is not here."""
-    text = {"id": rule_id, "decision": decision, "reason": reason, "when": when}
+    text: JsonObject = {"id": rule_id, "decision": decision, "reason": reason, "when": when, "needs": needs}
     text["examples"] = {"match": [{"tool": "a.stranger"}]}
     (found,) = read(Path("/rules.jsonc"), json.dumps({"rules": [text]}).encode(), find, tightens_only=of_project).rules
     return found

@@ -162,11 +162,20 @@ def test_a_list_of_folders_that_nobody_reads_is_not_offered() -> None:
     assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(9)]), "r", ()) is None
 
 
+def test_all_of_a_long_folder_is_told() -> None:
+    folder = "reports/customers/europe/central-region/{}/archive/of/old/quarter-three/final/"
+    said = [cover_of(action(WRITE, path=folder.format(name) + "a.md"), "r", ()) for name in ("public", "PRIVATE")]
+
+    assert [cover and cover.said for cover in said] == [
+        f"`write_file` in `{folder.format(name)}`" for name in ("public", "PRIVATE")
+    ]
+
+
 def test_the_name_of_a_folder_can_not_disguise_what_a_yes_is_for() -> None:
     cover = cover_of(action(WRITE, path="n`\u202eotes\n/a.md"), "r", ())
     assert cover is not None
 
-    assert cover.said == "`write_file` in `n'\\u202eotes /`"
+    assert cover.said == r"`write_file` in `n\u0060\u202eotes /`"
 
 
 # --- a yes once ----------------------------------------------------------------------------------------------

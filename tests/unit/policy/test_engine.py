@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision
@@ -203,6 +204,38 @@ CALLS = st.sampled_from(TOOLS).flatmap(
         st.booleans(),
     )
 )
+
+
+def test_of_rules_that_ask_the_one_that_wants_the_stronger_way_counts() -> None:
+    ask = rule("ask", {"tools": ["fs.*"]}, "ask")
+    in_page = rule("ask", {"paths": ["notes/**"]}, "in-page", needs="browser")
+    here = rule("ask", {"paths": ["notes/**"]}, "here", needs="cli")
+    deny = rule("deny", {"tools": ["fs.*"]}, "deny")
+    notes = action(WRITE, path="notes/a.md")
+
+    for rules in ((ask, here, in_page), (in_page, here, ask)):
+        assert (decide(notes, rules).rule, decide(notes, rules).needs) == ("in-page", Way.BROWSER)
+    assert decide(notes, (ask, here)).needs is Way.CLI
+    assert decide(action(WRITE, path="a.md"), (ask, here, in_page)).needs is Way.MODEL, "nothing but the contract's"
+    assert decide(notes, (in_page, deny)).rule == "deny"
+
+
+def test_a_project_may_want_a_stronger_way_and_never_a_weaker_one() -> None:
+    own = rule("ask", {"tools": ["fs.write"]}, "own", needs="browser")
+    theirs = rule("ask", {"tools": ["fs.write"]}, "theirs", needs="cli", of_project=True)
+    write = action(WRITE, path="a")
+
+    assert decide(write, (own, theirs)).needs is Way.BROWSER
+    assert decide(write, (theirs,)).needs is Way.CLI, "though the default asks as well"
+
+
+@given(CALLS, st.lists(RULES, max_size=5), st.sampled_from(["cli", "browser"]))
+def test_a_rule_that_asks_for_a_way_is_never_answered_by_a_weaker_one(
+    call: Action, rules: list[Rule], needs: str
+) -> None:
+    found = decide(call, (*rules, rule("ask", {"tools": ["*"]}, needs=needs)))
+
+    assert found.decision is DENY or found.needs.strength >= Way(needs).strength
 
 
 @given(CALLS, st.lists(RULES, max_size=5))

@@ -88,9 +88,11 @@ class Yeses:
     def __init__(self) -> None:
         self.covers: list[Cover] = []
         self.asked_of: list[SessionId] = []
+        self.needs: list[Way] = []
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
         self.asked_of.append(session_id)
+        self.needs.append(needs)
         return next((ApprovalId("01SESSION") for cover in self.covers if fits(cover)), None)
 
 
@@ -191,6 +193,52 @@ async def test_what_a_kernel_may_not_say_yes_to_is_offered_once_only(
     asked = await bench.ask(probe.tool(**contract))
 
     assert (asked.needs, asked.cover) == (needs, None)
+
+
+@pytest.mark.parametrize(
+    ("rule_needs", "contract", "needs"),
+    [
+        ("browser", {}, Way.BROWSER),
+        ("cli", {}, Way.CLI),
+        ("cli", {"risk_level": RiskLevel.HIGH}, Way.CLI),
+        ("browser", {"risk_level": RiskLevel.HIGH}, Way.BROWSER),
+    ],
+)
+async def test_a_rule_may_want_a_stronger_way_than_the_contract(
+    bench: Bench, probe: Probe, rule_needs: str, contract: dict[str, Any], needs: Way
+) -> None:
+    bench.rulings = FixedRulings((rule("ask", {"tools": ["test.probe"]}, needs=rule_needs),))
+
+    asked = await bench.ask(probe.tool(**contract))
+
+    assert asked.needs is needs
+    assert bench.yeses.needs == [needs], "no weaker one for the session covers it"
+    weaker = bench.yes(asked, Way.RELAY if needs is Way.CLI else Way.CLI)
+    assert isinstance((await bench.call(probe.tool(**contract), weaker))[-1], ApprovalRequested)
+    assert probe.done == []
+    assert await bench.call(probe.tool(**contract), bench.yes(asked, needs)) == ()
+    assert probe.done == ["a"]
+
+
+async def test_all_arguments_are_told_as_they_are_carried_out_without_secrets(bench: Bench, probe: Probe) -> None:
+    async def plan(context: ToolContext, *, path: str, text: str, said: str, more: list[str]) -> Plan:
+        """Do something to a file."""
+        preview = Preview(sentence="Do it?")
+        return Plan(args={"path": path, "text": text, "said": said, "more": [*more]}, preview=lambda: preview)
+
+    given = {"path": "a\u202e`b`.md", "text": "x" * 5000, "said": f"is {KNOWN}", "more": ["1" * 1500]}
+    tool = EffectTool(plan, probe.run, probe.tool().meta, happened=probe.happened)
+    asked = await bench.ask(tool, json.dumps(given))
+
+    assert "x" * 201 not in asked.arguments
+    assert KNOWN not in asked.arguments
+    told = json.loads(asked.arguments.replace("\\u202e", "(202e)"))
+    assert told == {
+        "path": "a(202e)`b`.md",
+        "text": f"{'x' * 200}… (5,000 characters in all)",
+        "said": "is [redacted: known secret]",
+        "more": ["1" * 1500],
+    }
 
 
 async def test_a_tool_that_says_nothing_is_shown_with_all_of_its_arguments(bench: Bench, probe: Probe) -> None:
