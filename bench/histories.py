@@ -124,7 +124,7 @@ def _turn(session_id: SessionId, ids: IdSource) -> Iterator[Append]:
             round=1,
             index=0,
         ),
-        ToolCallDecided(call_id=tool_call, decision="ALLOW", rule="default.read_only", reason="It only reads."),
+        ToolCallDecided(call_id=tool_call, decision="ALLOW", rule="default.read_only", reason="It changes nothing."),
         ToolCallStarted(call_id=tool_call),
     )
     yield append(

@@ -5,20 +5,17 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversations import Conversations
-from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
-from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.agent.plan import TurnParts
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.artifacts.sweep import Sweep
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
-from ozzie_server_ext.config.settings import ArtifactsSettings, BudgetsSettings
+from ozzie_server_ext.config.settings import ArtifactsSettings
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Origin, Transient
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.events import Origin
+from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
@@ -28,22 +25,19 @@ from ozzie_server_ext.models.known_secrets import KnownSecrets
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.rates import Rates
-from ozzie_server_ext.models.router import Models, answers_in_worker
+from ozzie_server_ext.models.router import Models
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.owner_watch import OwnerWatch
-from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.allowances import Allowances, limits_under, standing_of
+from ozzie_server_ext.tasks.allowances import limits_under, standing_of
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
@@ -60,15 +54,16 @@ from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
+from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
-from ozzie_server_ext.tasks.service import Submitted, TaskService, limits_of
+from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.today import TodaysUsage
+from ozzie_server_ext.tasks.turn_runner import TurnRunner
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
-from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.permissions import Permissions
@@ -158,7 +153,7 @@ class Ozzie:
             known_secrets=self._known_secrets.values,
         )
         self._ledger = Ledger(lambda account: standing_of(self.log, account))
-        self._parts = TurnParts(
+        parts = TurnParts(
             models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
             health=health,
             rates=Rates(self.clock),
@@ -180,7 +175,6 @@ class Ozzie:
             ids=self.ids,
             known_secrets=self._known_secrets.values,
         )
-        self._conversations = Conversations(self.log)
         self.sessions = Sessions(self.log, self.ids)
         self.notebooks = Notebooks(self.sessions)
         self.earlier = EarlierRuns(self.log, registry)
@@ -202,8 +196,22 @@ class Ozzie:
         files = ProjectFiles(self.project)
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
-        fates = Fates(registry.may_be_repeated, self._happened, registry.takes_key)
-        self.driver = TaskDriver(self.log, self.ids, self._run_turn, self._show_step, self._show_place, fates)
+        progress = Progress(self.feed.publish)
+        self._runner = TurnRunner(
+            parts,
+            self.log,
+            self.project,
+            configuration=self.configuration,
+            sessions=self.sessions,
+            models=self.models,
+            knowledge=self._knowledge,
+            artifacts=self.artifacts,
+            progress=progress,
+            worker_ready=lambda: self.workers.ready,
+            leaving=lambda: self.driver.stopping,
+        )
+        fates = Fates(registry.may_be_repeated, self._runner.happened, registry.takes_key)
+        self.driver = TaskDriver(self.log, self.ids, self._runner.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         self.tasks = TaskService(self.log, self.ids, self.driver, PictureIntake(self.project, self.blobs).of)
@@ -288,88 +296,16 @@ class Ozzie:
             answer_schema=answer_schema,
         )
 
-    async def _run_turn(self, row: Row, recorder: Recorder) -> int:
-        config = self.config
-        session = await self.sessions.get(recorder.session_id)
-        chain = await self.models.for_turn(session, str(row["model"]))
-        if answers_in_worker(chain.first) and not self.workers.ready:
-            self._show_step(recorder, "starting the model worker")
-        limits = limits_of(row)
-        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self.project, self.clock)
-        chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
-        registry = self.models.registry
-        plan = TurnPlan(
-            chain=chain,
-            limits=limits,
-            max_history=config.settings.sessions.max_history,
-            soul=self.configuration.soul,
-            custom_prompt=config.settings.agent.system_prompt,
-            session_title=session.title,
-            config_version=self.configuration.version,
-            retry=registry.retry,
-            rates_of=registry.limits,
-            recovered=row["reason"] == "recovered",
-            allowance=budgets.now,
-            priced=self._knowledge.priced,
-            deadline=await budgets.deadline(self.log),
-            cheaper=self._cheaper,
-            checker=lambda: self._checker(chain),
-            attended=bool(row["attended"]),
-        )
-        conversation = await self._conversations.get(recorder.session_id)
-        caller = Caller(
-            project=str(self.project.resolve()),
-            channel=str(row["channel"]),
-            user=str(row["sender_id"]),
-            attended=bool(row["attended"]),
-        )
-        context = ToolContext(self.project, self.clock, caller, artifacts=self.artifacts.of(recorder.session_id))
-        turn = Turn(self._parts, plan, conversation, recorder, context, leaving=lambda: self.driver.stopping)
-        return await turn.run()
-
-    async def _happened(self, tool_id: str, effect: JsonObject) -> bool | None:
-        return await self._parts.broker.happened(tool_id, effect, ToolContext(self.project, self.clock))
-
     async def _kept(self) -> ArtifactsSettings | None:
         """How long artifacts are kept; None as long as a configuration is refused: what is erased stays so."""
         config = await self.configuration.refresh()
         return None if self.config_error else config.settings.artifacts
-
-    def _budgets(self) -> BudgetsSettings:
-        return self.config.settings.budgets
-
-    async def _cheaper(self) -> Chain | None:
-        """Who answers where a budget has no room for a turn's own model; None where nobody is named for that."""
-        chain = self.models.cheaper()
-        return await self._knowledge.informed(chain, wait_s=None) if chain else None
-
-    async def _checker(self, own: Chain) -> Chain | None:
-        """Who looks at the calls of a turn that `own` answers, where a rule wants that."""
-        chain = self.models.checker(own)
-        return await self._knowledge.informed(chain, wait_s=None) if chain else None
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:
         """By the settings of the moment of a call, whatever they were when its turn began."""
         access = self.models.access(choice)
         self._known_secrets.note(access)
         return access
-
-    def _show_step(self, recorder: Recorder, step: str) -> None:
-        """Tell whoever watches what a turn waits for."""
-        self.feed.publish(
-            Transient(
-                type="task.progress",
-                session_id=recorder.session_id,
-                task_id=recorder.task_id,
-                payload={"step": step},
-            )
-        )
-
-    def _show_place(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
-        """Tell whoever watches a queued turn how many are before it."""
-        self.feed.publish(
-            Transient(type="task.progress", session_id=session_id, task_id=task_id, payload={"ahead": ahead})
-        )
 
     async def _anchor(self) -> None:
         """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""

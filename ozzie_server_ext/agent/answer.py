@@ -1,6 +1,6 @@
 """One answer of a model: its text while it comes, and whether what came is a whole one."""
 
-from ozzie_server_ext.agent.conversation import Round
+from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Finish, MessageCompleted
 from ozzie_server_ext.domain.ids import ReplyId

@@ -97,12 +97,18 @@ class Calling:
         def for_place() -> None:
             self.publish("task.progress", {"step": f'"{choice.said}" takes no more at once: waiting for a place'})
 
-        async with self._parts.ledger.reserve(allowance.budgets, need, waiting=for_room) as reserved:
-            if reserved.written is not None:
-                request = replace(request, choice=replace(choice, max_tokens=reserved.written))
-                document = canonical_bytes(request.to_json())
-            rates, tokens = self._plan.rates_of(choice), need.read
-            async with self._parts.rates.place(choice.provider, rates, tokens, waiting=for_place) as place:
+        rates = self._plan.rates_of(choice)
+        while True:
+            async with (
+                self._parts.ledger.reserve(allowance.budgets, need, waiting=for_room) as reserved,
+                self._parts.rates.place(choice.provider, rates, need.read, waiting=for_place) as place,
+            ):
+                if not reserved.still_fits:  # it may have been long until there was a place
+                    place.leave()
+                    continue
+                if reserved.written is not None:
+                    request = replace(request, choice=replace(choice, max_tokens=reserved.written))
+                    document = canonical_bytes(request.to_json())
                 started = replace(
                     started,
                     request_blob=await self._parts.blobs.put(document),
@@ -113,7 +119,7 @@ class Calling:
                 reserved.begun()
                 call = _Call(request, Reply(started.reply_id), place, reserved, started.purpose == "answer")
                 finished = await self._call(call)
-        return Answer(finished=finished, text=call.reply.text, reserved=reserved)
+            return Answer(finished=finished, text=call.reply.text, reserved=reserved)
 
     async def priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
         """The choice with its prices, where a budget is of money: that nobody could be asked for them is not the same

@@ -4,12 +4,12 @@ A turn has no other memory than this. So it goes on after a crash from exactly w
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.approvals import Way
@@ -18,13 +18,13 @@ from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
     Event,
-    Finish,
     MessageCompleted,
     MessageReceived,
     MessageRejected,
     ModelCallCompleted,
     ModelCallStarted,
     PromptAnswered,
+    PromptRequested,
     TaskCreated,
     TaskModelChosen,
     TaskQueued,
@@ -36,7 +36,6 @@ from ozzie_server_ext.domain.events import (
     ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
-    ToolUse,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -63,6 +62,7 @@ EVENT_TYPES = frozenset(
         ApprovalGranted.type,
         ApprovalExpired.type,
         PromptAnswered.type,
+        PromptRequested.type,
         TaskCreated.type,
         TaskQueued.type,
         TaskRetried.type,
@@ -72,7 +72,9 @@ EVENT_TYPES = frozenset(
 """The events that the fold looks at; all others may be left out.
 
 `tool.call.cancelled` gives a call no outcome. A turn that a gateway's end cut off makes it again; where a person
-stopped the turn, the model is told so in the place of a result. A rejected call failed, as its own event says.
+stopped the turn, the model is told so in the place of a result. Neither does `tool.call.uncertain` of what is made
+again with its key: where it is not, the model is told that it may have happened. A rejected call failed, as its own
+event says.
 """
 
 
@@ -83,34 +85,6 @@ class _Said:
     task_id: TaskId | None
     text: str
     pictures: tuple[Picture, ...]
-
-
-@dataclass(slots=True)
-class Round:
-    """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
-    `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
-    `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
-    tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it; `begun`,
-    the effects of those that were begun: where one is made again, a crash cut it off."""
-
-    task_id: TaskId | None
-    number: int
-    reply_id: ReplyId | None = None
-    text: str = ""
-    uses: tuple[ToolUse, ...] = ()
-    outcomes: dict[str, str] = field(default_factory=dict[str, str])
-    finish: Finish = "stop"
-    whole: bool = False
-    placed: bool = False
-    guessed: bool = False
-    problem: str = ""
-    unknown: dict[str, str] = field(default_factory=dict[str, str])
-    earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
-    begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
-
-    def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
-        """The calls without an outcome, each with its index."""
-        return tuple((index, use) for index, use in enumerate(self.uses) if use.call_id not in self.outcomes)
 
 
 class Conversation:
@@ -179,14 +153,12 @@ class Conversation:
                 self._outcome(call_id, dumps(data if ok else {"error": data}))
             case ToolCallFailed(call_id=call_id, message=message):
                 self._outcome(call_id, dumps({"error": message}))
-            case ToolCallUncertain(call_id=call_id, reason=reason):
-                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}))
+            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
+                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), again)
             case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
                 self._resolve(*self._uncertain.pop(call_id), outcome)
             case ToolCallCancelled(call_id=call_id) if call_id in self._calls:
-                asking, use_id = self._calls[call_id]
-                if (earlier := asking.earlier.get(use_id)) is not None:
-                    asking.earlier[use_id] = replace(earlier, has_ended=True)
+                _made_anew(*self._calls[call_id])
             case ApprovalRequested(call_id=call_id, approval_id=approval_id) as asked if call_id in self._calls:
                 asking, use_id = self._calls[call_id]
                 asking.earlier[use_id] = Earlier(asked=asked)
@@ -199,6 +171,8 @@ class Conversation:
                 self._answered(approval_id, Grant(way=way, at=event.ts))
             case ApprovalExpired(approval_id=approval_id):
                 self._answered(approval_id, None)
+            case PromptRequested(kind="question"):
+                self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
             case TaskQueued(reason="recovered" | "answered"):
@@ -237,7 +211,7 @@ class Conversation:
         return sum(1 for entry in rounds if entry.task_id == task_id and entry.problem)
 
     def asks(self, task_id: TaskId | None) -> int:
-        """How often a person was asked for a call of the task, since they were told that it asks a lot."""
+        """How often a person was asked something for the task, since they were told that it asks a lot."""
         return self._asks[task_id]
 
     def doubts(self, task_id: TaskId | None) -> dict[str, str]:
@@ -264,9 +238,9 @@ class Conversation:
                 begins.append(len(found))
                 found.append(self._message(entry, task_id))
             elif not entry.problem:
-                found.extend(_answer(entry))
+                found.extend(entry.messages())
             elif entry.task_id == task_id:  # it came anew, and was of no interest but to its own turn
-                found.extend(_answer(entry))
+                found.extend(entry.messages())
                 _complain(found, entry.problem)
         # Where one turn alone is longer than the window, all of that turn is kept.
         whole = [begin for begin in begins if begin >= len(found) - max_history]
@@ -348,14 +322,19 @@ class Conversation:
             asking, use_id = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
 
-    def _doubt(self, call_id: CallId, content: str) -> None:
-        """A yes to what may have been done already is none to doing it again."""
-        if call_id in self._calls:
+    def _doubt(self, call_id: CallId, content: str, again: bool) -> None:
+        """A yes to what may have been done already is none to doing it again, unless that has no further effect."""
+        if again and call_id in self._calls:
+            asking, use_id = self._calls[call_id]
+            asking.in_doubt[use_id] = content
+            _made_anew(asking, use_id)
+        elif call_id in self._calls:
             asking, use_id = self._uncertain[call_id] = self._calls.pop(call_id)
             asking.outcomes[use_id] = content
             asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
             asking.earlier.pop(use_id, None)
             asking.begun.pop(use_id, None)
+            asking.in_doubt.pop(use_id, None)
 
     def _resolve(self, asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
         if outcome == "left":
@@ -367,16 +346,10 @@ class Conversation:
             asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
 
 
-def _answer(given: Round) -> Iterator[ChatMessage]:
-    if not given.text.strip() and not given.uses:  # some providers refuse a blank one
-        return
-    # A round that asked for more than is carried out was refused whole: nothing of it is owed.
-    uses = given.uses if len(given.uses) <= MAX_CALLS_A_ROUND else ()
-    yield ChatMessage(role="assistant", content=given.text, tool_uses=uses)
-    for use in uses:
-        # A provider refuses a call without a result, so one that was cut off gets one here.
-        content = given.outcomes.get(use.call_id, '{"error":"The turn was stopped."}')
-        yield ChatMessage(role="tool", content=content, tool_call_id=use.call_id, name=use.name)
+def _made_anew(asking: Round, use_id: str) -> None:
+    """The call came to an end, and one that is made in its place is another one."""
+    if (earlier := asking.earlier.get(use_id)) is not None:
+        asking.earlier[use_id] = replace(earlier, has_ended=True)
 
 
 def _complain(found: list[ChatMessage], problem: str) -> None:

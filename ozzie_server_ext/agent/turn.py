@@ -13,12 +13,13 @@ from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.calling import Calling
 from ozzie_server_ext.agent.checking import CHANGING, Checking, Opinion, unattended
-from ozzie_server_ext.agent.conversation import Conversation, Round
+from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.doubt import doubt
 from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
+from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
 from ozzie_server_ext.domain.events import (
@@ -166,7 +167,9 @@ class Turn:
 
     async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
         place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
-        begun = Begun(effect=asked.begun[use.call_id]) if use.call_id in asked.begun else None
+        begun = None
+        if use.call_id in asked.begun:
+            begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
         return await self._parts.broker.call(use, place, self._context, self._recorder, earlier, begun)
 
     async def _checked(
@@ -201,26 +204,27 @@ class Turn:
         """Ask for the calls that need it, and let go of the turn until there is an answer: for all that want a yes at
         once, then the model's own questions, one after the other. Of the rest, nothing is recorded yet. Raises
         TurnHeld."""
-        questions = [facts for facts in asking if isinstance(facts[-1], PromptRequested)]
-        asking = [facts for facts in asking if not isinstance(facts[-1], PromptRequested)]
-        if asking:
-            await self._ask_for(asking)
-        elif questions:
-            prompt = questions[0][-1]
-            assert isinstance(prompt, PromptRequested)
-            await self._recorder.append(*questions[0], TaskWaitingInput(question=prompt.question))
-            raise TurnHeld
+        if not asking:
+            return
+        await self._recorder.append(*self._first_asked(asking))
+        raise TurnHeld
 
-    async def _ask_for(self, asking: list[tuple[EventBody, ...]]) -> None:
-        """Where the turn has asked a lot, a person is told that first. Raises TurnHeld."""
+    def _first_asked(self, asking: list[tuple[EventBody, ...]]) -> tuple[EventBody, ...]:
+        """What is asked now. Where the turn has asked a lot, a person is told that first."""
         room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
         if room <= 0:
-            await self._recorder.append(*many_asks(PromptId(self._parts.ids.new())))
-            raise TurnHeld
-        facts = [fact for each in asking[:room] for fact in each]
-        first = next(fact for fact in facts if isinstance(fact, ApprovalRequested))
-        await self._recorder.append(*facts, TaskWaitingApproval(approval_id=first.approval_id))
-        raise TurnHeld
+            return many_asks(PromptId(self._parts.ids.new()))
+        approvals = [facts for facts in asking if not isinstance(facts[-1], PromptRequested)]
+        facts = tuple(fact for each in approvals[:room] or asking[:1] for fact in each)
+        for fact in facts:
+            match fact:
+                case ApprovalRequested(approval_id=approval_id):
+                    return (*facts, TaskWaitingApproval(approval_id=approval_id))
+                case PromptRequested(question=question):
+                    return (*facts, TaskWaitingInput(question=question))
+                case _:
+                    pass
+        raise AssertionError("what asks has a question")
 
 
 def _too_late(deadline: Deadline) -> Breach:

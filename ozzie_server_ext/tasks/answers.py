@@ -8,6 +8,7 @@ from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
 from ozzie_server_ext.agent.doubt import AGAIN, DONE, LEAVE
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
+from ozzie_server_ext.domain.answers import meant
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
@@ -31,7 +32,7 @@ from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.tasks.fates import not_again
+from ozzie_server_ext.tasks.fates import not_again, stopped
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
 from ozzie_server_ext.tools.questions import MOST_TEXT, outcome_of
@@ -47,8 +48,8 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
-    knows whether they were had; `version` is that of the task's stream, when it was looked at; `asked` is the event
-    that asks."""
+    knows whether they were had, `open_calls` those without an outcome; `version` is that of the task's stream, when it
+    was looked at; `asked` is the event that asks."""
 
     prompt: PromptRequested
     asked: Event
@@ -56,14 +57,7 @@ class Question:
     version: int
     session_id: SessionId
     doubtful: tuple[OpenTool, ...] = ()
-
-    def option(self, name: str) -> PromptOption:
-        """The option of that name. Raises InputError."""
-        for option in self.prompt.options:
-            if option.name == name:
-                return option
-        names = ", ".join(option.name for option in self.prompt.options)
-        raise InputError(f'"{name[:40]}" is no answer to this.', hint=f"There are: {names}.", code="answer.unknown")
+    open_calls: tuple[OpenTool, ...] = ()
 
 
 class Answers:
@@ -93,9 +87,9 @@ class Answers:
         text: str = "",
         scopes: Collection[Scope] = ALL_SCOPES,
     ) -> None:
-        """Answer what the task waits for; it goes on, or ends, at once. `amount` takes the place of the one offered, in
-        its unit; `text` goes with an option that takes words; `prompt_id` names the question that was seen; `scopes`
-        are those whose budgets the caller may raise.
+        """Answer what the task waits for; it goes on, or ends, at once. `option` is one that is offered, by its name or
+        label; `amount` takes the place of the one offered, in its unit; `text` goes with an option that takes words;
+        `prompt_id` names the question that was seen; `scopes` are those whose budgets the caller may raise.
 
         Raises NotFound, InputError for what is no answer, PolicyError, Conflict where the task waits for nothing, or
         for another question by now.
@@ -103,7 +97,7 @@ class Answers:
         asked = await self.question(task_id)
         if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
             raise await self._late(task_id)
-        chosen = asked.option(option)
+        chosen = meant(asked.prompt.options, option)
         if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
                 "This budget is not for its session alone: a kernel may not raise it.",
@@ -112,7 +106,9 @@ class Answers:
             )
         given, words = _amount(chosen, amount), _words(chosen, text)
         answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
-        bodies = [answered, *self._consequences(asked, answered, chosen)]
+        then = self._consequences(asked, answered, chosen)
+        is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
+        bodies = [answered, *(stopped(asked.open_calls) if is_end else ()), *then]
         drafts = [
             Draft(
                 body=body,
@@ -179,9 +175,10 @@ def _open_question(events: Iterable[Event]) -> Question | None:
                 found = None
             case _:
                 found = found and replace(found, version=event.version)
-    if found is not None and found.prompt.kind == "uncertain":
-        return replace(found, doubtful=unfinished(events).uncertain)
-    return found
+    if found is None:
+        return None
+    left = unfinished(events)
+    return replace(found, doubtful=left.uncertain if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
 
 
 def _amount(option: PromptOption, given: int | None) -> int:

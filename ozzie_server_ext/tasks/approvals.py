@@ -159,7 +159,7 @@ class Approvals:
             version = await self._log.version(stream)
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
             if found.status != "expired" or found.why != "time":
-                raise await self._refused(found, by, "renew", "answered", self._late(found))
+                raise await self._refused(found, by, "renew", "answered", self._late(found, by.way))
             if pending or not await self._waits(found.task_id):
                 words = "Nothing was asked anew: its task waits for another answer, or has gone on."
                 raise await self._refused(found, by, "renew", "answered", Conflict(words, code="approval.expired"))
@@ -184,15 +184,17 @@ class Approvals:
                 return
         raise _busy()
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool]) -> ApprovalId | None:
+    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
         """See `tools.permissions.Grants`."""
         rows = await self._log.rows(
             "approvals", where={"session_id": session_id, "status": "granted", "extent": "session"}, descending=True
         )
         now = self._clock.now()
         for found in map(_approval, rows):
-            until = found.in_force_until()
-            if until is not None and now < until and found.asked.cover is not None and fits(found.asked.cover):
+            until, cover = found.in_force_until(), found.asked.cover
+            if until is None or now >= until or Way(found.way).strength < needs.strength:
+                continue
+            if cover is not None and fits(cover):
                 return found.approval_id
         return None
 
@@ -224,7 +226,7 @@ class Approvals:
             found = await self.get(approval_id)  # as of that version, or of a later one, which is refused below
             if found.status != "pending":
                 why: _Why = "expired" if found.status == "expired" else "answered"
-                raise await self._refused(found, by, act, why, self._late(found))
+                raise await self._refused(found, by, act, why, self._late(found, by.way))
             if found.expires_at <= self._clock.now():
                 await self._expire(found)
                 continue
@@ -292,13 +294,14 @@ class Approvals:
         draft = Draft(body=refused, actor="user", source="hub", session_id=session_id, task_id=task_id)
         await self._log.append(APPROVALS_STREAM, [draft])
 
-    def _late(self, found: Approval) -> Conflict:
-        """Strings 3 and 8 of UX §10."""
+    def _late(self, found: Approval, way: Way) -> Conflict:
+        """Strings 3 and 8 of UX §10. Only in a page it was a click."""
         at = f"{found.answered_at.astimezone():%H:%M}" if found.answered_at else ""
         match found.status:
             case "granted" | "rejected":
                 did = "approved" if found.status == "granted" else "rejected"
-                words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your click did nothing."
+                what = "click" if way is Way.BROWSER else "answer"
+                words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your {what} did nothing."
                 return Conflict(words, code="approval.late")
             case "expired" if found.why == "time":
                 hint = "Have it asked anew with ozzie approvals renew, or with Ask again."

@@ -30,7 +30,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again
+from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again, why_stopped
 from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 
@@ -211,8 +211,10 @@ class TaskDriver:
             left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, "cancelled", _ENDED) for call in left.models]
             fates = [(tool, await self._fates.of(tool)) for tool in left.tools]
-            ends += [end_of(tool, fate, _ENDED) for tool, fate in fates]
-            unknown = [tool for tool, fate in fates if fate is None]
+            for tool, fate in fates:
+                not_begun = isinstance(end, TaskCancelled) and not tool.started
+                ends.append(end_of(tool, fate, why_stopped(tool) if not_begun else _ENDED))
+            unknown = [*left.in_doubt, *(tool for tool, fate in fates if fate is None)]
             if unknown and isinstance(end, TaskFailed):
                 end = not_again(unknown)
             with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again

@@ -66,9 +66,28 @@ def end_of(tool: OpenTool, fate: bool | None, why: str) -> EventBody:
             return ToolCallUncertain(call_id=tool.call_id, reason=why)
 
 
+def stopped(tools: Iterable[OpenTool]) -> list[EventBody]:
+    """The ends of the calls of a turn that is stopped where nothing of it runs: while it waits for a person, or for its
+    next attempt."""
+    return [end_of(tool, None if tool.started else False, why_stopped(tool)) for tool in tools]
+
+
+def why_stopped(tool: OpenTool) -> str:
+    """Of a call whose turn a person ends."""
+    if tool.started:
+        return "The turn was stopped."
+    before = {"a yes": "allowed", "an answer": "answered", "": "begun"}[tool.waits_for]
+    return f"The turn was stopped before it was {before}."
+
+
+def made_again(tool: OpenTool, why: str) -> ToolCallUncertain:
+    """What is said of a call that was cut off, because of `why`, and is made again with its key."""
+    return ToolCallUncertain(call_id=tool.call_id, reason=why, again=True)
+
+
 def not_again(tools: Iterable[OpenTool]) -> TaskFailed:
     """The end of a task in which these calls may or may not have been had."""
     found = tuple(tools)
-    names = ", ".join(dict.fromkeys(tool.name for tool in found))
-    error = uncertain(names, " ".join(dict.fromkeys(tool.reason for tool in found if tool.reason)))
+    calls = ", ".join(dict.fromkeys(tool.said for tool in found))
+    error = uncertain(calls, " ".join(dict.fromkeys(tool.reason for tool in found if tool.reason)))
     return TaskFailed(kind="tool", code=error.code, message=str(error), hint=error.hint)

@@ -2,8 +2,8 @@
 
 A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
 failed, and is asked anew; a call of a tool that only reads is made again; of one that may have had an effect, the tool
-itself looks whether it did, and where it can't say, the call is uncertain, and a person is asked what is to become of
-it (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
+itself looks whether it did, and where it can't say, the call is uncertain: made again where it has a key, and else
+a person is asked what is to become of it (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -31,9 +31,9 @@ from ozzie_server_ext.planes.orphans import see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again
+from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again
 from ozzie_server_ext.tasks.service import Runner
-from ozzie_server_ext.tasks.unfinished import Unfinished, cut_off, unfinished
+from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
 
 log = logger(__name__)
 
@@ -123,12 +123,20 @@ def _judge(
     """`keyed` are the calls that can be made again with their key; `prompt_id` is that of a question, where somebody is
     there to be asked."""
     given_up = task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS
-    if not task.stop_by and not given_up:
-        # It goes on, so what has a key is made again with it.
-        fates = {call_id: False if fate is None and call_id in keyed else fate for call_id, fate in fates.items()}
-    unknown = [tool for tool in left.tools if fates[tool.call_id] is None]
+    goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-    ends += [end_of(tool, fates[tool.call_id], _CUT_OFF) for tool in left.tools]
+    unknown: list[OpenTool] = []
+    for tool in left.tools:
+        fate = fates[tool.call_id]
+        if fate is None and goes_on and tool.call_id in keyed:
+            ends.append(made_again(tool, _CUT_OFF))
+            continue
+        ends.append(end_of(tool, fate, _CUT_OFF))
+        if fate is None:
+            unknown.append(tool)
+    if given_up and not task.stop_by:  # what was to be made again is not; after a stop, it is where that is retried
+        ends += [end_of(tool, None, tool.reason) for tool in left.in_doubt]
+        unknown += left.in_doubt
     if task.stop_by:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
     if unknown or left.uncertain:

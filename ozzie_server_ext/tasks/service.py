@@ -9,9 +9,10 @@ from typing import Protocol
 
 from ozzie_server_ext.agent.fitting import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
 from ozzie_server_ext.domain.events import (
     Draft,
+    EventBody,
     Limits,
     MessageReceived,
     Origin,
@@ -28,6 +29,8 @@ from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.fates import stopped
+from ozzie_server_ext.tasks.unfinished import unfinished
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80
@@ -198,23 +201,38 @@ class TaskService:
 
         Raises NotFound, or Conflict where it has ended already.
         """
-        running_in = self._runner.interrupt(task_id, by, reason)
-        if running_in is not None:
-            with contextlib.suppress(Conflict):  # it has ended by now, or its end was asked for before
-                await self._say(TaskStopping(by=by, reason=reason), task_id, running_in)
-            return
-        row = await self.get(task_id)
-        status = TaskStatus(str(row["status"]))
-        if status in FINAL:
-            raise Conflict(f"The task has ended already: {status.lower()}.", code="task.ended")
-        session_id = SessionId(str(row["session_id"])) if row["session_id"] else None
-        await self._say(TaskCancelled(by=by, reason=reason), task_id, session_id)
-        # It may have been claimed since the look at its row: then it runs for nothing.
-        self._runner.interrupt(task_id, by, reason)
+        while True:
+            running_in = self._runner.interrupt(task_id, by, reason)
+            if running_in is not None:
+                with contextlib.suppress(Conflict):  # it has ended by now, or its end was asked for before
+                    await self._say([TaskStopping(by=by, reason=reason)], task_id, running_in)
+                return
+            version = await self._log.version(task_stream(task_id))
+            row = await self.get(task_id)
+            status = TaskStatus(str(row["status"]))
+            if status in FINAL:
+                raise Conflict(f"The task has ended already: {status.lower()}.", code="task.ended")
+            session_id = SessionId(str(row["session_id"])) if row["session_id"] else None
+            left = unfinished(await self._log.read_stream(task_stream(task_id)))
+            ends = [*stopped(left.tools), TaskCancelled(by=by, reason=reason)]
+            with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
+                await self._say(ends, task_id, session_id, expected_version=version)
+                # It may have been claimed since the look at its row: then it runs for nothing.
+                self._runner.interrupt(task_id, by, reason)
+                return
 
-    async def _say(self, body: TaskStopping | TaskCancelled, task_id: TaskId, session_id: SessionId | None) -> None:
-        draft = Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id)
-        await self._log.append(task_stream(task_id), [draft])
+    async def _say(
+        self,
+        bodies: Sequence[EventBody],
+        task_id: TaskId,
+        session_id: SessionId | None,
+        *,
+        expected_version: int | None = None,
+    ) -> None:
+        drafts = [
+            Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id) for body in bodies
+        ]
+        await self._log.append(task_stream(task_id), drafts, expected_version=expected_version)
 
     async def get(self, task_id: TaskId) -> Row:
         """The task's row. Raises NotFound."""

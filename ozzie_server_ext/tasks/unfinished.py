@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
+    ApprovalGranted,
+    ApprovalRequested,
     Event,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    PromptRequested,
     TaskQueued,
     TaskRetried,
     TaskStarted,
@@ -20,18 +24,20 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.toolrows import called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTool:
-    """A call of a tool without an outcome. `asked` is None where the request was erased; `started`: the intent is
-    recorded, so it may have had its effect, and `effect` is what the tool finds that out by. `reason`: why it is not
-    known whether it did, where that was recorded."""
+    """A call of a tool without an outcome. `asked` is None where the request was erased; `waits_for`: what a person has
+    not given yet; `started`: the intent is recorded, so it may have had its effect, and `effect` is what the tool finds
+    that out by. `reason`: why it is not known whether it did, where that was recorded."""
 
     call_id: CallId
     asked: ToolCallRequested | None
+    waits_for: Literal["", "a yes", "an answer"] = ""
     started: bool = False
     effect: JsonObject | None = None
     reason: str = ""
@@ -40,17 +46,29 @@ class OpenTool:
     def name(self) -> str:
         return "A tool whose name was erased" if self.asked is None else self.asked.name
 
+    @property
+    def said(self) -> str:
+        """The call in a sentence."""
+        return self.name if self.asked is None else called(self.name, self.asked.args)
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Round and index: a call that is made again has those of the one that was cut off."""
+        return None if self.asked is None else (self.asked.round, self.asked.index)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
     """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
-    uncertain; and its replies that were cut off: somebody may have seen a part of them. `recoveries` counts how often
-    the task was taken up again after a gateway's end, since somebody retried it."""
+    uncertain; and its replies that were cut off: somebody may have seen a part of them. `in_doubt` are the uncertain
+    ones that are to be made again with their key, and have not been; they are not among the others. `recoveries` counts
+    how often the task was taken up again after a gateway's end, since somebody retried it."""
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
     tools: tuple[OpenTool, ...]
     uncertain: tuple[OpenTool, ...]
+    in_doubt: tuple[OpenTool, ...] = ()
     recoveries: int = 0
 
 
@@ -60,6 +78,8 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     tools: dict[CallId, OpenTool] = {}
     replies: dict[CallId, ReplyId] = {}
     uncertain: list[OpenTool] = []
+    in_doubt: list[OpenTool] = []
+    approvals: dict[ApprovalId, CallId] = {}
     recoveries = 0
     for event in events:
         match event.body:
@@ -74,6 +94,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 models[fact.call_id] = fact
                 if fact.purpose == "answer":
                     replies[fact.call_id] = fact.reply_id
+                    in_doubt.clear()  # the model is asked once all calls of the round before have an outcome
             case ModelCallCompleted(call_id=call_id):
                 models.pop(call_id, None)
                 replies.pop(call_id, None)
@@ -83,17 +104,27 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                     replies.pop(call_id, None)
             case ToolCallRequested() as fact:
                 tools[fact.call_id] = OpenTool(call_id=fact.call_id, asked=fact)
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id) if call_id in tools:
+                approvals[approval_id] = call_id
+                tools[call_id] = replace(tools[call_id], waits_for="a yes")
+            case ApprovalGranted(approval_id=approval_id):
+                call_id = approvals.get(approval_id)
+                if call_id is not None and call_id in tools:
+                    tools[call_id] = replace(tools[call_id], waits_for="")
+            case PromptRequested(call_id=call_id) if call_id is not None and call_id in tools:
+                tools[call_id] = replace(tools[call_id], waits_for="an answer")
             case ToolCallStarted(call_id=call_id, effect=effect):
                 tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True, effect=effect)
-            case ToolCallUncertain(call_id=call_id, reason=reason):
-                uncertain.append(replace(tools.pop(call_id, None) or _erased(call_id), reason=reason))
+            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
+                same = next((each for each in in_doubt if each.call_id == call_id), None)
+                found = replace(tools.pop(call_id, None) or same or _erased(call_id), reason=reason)
+                in_doubt = _without(in_doubt, found)
+                (in_doubt if again else uncertain).append(found)
             case ToolCallResolved(call_id=call_id):
                 uncertain = [tool for tool in uncertain if tool.call_id != call_id]
-            case (
-                ToolCallCompleted(call_id=call_id)
-                | ToolCallFailed(call_id=call_id)
-                | ToolCallCancelled(call_id=call_id)
-            ):
+            case ToolCallCompleted(call_id=call_id) | ToolCallFailed(call_id=call_id):
+                in_doubt = _without(in_doubt, tools.pop(call_id, None))
+            case ToolCallCancelled(call_id=call_id):
                 tools.pop(call_id, None)
             case _:
                 pass
@@ -102,6 +133,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
         replies=tuple(replies.values()),
         tools=tuple(tools.values()),
         uncertain=tuple(uncertain),
+        in_doubt=tuple(in_doubt),
         recoveries=recoveries,
     )
 
@@ -116,6 +148,15 @@ def cut_off(call: ModelCallStarted, code: str, why: str) -> ModelCallFailed:
         settled_cost=call.reserved_cost,
         settled_tokens=call.reserved_tokens,
     )
+
+
+def _without(in_doubt: Iterable[OpenTool], ended: OpenTool | None) -> list[OpenTool]:
+    """Those that are neither that call nor stand where it stood."""
+    if ended is None:
+        return list(in_doubt)
+    return [
+        each for each in in_doubt if each.call_id != ended.call_id and (each.place is None or each.place != ended.place)
+    ]
 
 
 def _erased(call_id: CallId) -> OpenTool:

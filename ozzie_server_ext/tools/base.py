@@ -19,7 +19,6 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.render.text import cut_middle, visible_label
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -135,12 +134,6 @@ class Question:
     text: str
     choices: tuple[Offered, ...] = ()
     is_free: bool = True
-
-
-def quoted(argument: str) -> str:
-    """An argument as it may stand in a question: on one line, with nothing invisible in it, cut at 80 characters with
-    the middle dropped (UX §2.4)."""
-    return f"`{cut_middle(visible_label(argument), 80).replace('`', chr(39))}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.ruling import Ruling, Rulings
 from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
@@ -53,9 +54,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded."""
+    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded;
+    `in_doubt`: so is that nobody knows whether it was had."""
 
     effect: JsonObject | None
+    in_doubt: bool = False
 
 
 def _to_nobody(transient: Transient) -> None:
@@ -131,13 +134,13 @@ class ToolBroker:
             return ()
 
         async def may_be_done() -> bool:
-            return tool is not None and begun is not None and await self._may_be_done(tool, begun, context)
+            return begun is not None and await self._may_be_done(tool, begun, context)
 
         async def expect_settled(why: OzzieError, *before: EventBody) -> None:
-            if tool is not None and await may_be_done():
+            if await may_be_done():
                 unknown = self._telling.unknown(call_id, why)
                 await recorder.append(*before, unknown)
-                raise uncertain(tool.meta.name, unknown.reason)
+                raise uncertain(called(tool.meta.name if tool else use.name[:64], _arguments(use)), unknown.reason)
 
         if tool is None:
             return await fail(_unknown(use.name, self._registry), *requested({}))
@@ -175,6 +178,8 @@ class ToolBroker:
         if permission.facts:
             await expect_settled(_asks_anew(), *begin)
             return (*begin, *permission.facts)
+        if not (tool.meta.takes_key or tool.meta.may_be_repeated):
+            await expect_settled(_has_no_key(), *begin)
         started = ToolCallStarted(
             call_id=call_id,
             effect=plan.effect,
@@ -200,7 +205,7 @@ class ToolBroker:
         if current is not None and current.cancelling():
             raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
         if isinstance(outcome, ToolCallUncertain):
-            raise uncertain(tool.meta.name, outcome.reason)
+            raise uncertain(called(tool.meta.name, args), outcome.reason)
         return ()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
@@ -216,9 +221,11 @@ class ToolBroker:
             log.exception("tool %s broke while it looked whether it was done", tool_id)
         return None
 
-    async def _may_be_done(self, tool: Tool, begun: Begun, context: ToolContext) -> bool:
+    async def _may_be_done(self, tool: Tool | None, begun: Begun, context: ToolContext) -> bool:
         """Whether a call that is to be made again with its key may have had its effect already."""
-        if tool.meta.may_be_repeated or not tool.meta.takes_key:
+        if tool is None:
+            return begun.in_doubt
+        if not begun.in_doubt and (tool.meta.may_be_repeated or not tool.meta.takes_key):
             return False  # of these, it was known before that it had none
         return begun.effect is None or await self.happened(tool.meta.tool_id, begun.effect, context) is not False
 
@@ -333,6 +340,14 @@ def _parse(arguments: str) -> JsonObject:
         raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
 
 
+def _arguments(use: ToolUse) -> JsonObject:
+    """Nothing where they are no JSON object."""
+    try:
+        return _parse(use.arguments)
+    except OzzieError:
+        return {}
+
+
 def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
     offered = ", ".join(tool.meta.name for tool in registry.all())
     return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
@@ -340,6 +355,12 @@ def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
 
 def _asks_anew() -> PolicyError:
     return PolicyError("It was cut off, and you would have to allow it to be made again.")
+
+
+def _has_no_key() -> PolicyError:
+    return PolicyError(
+        "It was cut off, and its tool does not take the key any more with which it was to be made again."
+    )
 
 
 def _cut_off(meta: ToolMeta, call_id: CallId) -> ToolCallCancelled | ToolCallUncertain:

@@ -9,10 +9,10 @@ class ToolUncertain(OzzieError):
     code = "tool.uncertain"
 
 
-def uncertain(names: str, reason: str = "") -> ToolUncertain:
-    """What ends a turn in which the tools of these names may or may not have done something (string 13 of UX §10)."""
+def uncertain(calls: str, reason: str = "") -> ToolUncertain:
+    """What ends a turn in which these calls may or may not have done something (string 13 of UX §10)."""
     said = f" {reason}" if reason else ""
     return ToolUncertain(
-        f"{names} may or may not have happened.{said} Ozzie will not try again by itself.",
+        f"{calls} may or may not have happened.{said} Ozzie will not try again by itself.",
         hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
     )

@@ -71,7 +71,7 @@ class _Scripted(Ozzie):
         self.clock = Pinned()
 
     def answer_with(self, model: ScriptedDriver) -> None:
-        self._parts = replace(self._parts, models=Models(offline=model))
+        self._runner.parts = replace(self._runner.parts, models=Models(offline=model))
 
 
 def play_all(workloads: Iterable[Workload], folder: Path) -> list[Played]:

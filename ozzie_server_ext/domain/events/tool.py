@@ -87,11 +87,14 @@ class ToolCallCancelled(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallUncertain(Fact):
-    """The call was begun, and nobody knows whether it did what it was for. It is not made again by itself."""
+    """The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless
+    `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends
+    before that, nobody knows still."""
 
     type: ClassVar[str] = "tool.call.uncertain"
     call_id: CallId
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

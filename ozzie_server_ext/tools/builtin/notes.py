@@ -17,8 +17,8 @@ from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.domain.toolmeta import Idempotency, Made, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.render.text import byte_count, line_count
-from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed, quoted
+from ozzie_server_ext.render.text import byte_count, line_count, quoted
+from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.artifacts import MAX_CHARACTERS, MAX_LINES, read_page
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.pages import TextPlace

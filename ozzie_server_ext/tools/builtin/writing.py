@@ -25,8 +25,8 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.protocol.codec import decode, encode
-from ozzie_server_ext.render.text import byte_count, cut_middle, line_count
-from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed, quoted
+from ozzie_server_ext.render.text import byte_count, cut_middle, line_count, quoted
+from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
 from ozzie_server_ext.tools.changes.afterwards import came_to_be
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
@@ -37,12 +37,11 @@ from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
 from ozzie_server_ext.tools.threads import to_its_end
 
 MAX_TEXT = 200_000
-_ENDS = "Only how its lines end, or the mark at its beginning, changes."
 
 Path = Annotated[str, Field(description="Relative to the project folder.", max_length=1024)]
-Version = Annotated[
-    str, Field(description="The file's version, as read_file told it; empty for a new file.", max_length=64)
-]
+_AS_READ = "The file's version, as read_file told it"
+Version = Annotated[str, Field(description=f"{_AS_READ}.", max_length=64)]
+VersionOrNew = Annotated[str, Field(description=f"{_AS_READ}; empty for a new file.", max_length=64)]
 
 
 async def plan_write(
@@ -50,7 +49,7 @@ async def plan_write(
     *,
     path: Path,
     text: Annotated[str, Field(description="The whole new content.", max_length=MAX_TEXT)],
-    version: Version = "",
+    version: VersionOrNew = "",
 ) -> Plan:
     """Write a whole text file of the project: a new one, or one that was read before, whose version is then named."""
     args: JsonObject = {"path": path, "text": text, "version": version}
@@ -190,6 +189,24 @@ def changed(old: str, new: str) -> tuple[int, int]:
     return (after - before).total(), (before - after).total()
 
 
+def _question(path: str, old: str, new: str) -> str:
+    """By the lines that come and go. Who reads that some are only added or removed takes the others to stay in their
+    places: where they do not, it is said."""
+    come, go = changed(old, new)
+    if come == go:
+        return f"Change {line_count(come)} of {path}?" if come else f"Move lines of {path}?"
+    if come and go:
+        return f"Replace {line_count(go)} of {path} with {come:,}?"
+    shorter, longer = (old, new) if come else (new, old)
+    moved = "" if _in_order(lines_of(shorter), lines_of(longer)) else ", and move others"
+    return f"Add {line_count(come)} to {path}{moved}?" if come else f"Remove {line_count(go)} from {path}{moved}?"
+
+
+def _in_order(some: list[str], of: list[str]) -> bool:
+    left = iter(of)
+    return all(line in left for line in some)
+
+
 def _preview(looked: Looked, old: TextFile, new: TextFile) -> Preview:
     path = quoted(looked.seen.path)
     proof = unified(old.text, new.text)
@@ -197,9 +214,9 @@ def _preview(looked: Looked, old: TextFile, new: TextFile) -> Preview:
         sentence = f"Write a new file, {path}, of {line_count(len(lines_of(new.text)))}?"
         return Preview(sentence=sentence, proof=proof, shown="diff", undo="Nothing is replaced; the file can go again.")
     return Preview(
-        sentence=f"Change {line_count(sum(changed(old.text, new.text)))} of {path}?",
-        proof=proof or _ENDS,
-        shown="diff" if proof else "text",
+        sentence=_question(path, old.text, new.text),
+        proof=proof,
+        shown="diff",
         undo="The old version is kept among the artifacts.",
     )
 

@@ -157,7 +157,9 @@ def _free_place(root: Path, path: str) -> Seen:
     except OutsideProject:
         raise
     except ToolFailed as error:
-        raise FileChanged(f"{path} can't be restored: {error}") from None
+        if os.path.lexists(root / path):
+            raise _taken(path) from None
+        raise FileChanged(f"{path} can't be restored: {error} It stays in the trash; clear the way first.") from None
     if seen.file is not None:
         raise _taken(path)
     return seen

@@ -62,7 +62,7 @@ def check_end(run: Run, events: Sequence[Event], counted: Counted) -> None:
         "effects": len(counted.effects),
         "intents": len(_of(bodies, ToolCallStarted)),
         "approvals": len(_of(bodies, ApprovalRequested)),
-        "doubts": len(_of(bodies, ToolCallUncertain)),
+        "doubts": len(_asked_about(bodies)),
         "end": bodies[-1].type,
     }
     assert found == asdict(wanted), f"{run}: {[body.type for body in bodies]}"
@@ -108,8 +108,10 @@ def _check_calls(run: Run, bodies: Sequence[EventBody], counted: Counted) -> Non
             case ToolCallFailed():
                 assert (attempt, outcome.code) == (None, "approval.rejected"), run
             case ToolCallCancelled():
-                repeatable = run.kind in (Kind.NONE, Kind.IDEMPOTENT)
-                assert call_id not in begun or repeatable, f"{run}: nobody can know that it was not had"
+                assert call_id not in begun or run.kind is Kind.NONE, f"{run}: nobody can know that it was not had"
+            case ToolCallUncertain(again=True):
+                assert run.kind is Kind.IDEMPOTENT, run
+                assert call_id in begun, run
             case _:
                 assert run.is_doubtful, run
                 assert call_id in begun, run
@@ -122,7 +124,7 @@ def _check_answers(run: Run, bodies: Sequence[EventBody]) -> None:
     assert [answer.option for answer in answers] == ([str(run.doubt)] if run.is_doubtful else []), run
     resolved = _of(bodies, ToolCallResolved)
     assert [body.outcome for body in resolved] == [_RESOLVED[answer.option] for answer in answers], run
-    assert [body.call_id for body in resolved] == [body.call_id for body in _of(bodies, ToolCallUncertain)], run
+    assert [body.call_id for body in resolved] == [body.call_id for body in _asked_about(bodies)], run
     yes = {body.approval_id for body in _of(bodies, ApprovalGranted)}
     assert _of(bodies, ApprovalExpired) == [], run
     assert len(yes) + len(_of(bodies, ApprovalRejected)) == len(_of(bodies, ApprovalRequested)), run
@@ -132,6 +134,11 @@ def _check_answers(run: Run, bodies: Sequence[EventBody]) -> None:
         assert len(set(used)) == len(used) or not run.asks, f"{run}: a yes counted twice"
     if (failed := _of(bodies, TaskFailed)) and (code := failed[-1].code):
         assert code == "tool.uncertain", run
+
+
+def _asked_about(bodies: Sequence[EventBody]) -> list[ToolCallUncertain]:
+    """The doubts that are for a person; the others end by themselves, with a call that is made with the same key."""
+    return [body for body in _of(bodies, ToolCallUncertain) if not body.again]
 
 
 def _of(bodies: Sequence[EventBody], kind: type[T]) -> list[T]:

@@ -152,6 +152,11 @@ class Stage:
                     asked[name] += 1
                     self._answer(run, name, decisions.pop(0) if name == "task.waiting_approval" else False)
 
+    def cancel(self, run: Run) -> None:
+        """Stop the run, and wait until that has become of it."""
+        self._post(f"tasks/{self.tasks[run.name]}/cancel")
+        self.watcher.wait_for(lambda _: self._has_ended(run), WAIT_S, f"the end of {run}")
+
     def _answer(self, run: Run, name: str, yes: bool) -> None:
         if name == "task.waiting_approval":
             self._decide(run, yes)

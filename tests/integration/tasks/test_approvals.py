@@ -234,6 +234,9 @@ async def test_a_turn_that_is_stopped_while_it_waits_takes_no_answer_any_more(be
     with pytest.raises(Conflict, match="It is not asked any more"):
         await bench.ozzie.approvals.approve(asked.approval_id, ANA)
     assert not bench.is_there()
+    (not_done,) = await bench.facts(task_id, ToolCallCancelled)
+    assert not_done.call_id == asked.asked.call_id
+    assert not_done.reason == "The turn was stopped before it was allowed."
     other = await bench.turn("notes/b.md")
     assert await bench.rests(other) == "task.waiting_approval", "its session goes on"
 

@@ -241,7 +241,7 @@ async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
 
     (row,) = await ozzie.log.rows("tasks", where={"task_id": task_id})
     assert row["status"] == "WAITING_INPUT"
-    assert str(row["reason"]).startswith("write_file may or may not have happened.")
+    assert str(row["reason"]).startswith("write_file (notes/hello.md) may or may not have happened.")
     await ozzie.stop()
     ozzie = await Ozzie.start(home, project)  # it waits in the log, for whatever gateway there is
     question = await ozzie.answers.question(task_id)

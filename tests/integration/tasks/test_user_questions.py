@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import MessageCompleted, Origin, PromptAnswered, PromptRequested, ToolCallCompleted
+from ozzie_server_ext.domain.events import (
+    MessageCompleted,
+    Origin,
+    PromptAnswered,
+    PromptRequested,
+    ToolCallCancelled,
+    ToolCallCompleted,
+)
 from ozzie_server_ext.domain.ids import PromptId, TaskId, task_stream
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.turn import fold, new_turn
@@ -166,3 +173,6 @@ async def test_a_turn_that_is_stopped_while_it_asks_takes_no_answer_any_more(ben
 
     with pytest.raises(Conflict):
         await bench.answer(task_id, "1")
+    (not_answered,) = await bench.facts(task_id, ToolCallCancelled)
+    assert not_answered.reason == "The turn was stopped before it was answered."
+    assert await bench.row(task_id) == ("cancelled", "Cancelled: The turn was stopped before…")

@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallStarted,
     Origin,
+    TaskCancelled,
     TaskQueued,
     TaskRetried,
     TaskStarted,
@@ -27,6 +28,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
 )
@@ -203,6 +205,63 @@ def test_a_call_that_the_gateways_end_cancelled_is_still_to_be_made() -> None:
     assert last is not None
     assert [use.call_id for _, use in last.open_uses()] == ["a"]
     assert story.gives("a", 1).read()[-2:] == [("tool", "1"), ("tool", "2")]
+
+
+def a_call_in_doubt() -> tuple[Story, CallId]:
+    """One that was begun with its key, and cut off by a gateway's end."""
+    story = Story().user("go").begins(1).answers("", "a")
+    call = story.requests("a")
+    story.add(ToolCallStarted(call_id=call, effect={"of": "a"}))
+    story.add(ToolCallUncertain(call_id=call, reason="It was cut off.", again=True))
+    story.add(TaskQueued(reason="recovered"))
+    return story, call
+
+
+MAYBE = '{"error":"It may or may not have happened. It was cut off."}'
+
+
+def test_a_call_that_is_made_again_with_its_key_is_open_until_it_is() -> None:
+    story, _ = a_call_in_doubt()
+
+    last = Conversation(story.events).last_round(TaskId("t1"))
+
+    assert last is not None
+    assert [use.call_id for _, use in last.open_uses()] == ["a"]
+    assert (last.begun, last.unknown) == ({"a": {"of": "a"}}, {})
+    assert story.gives("a", 1).read()[-1] == ("tool", "1")
+
+
+@pytest.mark.parametrize("behind", [[], [TaskCancelled(by="ann", reason="")], [TaskRetried(by="ann", attempt=2)]])
+def test_of_a_call_that_was_not_made_again_a_later_turn_is_told_that_it_may_have_happened(
+    behind: list[EventBody],
+) -> None:
+    story, _ = a_call_in_doubt()
+    for body in behind:
+        story.add(body)
+
+    last = Conversation(story.events).last_round(TaskId("t1"))
+
+    assert last is not None
+    assert [use.call_id for _, use in last.open_uses()] == ["a"], "a retry makes it with its key"
+    assert story.user("and now?").read()[-2:] == [("tool", MAYBE), ("user", "and now?")]
+
+
+def test_a_call_in_doubt_that_is_not_made_again_after_all_is_uncertain() -> None:
+    story, call = a_call_in_doubt()
+    story.add(ToolCallUncertain(call_id=call, reason="It was cut off."))
+
+    last = Conversation(story.events).last_round(TaskId("t1"))
+
+    assert last is not None
+    assert (last.open_uses(), last.begun, last.unknown) == ((), {}, {"a": "probe"})
+    assert story.read()[-1] == ("tool", MAYBE)
+
+
+def test_where_the_call_in_the_place_of_one_in_doubt_was_not_begun_the_doubt_stays() -> None:
+    story, _ = a_call_in_doubt()
+    story.add(ToolCallCancelled(call_id=story.requests("a"), reason="The turn was stopped before it was begun."))
+
+    assert story.user("and now?").read()[-2] == ("tool", MAYBE)
 
 
 def test_an_answer_that_was_nothing_is_left_out() -> None:

@@ -248,6 +248,35 @@ async def test_after_a_stop_a_retry_asks_again_whatever_was_answered_before(proj
     assert sorted(rig.ran) == ["a", "b"]
 
 
+@pytest.mark.parametrize("answered", [False, True])
+async def test_after_a_stop_that_ended_the_calls_a_retry_asks_for_others_in_their_place(
+    project: Path, answered: bool
+) -> None:
+    rig = Asking(project, [uses("a", "b")])
+    await rig.begin()
+    first, second = await rig.pending()
+    await rig.record(
+        *([granted(first.approval_id)] if answered else []),
+        *(ToolCallCancelled(call_id=asked.call_id, reason="The turn was stopped.") for asked in (first, second)),
+        TaskCancelled(by="ann", reason="the button"),
+        TaskRetried(by="ann", attempt=2),
+        TaskStarted(attempt=2, epoch="e"),
+    )
+
+    await rig.held()
+
+    assert rig.ran == []
+    anew = await rig.pending()
+    assert len(anew) == 2
+    assert not {asked.call_id for asked in anew} & {first.call_id, second.call_id}, "those have ended"
+    (old, *_) = await rig.log.rows("approvals", where={"approval_id": first.approval_id})
+    expected = ("granted", "") if answered else ("expired", "task")
+    assert (old["status"], old["why"]) == expected, "how it ended stays as it was"
+    await rig.approve_all()
+    await rig.run()
+    assert sorted(rig.ran) == ["a", "b"]
+
+
 async def test_a_change_is_asked_for_after_what_only_reads_and_what_stands_behind_it_is_put_off(project: Path) -> None:
     rig = Asking(project, [uses("a", "b")], side_effect=SideEffect.REVERSIBLE)
     await rig.begin()
@@ -370,3 +399,22 @@ async def test_the_models_questions_are_put_one_after_the_other_and_after_what_w
 
     assert await rig.run() == 2
     assert await rig.outcomes() == ['{"answer":"one"}', '"a"', '{"answer":"two"}']
+
+
+async def test_the_models_own_questions_count_among_those_that_a_turn_may_ask(project: Path) -> None:
+    rig = Asking(project, [[*uses("a", "b", "c"), *(ask(f"{n}?", f"q{n}") for n in range(3))]])
+    rig.parts.registry.register(*user.TOOLS)
+    await rig.begin()
+    await rig.approve_all()
+    for number in range(MOST_ASKS - 3):
+        await rig.held()
+        assert (await rig.prompts())[-1].question == f"{number}?"
+        await answer_question(rig, "well")
+
+    await rig.held()
+    prompt = (await rig.prompts())[-1]
+    assert (prompt.kind, (await rig.bodies())[-1]) == ("asks", TaskWaitingInput(question=prompt.question))
+
+    await rig.answer(PromptAnswered(prompt_id=prompt.prompt_id, option=GO_ON, by="ann", amount=0))
+    await rig.held()
+    assert (await rig.prompts())[-1].question == "2?"

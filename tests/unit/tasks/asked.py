@@ -15,15 +15,27 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
     TaskStarted,
     TaskWaitingApproval,
+    TaskWaitingInput,
     ToolCallRequested,
 )
-from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, CallId, MessageId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import (
+    APPROVALS_STREAM,
+    ApprovalId,
+    CallId,
+    MessageId,
+    PromptId,
+    SessionId,
+    TaskId,
+    task_stream,
+)
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
+from ozzie_server_ext.tools.base import Question
+from ozzie_server_ext.tools.questions import prompt_of
 
 ANA = Answerer(name="Ana", way=Way.BROWSER)
 BEN = Answerer(name="Ben", way=Way.CLI)
@@ -77,6 +89,22 @@ class Waiting:
         """A task that asks for one call."""
         task_id, (approval_id,) = await self.wait(**how)
         return task_id, approval_id
+
+    async def question(self) -> tuple[TaskId, CallId]:
+        """A task in which the model asks the person something, and the call by which it does."""
+        task_id, call_id = TaskId(self.ids.new()), CallId(self.ids.new())
+        created = TaskCreated(title="t", mode="FREE", message_id=MessageId(self.ids.new()), limits=Limits())
+        begun = (created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
+        call = ToolCallRequested(
+            call_id=call_id, use_id="u", tool_id="user.ask", name="ask_user", version="1", args={}, round=1, index=0
+        )
+        prompt = prompt_of(Question(text="Tea?"), PromptId(self.ids.new()), call_id)
+        await self.record(task_id, [*begun, call, prompt, TaskWaitingInput(question="Tea?")])
+        return task_id, call_id
+
+    async def calls(self, task_id: TaskId) -> list[CallId]:
+        """The calls of a task, in the order in which they were asked for."""
+        return [body.call_id for body in await self.bodies(task_id) if isinstance(body, ToolCallRequested)]
 
     def requested(
         self, call: str, index: int = 0, *, needs: Way = Way.RELAY, cover: Cover | None = None, expires_s: float

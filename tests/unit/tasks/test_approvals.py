@@ -32,8 +32,8 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Answerer, Approvals
 from tests.unit.tasks.asked import ANA, BEN, NOTES, S1, S2, Waiting, kernel_of
 
-LATE = r"Already answered: Ana approved it at \d\d:\d\d\. Your click did nothing\."
-"""String 8 of UX §10."""
+LATE = r"Already answered: Ana approved it at \d\d:\d\d\. Your answer did nothing\."
+"""String 8 of UX §10, as it is told where nobody clicks."""
 
 
 @pytest.fixture
@@ -145,6 +145,23 @@ async def test_whoever_is_late_is_told_by_whom_and_when_it_was_answered(rig: Wai
         ("approve", "Ben", Way.CLI, "answered"),
         ("reject", "Ben", Way.CLI, "answered"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("way", "nothing"),
+    [
+        (Way.BROWSER, "Your click did nothing."),
+        (Way.CLI, "Your answer did nothing."),
+        (Way.RELAY, "Your answer did nothing."),
+    ],
+)
+async def test_only_who_answers_in_a_page_is_told_of_a_click(rig: Waiting, way: Way, nothing: str) -> None:
+    _, approval_id = await rig.one()
+    await rig.approvals.approve(approval_id, ANA)
+
+    for answer in (rig.approvals.reject, rig.approvals.renew):
+        late = await refusal(answer(approval_id, Answerer(name="Eve", way=way)))
+        assert str(late).endswith(nothing)
 
 
 class MovingLog(InMemoryEventLog):
@@ -453,22 +470,31 @@ async def test_a_yes_for_the_session_is_found_for_what_it_covers_in_that_session
     approval_id = await yes_for_the_session(rig)
     seen: list[Any] = []
 
-    assert await rig.approvals.covering(S1, lambda cover: not seen.append(cover)) == approval_id
+    assert await rig.approvals.covering(S1, lambda cover: not seen.append(cover), Way.RELAY) == approval_id
     assert seen == [NOTES]
-    assert await rig.approvals.covering(S1, lambda cover: False) is None
-    assert await rig.approvals.covering(S2, lambda cover: True) is None
+    assert await rig.approvals.covering(S1, lambda cover: False, Way.RELAY) is None
+    assert await rig.approvals.covering(S2, lambda cover: True, Way.RELAY) is None
 
     rig.clock.advance(SESSION_S - 1)
-    assert await rig.approvals.covering(S1, lambda cover: True) == approval_id
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) == approval_id
     rig.clock.advance(1)
-    assert await rig.approvals.covering(S1, lambda cover: True) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
+
+
+async def test_a_yes_for_the_session_covers_nothing_that_needs_a_stronger_way(rig: Waiting) -> None:
+    _, approval_id = await rig.one(cover=NOTES)
+    await rig.approvals.approve(approval_id, BEN, extent="session")
+
+    found = [await rig.approvals.covering(S1, lambda cover: True, way) for way in (Way.MODEL, Way.RELAY, BEN.way)]
+    assert found == [approval_id] * 3
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.BROWSER) is None
 
 
 async def test_a_yes_once_covers_nothing_else(rig: Waiting) -> None:
     _, approval_id = await rig.one(cover=NOTES)
     await rig.approvals.approve(approval_id, ANA)
 
-    assert await rig.approvals.covering(S1, lambda cover: True) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
 
 
 async def test_a_yes_for_the_session_can_be_taken_back_at_once(rig: Waiting) -> None:
@@ -476,7 +502,7 @@ async def test_a_yes_for_the_session_can_be_taken_back_at_once(rig: Waiting) -> 
 
     await rig.approvals.revoke(approval_id, kernel_of(S1))
 
-    assert await rig.approvals.covering(S1, lambda cover: True) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
     found = await rig.approvals.get(approval_id)
     assert (found.status, found.why, found.in_force_until()) == ("granted", "revoked", None)
     assert (await refusal(rig.approvals.revoke(approval_id, ANA))).code == "approval.revoke"
@@ -542,7 +568,7 @@ async def test_a_yes_that_is_void_by_now_says_why(rig: Waiting) -> None:
         found = await rig.approvals.get(approval_id)
 
         assert (found.status, found.why, found.by) == ("granted", why, "Ana")
-    assert await rig.approvals.covering(S1, lambda cover: True) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
 
 
 async def test_how_one_ended_stays_whatever_is_recorded_behind(rig: Waiting) -> None:

@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -394,3 +395,25 @@ async def test_a_call_whose_outcome_could_not_be_recorded_has_one_when_its_task_
     assert told.type == outcome
     assert isinstance(end, TaskFailed)
     assert end.code == code
+
+
+async def test_a_task_that_fails_before_a_call_in_doubt_is_made_again_says_that_it_may_have_happened() -> None:
+    rig = TaskRig()
+    call_id = CallId("c1")
+
+    async def breaks(recorder: Recorder) -> int:
+        requested = ToolCallRequested(
+            call_id=call_id, use_id="u", tool_id="shop.pay", name="pay", version="1", args={}, round=1, index=0
+        )
+        doubt = ToolCallUncertain(call_id=call_id, reason="It was cut off.", again=True)
+        await recorder.append(requested, ToolCallStarted(call_id=call_id), doubt)
+        raise RuntimeError("the rules can't be read")
+
+    rig.turns["break"] = breaks
+    task = (await rig.submit("break")).task_id
+
+    assert await rig.end(task) == "FAILED"
+    *_, last, end = await rig.bodies(task)
+    assert isinstance(last, ToolCallUncertain)
+    assert isinstance(end, TaskFailed)
+    assert end.message.startswith("pay may or may not have happened. It was cut off.")

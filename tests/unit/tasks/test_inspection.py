@@ -101,7 +101,7 @@ async def test_a_tool_shows_its_contract_under_each_of_its_names(it: Inspection,
     assert found.about.startswith("Read a text file of the project")
     assert facts["path"] == "text, needed. Relative to the project folder."
     assert facts["first_line"].startswith("whole number, otherwise 1. ")
-    assert facts["Side effect"] == "none: it only reads"
+    assert facts["Side effect"] == "none: it changes nothing"
     assert facts["Risk"] == "low"
     assert facts["Id"] == "fs.read, file_read"
 

@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
+    ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
     ToolCallUncertain,
@@ -201,6 +202,9 @@ CHECK = replace(CALLED, call_id=CallId("c2"), purpose="check")
 NOT_CHECKED = replace(NOT_ANSWERED, call_id=CallId("c2"))
 DONE = ToolCallCompleted(call_id=CallId("t1"), ok=True, data={}, summary="", duration_ms=1)
 UNKNOWN = ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF)
+BEGUN = ToolCallStarted(call_id=CallId("t2"))
+PAY_AGAIN = replace(PAY, call_id=CallId("t3"))
+NOT_PAID = ToolCallFailed(call_id=CallId("t3"), code="shop.closed", message="It is closed.", duration_ms=1)
 
 
 @pytest.mark.parametrize(
@@ -258,15 +262,77 @@ async def test_where_nobody_is_there_to_be_asked_an_uncertain_call_ends_its_task
     assert "run the cell again" in end.body.hint
 
 
-async def test_a_call_that_has_a_key_is_made_again_with_it(log: InMemoryEventLog) -> None:
-    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, PAY, ToolCallStarted(call_id=CallId("t2")))
-    runner = Taken()
-    fates = Fates(only_reading, takes_key=lambda tool_id: tool_id == "shop.pay")
+KEYED = Fates(only_reading, takes_key=lambda tool_id: tool_id == "shop.pay")
+IN_DOUBT = replace(UNKNOWN, again=True)
+"""What is recorded of a call that was begun with its key, and goes on."""
 
-    assert await recover(log, runner, ids=CountingIds(), fates=fates) == 1
 
-    *_, end, queued = [event.body for event in await log.read_stream(task_stream(TaskId("t")))]
-    assert (end, queued) == (ToolCallCancelled(call_id=CallId("t2"), reason=CUT_OFF), RECOVERED)
+async def recovered_with_keys(log: InMemoryEventLog, *bodies: object) -> list[object]:
+    """What recovery records of a task that a dead gateway left like this, where paying takes a key."""
+    await left(log, "t", CREATED, QUEUED, STARTED, *bodies)
+    before = await log.version("task:t")
+    await recover(log, Taken(), ids=CountingIds(), fates=KEYED)
+    return [event.body for event in await log.read_stream("task:t", after_version=before)]
+
+
+async def test_a_call_that_has_a_key_is_in_doubt_until_it_is_made_again_with_it(log: InMemoryEventLog) -> None:
+    assert await recovered_with_keys(log, CALLED, ANSWERED, PAY, BEGUN) == [IN_DOUBT, RECOVERED]
+    assert await status(log, "t") == "QUEUED"
+
+
+async def test_a_call_that_has_a_key_and_was_not_begun_was_not_had(log: InMemoryEventLog) -> None:
+    found = await recovered_with_keys(log, CALLED, ANSWERED, PAY)
+    assert found == [ToolCallCancelled(call_id=CallId("t2"), reason=CUT_OFF), RECOVERED]
+
+
+async def test_a_call_in_doubt_that_was_not_made_again_yet_still_is_after_another_death(log: InMemoryEventLog) -> None:
+    doubt = [CALLED, ANSWERED, PAY, BEGUN, IN_DOUBT, RECOVERED]
+    assert await recovered_with_keys(log, *doubt, replace(STARTED, attempt=2)) == [RECOVERED]
+
+
+async def test_a_call_in_doubt_whose_task_is_given_up_is_left_to_a_person(log: InMemoryEventLog) -> None:
+    doubt = [CALLED, ANSWERED, PAY, BEGUN, IN_DOUBT, RECOVERED]
+    again = [replace(STARTED, attempt=2), RECOVERED, replace(STARTED, attempt=3)]
+
+    told, asked, waits = await recovered_with_keys(log, *doubt, *again)
+
+    assert told == UNKNOWN, "it is not made again by itself after all"
+    assert isinstance(asked, PromptRequested)
+    assert asked.question.startswith(f"pay may or may not have happened. {CUT_OFF}")
+    assert isinstance(waits, TaskWaitingInput)
+    assert [tool.name for tool in unfinished(await log.read_stream("task:t")).uncertain] == ["pay"]
+
+
+async def test_a_call_in_doubt_whose_task_is_stopped_stays_in_doubt(log: InMemoryEventLog) -> None:
+    doubt = [CALLED, ANSWERED, PAY, BEGUN, IN_DOUBT, RECOVERED]
+    found = await recovered_with_keys(log, *doubt, TaskStopping(by="ann", reason=""))
+    assert found == [TaskCancelled(by="ann", reason="")]
+
+
+@pytest.mark.parametrize(
+    ("behind", "doubts"),
+    [
+        pytest.param([], ["t2"], id="not made again"),
+        pytest.param([PAY_AGAIN], ["t2"], id="asked for"),
+        pytest.param([PAY_AGAIN, ToolCallCancelled(call_id=CallId("t3"), reason="")], ["t2"], id="not begun"),
+        pytest.param([CHECK], ["t2"], id="looked at by a second model"),
+        pytest.param([PAY_AGAIN, replace(DONE, call_id=CallId("t3"))], [], id="done"),
+        pytest.param([PAY_AGAIN, replace(UNKNOWN, call_id=CallId("t3"))], [], id="in doubt for good"),
+        pytest.param([PAY_AGAIN, replace(IN_DOUBT, call_id=CallId("t3"))], ["t3"], id="cut off again"),
+        pytest.param([PAY_AGAIN, NOT_PAID], [], id="known not to be done"),
+        pytest.param([UNKNOWN], [], id="not made again after all"),
+        pytest.param([replace(CALLED, call_id=CallId("c9"))], [], id="the next round"),
+    ],
+)
+async def test_a_call_is_in_doubt_until_the_one_that_is_made_in_its_place_has_an_outcome(
+    log: InMemoryEventLog, behind: list[object], doubts: list[str]
+) -> None:
+    await left(log, "t", CREATED, QUEUED, STARTED, CALLED, ANSWERED, PAY, BEGUN, IN_DOUBT, RECOVERED, *behind)
+
+    found = unfinished(await log.read_stream("task:t"))
+
+    assert [tool.call_id for tool in found.in_doubt] == doubts
+    assert "t2" not in [tool.call_id for tool in found.tools]
 
 
 @pytest.mark.parametrize("stopped", [True, False])
@@ -335,9 +401,6 @@ async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) ->
     runner = Taken()
     await recover(log, runner, ids=CountingIds(), fates=Fates(only_reading))
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks
-
-
-BEGUN = ToolCallStarted(call_id=CallId("t2"))
 
 
 @pytest.mark.parametrize("recorded", [[], [UNKNOWN]], ids=["killed", "stopped in order"])

@@ -1,22 +1,29 @@
 """What may be done to tasks from outside: submit, cancel, look."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
+    Event,
+    EventBody,
     Limits,
     MessageReceived,
     TaskCancelled,
     TaskCreated,
     TaskQueued,
     TaskStarted,
+    ToolCallCancelled,
+    ToolCallFailed,
 )
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.service import MAX_MESSAGE_CHARS, TITLE_LENGTH, TaskService, limits_of
+from tests.unit.tasks.asked import ANA, Waiting
+from tests.unit.tasks.idle import Idle
 from tests.unit.tasks.rig import ORIGIN, Gate, TaskRig
 
 
@@ -190,6 +197,92 @@ async def test_a_task_that_is_claimed_while_it_is_cancelled_does_not_run_on() ->
 
     assert runner.asked == 2
     assert (await service.get(sent.task_id))["status"] == "CANCELLED"
+
+
+async def stopped(waiting: Waiting, task_id: TaskId) -> list[EventBody]:
+    """What stopping it records, in one append."""
+    appends: list[list[EventBody]] = []
+    waiting.log.on_commit(lambda events: appends.append([event.body for event in events]))
+    await TaskService(waiting.log, waiting.ids, Idle()).cancel(task_id, by="ann", reason="enough")
+    (recorded,) = appends
+    return recorded
+
+
+def not_done(call_id: CallId, before: str) -> ToolCallCancelled:
+    return ToolCallCancelled(call_id=call_id, reason=f"The turn was stopped before it was {before}.")
+
+
+END = TaskCancelled(by="ann", reason="enough")
+
+
+async def test_the_calls_of_a_task_that_is_stopped_while_it_waits_for_a_yes_have_an_outcome() -> None:
+    waiting = Waiting()
+    task_id, (first, second, third) = await waiting.wait("a", "b", "c")
+    allowed, open_, rejected = await waiting.calls(task_id)
+    await waiting.approvals.approve(first, ANA)
+    await waiting.approvals.reject(third, ANA)
+
+    assert await stopped(waiting, task_id) == [not_done(allowed, "begun"), not_done(open_, "allowed"), END]
+
+    assert (await waiting.approvals.get(second)).why == "task"
+    ends = [body for body in await waiting.bodies(task_id) if isinstance(body, ToolCallFailed)]
+    assert [body.call_id for body in ends] == [rejected], "it has the outcome that it had"
+
+
+async def test_a_call_whose_time_for_a_yes_was_up_has_an_outcome_when_its_task_is_stopped() -> None:
+    waiting = Waiting()
+    task_id, _ = await waiting.one(expires_s=60)
+    (call_id,) = await waiting.calls(task_id)
+    waiting.clock.advance(61)
+    await waiting.approvals.expire()
+
+    assert await stopped(waiting, task_id) == [not_done(call_id, "allowed"), END]
+
+
+async def test_a_call_that_was_allowed_and_whose_task_is_stopped_before_it_goes_on_has_an_outcome() -> None:
+    waiting = Waiting()
+    task_id, approval_id = await waiting.one()
+    (call_id,) = await waiting.calls(task_id)
+    await waiting.approvals.approve(approval_id, ANA)
+    assert await waiting.status(task_id) == "QUEUED"
+
+    assert await stopped(waiting, task_id) == [not_done(call_id, "begun"), END]
+
+
+async def test_a_question_of_the_models_whose_task_is_stopped_has_an_outcome() -> None:
+    waiting = Waiting()
+    task_id, call_id = await waiting.question()
+
+    assert await stopped(waiting, task_id) == [not_done(call_id, "answered"), END]
+
+
+class Overtaken(InMemoryEventLog):
+    """Where `meanwhile` happens between a look at a stream and what is made of it, once."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
+        events = await super().read_stream(stream, after_version=after_version)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+        return events
+
+
+async def test_an_answer_in_the_moment_of_the_stop_leaves_each_call_one_outcome() -> None:
+    clock = FakeClock()
+    log = Overtaken(clock, CountingIds())
+    waiting = Waiting(log, clock)
+    task_id, (first, _) = await waiting.wait("a", "b")
+    rejected, open_ = await waiting.calls(task_id)
+    log.meanwhile = lambda: waiting.approvals.reject(first, ANA)
+
+    await TaskService(log, waiting.ids, Idle()).cancel(task_id, by="ann", reason="enough")
+
+    ends = [body for body in await waiting.bodies(task_id) if isinstance(body, ToolCallFailed | ToolCallCancelled)]
+    assert [body.call_id for body in ends] == [rejected, open_]
+    assert ends[-1] == not_done(open_, "allowed")
+    assert await waiting.status(task_id) == "CANCELLED"
 
 
 # --- listing --------------------------------------------------------------------------------------------

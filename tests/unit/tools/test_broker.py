@@ -43,7 +43,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Before, EffectTool, FunctionTool, Plan, Tool, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import Begun, Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.brokers import broker_of
@@ -77,9 +77,11 @@ class Bench:
             publish=self.publish,
         )
 
-    async def call(self, *tools: Tool, name: str = "probe", arguments: str = "{}") -> tuple[EventBody, ...]:
+    async def call(
+        self, *tools: Tool, name: str = "probe", arguments: str = "{}", begun: Begun | None = None
+    ) -> tuple[EventBody, ...]:
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
-        await self.broker(*tools).call(use, Place(round=2, index=1), self.context, self.recorder)
+        await self.broker(*tools).call(use, Place(round=2, index=1), self.context, self.recorder, begun=begun)
         return await self.recorded()
 
     async def recorded(self) -> tuple[EventBody, ...]:
@@ -438,7 +440,7 @@ async def test_an_effect_of_which_nobody_knows_ends_the_turn_and_is_not_told_as_
     with pytest.raises(ToolUncertain) as ended:
         await bench.call(changing)
 
-    assert str(ended.value).startswith("probe may or may not have happened.")
+    assert str(ended.value).startswith('probe ({"text": ""}) may or may not have happened.')
     assert str(ended.value).endswith("Ozzie will not try again by itself.")
     recorded = await bench.recorded()
     assert types(recorded) == ["requested", "decided", "started", "uncertain"]
@@ -472,6 +474,8 @@ class Planner:
         self.fails: Exception | None = None
         self.nothing: ToolResult | None = None
         self.keys: list[str] = []
+        self.knows = True
+        self.idempotency = Idempotency.SUPPORTED
 
     async def plan(self, context: ToolContext, *, text: str = "") -> Plan:
         """Write something down."""
@@ -489,6 +493,8 @@ class Planner:
     async def happened(self, context: ToolContext, effect: JsonObject) -> bool | None:
         if self.fails:
             raise self.fails
+        if not self.knows:
+            return None
         return effect["of"] in [str(each).removeprefix("planned ") for each in self.done]
 
     @property
@@ -499,7 +505,7 @@ class Planner:
             side_effect=SideEffect.REVERSIBLE,
             risk_level=RiskLevel.MEDIUM,
             timeout_s=1,
-            idempotency=Idempotency.SUPPORTED,
+            idempotency=self.idempotency,
         )
         return EffectTool(self.plan, self.run, meta, happened=self.happened)
 
@@ -520,6 +526,48 @@ async def test_what_will_be_done_is_recorded_before_it_is_and_exactly_that_is_do
     assert (kept.name, content) == ("a.txt (replaced)", b"old"), "what is replaced is kept before it is gone"
     assert planner.done == ["planned a"]
     assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same (TL-10)"
+
+
+IN_DOUBT = Begun(effect={"of": "a"}, in_doubt=True)
+
+
+async def test_a_call_in_doubt_is_made_again_with_its_key(bench: Bench) -> None:
+    planner = Planner()
+    planner.knows = False
+    bench.rulings = ALLOWED
+
+    recorded = await bench.call(planner.tool, arguments='{"text": "a"}', begun=IN_DOUBT)
+
+    assert recorded[-1].type == "tool.call.completed"
+    assert planner.keys == ["t-2-1"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["takes no key now", "is gone"])
+async def test_a_call_in_doubt_whose_tool_takes_no_key_any_more_is_not_made_again(bench: Bench, is_there: bool) -> None:
+    """It may have been changed or removed between two starts of the gateway."""
+    planner = Planner()
+    planner.knows = False
+    planner.idempotency = Idempotency.NOT_SUPPORTED
+    bench.rulings = ALLOWED
+
+    with pytest.raises(ToolUncertain, match=r"probe \(a\) may or may not have happened"):
+        await bench.call(*([planner.tool] if is_there else []), arguments='{"text": "a"}', begun=IN_DOUBT)
+
+    assert planner.done == []
+    last = (await bench.recorded())[-1]
+    assert isinstance(last, ToolCallUncertain)
+    assert not last.again
+
+
+async def test_a_call_that_was_in_doubt_and_is_known_not_to_be_done_is_made_without_a_key_too(bench: Bench) -> None:
+    planner = Planner()
+    planner.idempotency = Idempotency.NOT_SUPPORTED
+    bench.rulings = ALLOWED
+
+    recorded = await bench.call(planner.tool, arguments='{"text": "a"}', begun=IN_DOUBT)
+
+    assert recorded[-1].type == "tool.call.completed"
+    assert planner.done == ["planned a"]
 
 
 async def test_what_is_denied_is_not_even_planned(bench: Bench) -> None:

@@ -304,6 +304,47 @@ def test_lines_that_come_and_go_are_counted(old: str, new: str, said: str) -> No
     assert counts(old, new) == said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        ("a\nb\nc\n", "d\ne\nf\ng\n", "Replace 3 lines of `q.md` with 4?"),
+        ("a\nb\n", "c\n", "Replace 2 lines of `q.md` with 1?"),
+        ("a\n", "b\nc\n", "Replace 1 line of `q.md` with 2?"),
+        ("a\nb\nc\n", "a\nd\ne\n", "Change 2 lines of `q.md`?"),
+        ("a\nb\n", "a\nc\n", "Change 1 line of `q.md`?"),
+        ("a\nb\n", "a\nc\nb\nd\n", "Add 2 lines to `q.md`?"),
+        ("", "a\n", "Add 1 line to `q.md`?"),
+        ("a\nb\nc\n", "b\n", "Remove 2 lines from `q.md`?"),
+        ("a\n", "", "Remove 1 line from `q.md`?"),
+        ("a\nb\n", "b\nc\na\n", "Add 1 line to `q.md`, and move others?"),
+        ("a\nb\nc\n", "c\na\n", "Remove 1 line from `q.md`, and move others?"),
+        ("a\nb\n", "b\na\n", "Move lines of `q.md`?"),
+    ],
+)
+async def test_a_person_is_asked_by_how_many_lines_come_and_go(
+    context: ToolContext, old: str, new: str, asked: str
+) -> None:
+    (context.project / "q.md").write_text(old)
+
+    plan = await planned(WRITE, context, path="q.md", text=new, version=version_of(old.encode()))
+
+    assert plan.preview is not None
+    assert plan.preview().sentence == asked
+
+
+def test_only_who_can_make_a_file_is_told_what_to_say_of_a_new_one() -> None:
+    described: dict[str, str] = {}
+    for tool in (WRITE, EDIT, TRASH):
+        properties: Any = tool.spec.parameters["properties"]
+        described[tool.meta.name] = properties["version"]["description"]
+
+    assert described == {
+        "write_file": "The file's version, as read_file told it; empty for a new file.",
+        "edit_file": "The file's version, as read_file told it.",
+        "trash_file": "The file's version, as read_file told it.",
+    }
+
+
 # --- the trash -----------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,116 @@
+"""Runs one turn: with the models, limits and budgets of its beginning, for whoever sent it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ozzie_server_ext.agent.conversations import Conversations
+from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.config.settings import BudgetsSettings
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.router import answers_in_worker
+from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.allowances import Allowances
+from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
+from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.progress import Progress
+from ozzie_server_ext.tasks.service import limits_of
+from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tools.base import ToolContext
+
+
+class TurnRunner:
+    """`parts` are the same for all turns. `worker_ready` says whether a model that answers in the worker answers at
+    once; `leaving`, see `Turn`."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        log: EventLog,
+        project: Path,
+        *,
+        configuration: Configuration,
+        sessions: Sessions,
+        models: ModelService,
+        knowledge: ModelKnowledge,
+        artifacts: ArtifactStore,
+        progress: Progress,
+        worker_ready: Callable[[], bool],
+        leaving: Callable[[], bool],
+    ) -> None:
+        self.parts = parts
+        self._log = log
+        self._project = project
+        self._configuration = configuration
+        self._sessions = sessions
+        self._models = models
+        self._knowledge = knowledge
+        self._artifacts = artifacts
+        self._progress = progress
+        self._worker_ready = worker_ready
+        self._leaving = leaving
+        self._conversations = Conversations(log)
+
+    async def run(self, row: Row, recorder: Recorder) -> int:
+        """Go on with the turn of that row of `tasks`, until its model has answered; returns how many rounds that took.
+        Raises as `Turn.run`, and ModelError where no model can be asked."""
+        config = self._configuration.current
+        session = await self._sessions.get(recorder.session_id)
+        chain = await self._models.for_turn(session, str(row["model"]))
+        if answers_in_worker(chain.first) and not self._worker_ready():
+            self._progress.step(recorder, "starting the model worker")
+        limits = limits_of(row)
+        clock = self.parts.clock
+        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock)
+        chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
+        registry = self._models.registry
+        plan = TurnPlan(
+            chain=chain,
+            limits=limits,
+            max_history=config.settings.sessions.max_history,
+            soul=self._configuration.soul,
+            custom_prompt=config.settings.agent.system_prompt,
+            session_title=session.title,
+            config_version=self._configuration.version,
+            retry=registry.retry,
+            rates_of=registry.limits,
+            recovered=row["reason"] == "recovered",
+            allowance=budgets.now,
+            priced=self._knowledge.priced,
+            deadline=await budgets.deadline(self._log),
+            cheaper=self._cheaper,
+            checker=lambda: self._checker(chain),
+            attended=bool(row["attended"]),
+        )
+        conversation = await self._conversations.get(recorder.session_id)
+        caller = Caller(
+            project=str(self._project.resolve()),
+            channel=str(row["channel"]),
+            user=str(row["sender_id"]),
+            attended=bool(row["attended"]),
+        )
+        context = ToolContext(self._project, clock, caller, artifacts=self._artifacts.of(recorder.session_id))
+        return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
+
+    async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:
+        """See `ToolBroker.happened`."""
+        return await self.parts.broker.happened(tool_id, effect, ToolContext(self._project, self.parts.clock))
+
+    def _budgets(self) -> BudgetsSettings:
+        return self._configuration.current.settings.budgets
+
+    async def _cheaper(self) -> Chain | None:
+        """Who answers where a budget has no room for a turn's own model; None where nobody is named for that."""
+        chain = self._models.cheaper()
+        return await self._knowledge.informed(chain, wait_s=None) if chain else None
+
+    async def _checker(self, own: Chain) -> Chain | None:
+        """Who looks at the calls of a turn that `own` answers, where a rule wants that."""
+        chain = self._models.checker(own)
+        return await self._knowledge.informed(chain, wait_s=None) if chain else None

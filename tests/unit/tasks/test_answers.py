@@ -1,0 +1,63 @@
+"""What an answer by which a task ends records of the calls that it leaves open."""
+
+import pytest
+
+from ozzie_server_ext.agent.doubt import LEAVE, doubt
+from ozzie_server_ext.agent.many_asks import STOP, many_asks
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    PromptAnswered,
+    TaskCancelled,
+    TaskFailed,
+    TaskQueued,
+    TaskStarted,
+    ToolCallCancelled,
+)
+from ozzie_server_ext.domain.ids import PromptId
+from ozzie_server_ext.models.ledger import Ledger
+from ozzie_server_ext.tasks.allowances import standing_of
+from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.service import TaskService
+from tests.unit.tasks.asked import ANA, Waiting
+from tests.unit.tasks.idle import Idle
+
+PROMPT = PromptId("p")
+
+
+@pytest.mark.parametrize(
+    ("asks", "option", "end"),
+    [(many_asks(PROMPT), STOP, TaskCancelled), (doubt(PROMPT, "Nobody knows."), LEAVE, TaskFailed)],
+)
+async def test_a_call_that_is_open_when_a_person_ends_its_turn_by_an_answer_has_an_outcome(
+    asks: tuple[EventBody, ...], option: str, end: type[EventBody]
+) -> None:
+    """One that was allowed, and that something else of its turn came before."""
+    waiting = Waiting()
+    task_id, approval_id = await waiting.one()
+    (call_id,) = await waiting.calls(task_id)
+    await waiting.approvals.approve(approval_id, ANA)
+    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *asks])
+    tasks = TaskService(waiting.log, waiting.ids, Idle())
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: standing_of(waiting.log, account)), waiting.clock)
+
+    await answers.answer(task_id, option, by="ann")
+
+    answered, told, ended = (await waiting.bodies(task_id))[-3:]
+    assert isinstance(answered, PromptAnswered)
+    assert told == ToolCallCancelled(call_id=call_id, reason="The turn was stopped before it was begun.")
+    assert isinstance(ended, end)
+
+
+async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None:
+    waiting = Waiting()
+    task_id, approval_id = await waiting.one()
+    await waiting.approvals.approve(approval_id, ANA)
+    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *many_asks(PROMPT)])
+    tasks = TaskService(waiting.log, waiting.ids, Idle())
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: standing_of(waiting.log, account)), waiting.clock)
+
+    await answers.answer(task_id, "go_on", by="ann")
+
+    bodies = await waiting.bodies(task_id)
+    assert bodies[-1] == TaskQueued(reason="answered")
+    assert not any(isinstance(body, ToolCallCancelled) for body in bodies)
