@@ -1,13 +1,12 @@
 """Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_kernel.cards import Answer, Cards
-from ozzie_kernel.keyboard import Keyboard, ToType, ask, first_to_type
+from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.live import LiveTurn
@@ -58,6 +57,10 @@ class Publisher(Protocol):
 class TurnDisplay(Protocol):
     def show(self, view: TurnView, now: "datetime") -> None:
         """Draw the present state."""
+        ...
+
+    def stop(self) -> None:
+        """Ask nothing any more: whoever would be asked has the turn stopped."""
         ...
 
     def finish(self, view: TurnView) -> None:
@@ -132,6 +135,9 @@ class WidgetDisplay:
         transient = {"display_id": self._display_id}
         self._publisher.publish(msg_type, {"data": data, "metadata": {}, "transient": transient})
 
+    def stop(self) -> None:
+        pass
+
     def finish(self, view: TurnView) -> None:
         self._end(*static_bundle(view))
 
@@ -161,30 +167,40 @@ class ConsoleDisplay:
         self._keyboard = keyboard
         self._answer = answer
         self._writer = ConsoleWriter()
-        self._asking: tuple[str, asyncio.Task[None]] | None = None
+        self._asking: Asking | None = None
+        self._stopped = False
 
     def note(self, said: Paragraph) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
 
     def show(self, view: TurnView, now: "datetime") -> None:
         typed = first_to_type(view, now)
+        self._withdraw(view, but=typed)
         if text := self._writer.update(view, now) + self._writer.asks(view, now, but=typed.key if typed else ""):
             self._say(text)
-        self._ask(typed)
+        if self._asking is None and typed is not None and not self._stopped:
+            self._asking = Asking(typed, self._keyboard, self._answer, self._say)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._asking is not None:
+            self._asking.withdraw()
+            self._asking = None
 
     def finish(self, view: TurnView) -> None:
-        self._ask(None)
+        self._withdraw(view)
         if text := self._writer.update(view):
             self._say(text)
 
-    def _ask(self, what: ToType | None) -> None:
-        """Have this answered, and nothing else any more: that was answered elsewhere."""
-        if self._asking is not None and (what is None or self._asking[0] != what.key):
-            self._asking[1].cancel()
-            self._asking = None
-        if self._asking is None and what is not None:
-            work = ask(what, self._keyboard, self._answer, self._say)
-            self._asking = what.key, asyncio.create_task(work, name="a person is asked")
+    def _withdraw(self, view: TurnView, *, but: ToType | None = None) -> None:
+        """Ask for nothing any more `but` this. Whose prompt stands there yet is told: a console may drop what is typed
+        to it, and nobody else would say that it did not count."""
+        asking = self._asking
+        if asking is None or (but is not None and but.key == asking.key):
+            return
+        self._asking = None
+        if asking.withdraw() and (told := too_late(asking.key, view)):
+            self._say(told)
 
     def _say(self, text: str) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": text})
@@ -204,6 +220,9 @@ class StaticDisplay:
         self._publisher.publish("display_data", {"data": page_bundle([said]), "metadata": {}, "transient": {}})
 
     def show(self, view: TurnView, now: "datetime") -> None:
+        pass
+
+    def stop(self) -> None:
         pass
 
     def finish(self, view: TurnView) -> None:

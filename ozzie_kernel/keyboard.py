@@ -1,17 +1,27 @@
 """What a turn asks, answered by the keyboard where a front end has no widgets: a console (UX §5)."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Protocol
+from unicodedata import category
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.asked import Asked
+from ozzie_server_ext.render.columns import wrapped
 from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
 from ozzie_server_ext.render.question import SKIP, Choice, Question
 from ozzie_server_ext.render.turnview import TurnView
+
+_UNSEEN = frozenset({"Cc", "Cf"})
+"""The categories of control characters, and of such as only format."""
+MOST_BLANK = 5
+"""Lines with nothing in them, before nobody is taken to be there: closed input gives them for ever."""
+_open: set[asyncio.Task[None]] = set()
+"""What asks, or passes an answer on: it may outlive its display, and a loop alone does not keep it."""
 
 
 class Keyboard(Protocol):
@@ -44,23 +54,64 @@ def first_to_type(view: TurnView, now: datetime) -> ToType | None:
     return None if view.question is None else _question(view.question, view.task_id)
 
 
-async def ask(
-    what: ToType,
-    keyboard: Keyboard,
-    answer: Callable[[str, JsonObject], Awaitable[object]],
-    say: Callable[[str], None],
-) -> None:
-    """Ask until there is an answer, and pass it on. What the gateway has against it is said."""
-    prompt = f"{what.question}{what.prompt}"
-    while True:
-        line = (await keyboard.read_line(prompt)).strip()
-        if (params := what.read(line)) is not None:
-            break
-        prompt = f"{what.details if line == 'd' else ''}{what.prompt}"
-    try:
-        await answer(what.method, params)
-    except OzzieError as error:
-        say(f"{error} {error.hint}".rstrip() + "\n")
+def too_late(key: str, view: TurnView) -> str:
+    """What is told where this was asked and is not any more, as the prompt may stand there yet; empty where it is, or
+    is shown in another way."""
+    if key in (each.approval_id for each in view.asked) or (view.question and view.question.prompt_id == key):
+        return ""
+    by = dict(view.answers).get(key)
+    said = f"Already answered: {by}." if by else "It is not asked any more."
+    return _lines(wrapped(f"{said} An answer here does nothing."))
+
+
+class Asking:
+    """A person is asked until there is an answer, which `answer` passes on. What the gateway has against it is said."""
+
+    def __init__(
+        self,
+        what: ToType,
+        keyboard: Keyboard,
+        answer: Callable[[str, JsonObject], Awaitable[object]],
+        say: Callable[[str], None],
+    ) -> None:
+        self.key = what.key
+        self._what = what
+        self._answer = answer
+        self._say = say
+        self._is_answered = False
+        self.work = asyncio.create_task(self._ask(keyboard), name="a person is asked")
+        _open.add(self.work)
+        self.work.add_done_callback(_open.discard)
+
+    def withdraw(self) -> bool:
+        """Ask no more. False where there is an answer by now: it is passed on all the same, and what becomes of it is
+        the gateway's to say."""
+        if not self._is_answered:
+            self.work.cancel()
+        return not self._is_answered
+
+    async def _ask(self, keyboard: Keyboard) -> None:
+        prompt, blank = f"{self._what.question}{self._what.prompt}", 0
+        while True:
+            line = _seen(await keyboard.read_line(prompt))
+            blank = 0 if line else blank + 1
+            if blank == MOST_BLANK:
+                self._say("Not answered here. It still waits: ozzie approvals list, ozzie tasks list.\n")
+                return
+            if (params := self._what.read(line)) is not None:
+                break
+            prompt = f"{self._what.details if line == 'd' else ''}{self._what.prompt}"
+        self._is_answered = True
+        try:
+            await self._answer(self._what.method, params)
+        except OzzieError as error:
+            self._say(f"{error} {error.hint}".rstrip() + "\n")
+
+
+def _seen(line: str) -> str:
+    """The line without the space around it; empty where nothing in it can be seen: a Ctrl-D comes as a character."""
+    is_seen = any(not char.isspace() and category(char) not in _UNSEEN for char in line)
+    return line.strip() if is_seen else ""
 
 
 def _approval(asked: Asked, now: datetime) -> ToType:

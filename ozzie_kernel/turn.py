@@ -71,6 +71,7 @@ class CellTurn:
         try:
             stopped = await _interrupted(turn)
             if stopped:
+                self._display.stop()
                 await self._stop(sending, turn)
             return await turn
         except GatewaySilent:

@@ -6,23 +6,16 @@ from datetime import UTC, datetime
 from ozzie_server_ext.cli.http import Object
 from ozzie_server_ext.cli.output import local_time
 from ozzie_server_ext.domain.approvals import SESSION_S
-from ozzie_server_ext.render.asked import second_model
-from ozzie_server_ext.render.columns import WIDTH, wrapped
+from ozzie_server_ext.render.asked import IN_PAGE, second_model
+from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
 from ozzie_server_ext.render.console import quoted_lines
-from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS
-from ozzie_server_ext.render.text import elapsed, visible_label, visible_prose
+from ozzie_server_ext.render.contract_words import EFFECTS, NEEDS, NOT_KNOWN, RISKS, undo_words
+from ozzie_server_ext.render.text import elapsed, visible_label, visible_proof
 
 _NAMES = 9
 """Columns of the name of a fact, with its gap."""
 
 _PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
-_NEEDS = {
-    "model": "",
-    "relay": "",
-    "cli": "in a terminal or in the page; a kernel's yes is not enough",
-    "browser": "in the page",
-    "step_up": "in the page, once you have proved who you are",
-}
 _EXPIRED = {
     "time": "Expired at {at}. Nothing was done.",
     "changed": "Not asked any more since {at}: the call would do something else by now.",
@@ -52,7 +45,7 @@ def summary(approval: Object) -> list[str]:
 
 def question(approval: Object) -> list[str]:
     """The sentence, indented."""
-    return _hanging("  ", approval["sentence"])
+    return [line for whole in _hanging("  ", approval["sentence"]) for line in _broken(whole, "  ")]
 
 
 def details(approval: Object) -> Iterator[str]:
@@ -66,12 +59,15 @@ def details(approval: Object) -> Iterator[str]:
         yield from _fact("checked", approval["checked"])
     if approval["proof"]:
         yield ""
-        yield from quoted_lines(visible_prose(approval["proof"]).split("\n"))
+        yield from quoted_lines(visible_proof(approval["proof"]).split("\n"))
         yield ""
     if approval["whole"]:
         yield f"  It goes on: ozzie artifacts get {approval['whole']}"
         yield ""
     yield from _facts(approval)
+    if approval["arguments"]:
+        yield "  arguments"
+        yield from quoted_lines(visible_proof(approval["arguments"]).split("\n"))
     if ways := list(commands(approval)):
         yield from ("", *ways)
 
@@ -95,8 +91,12 @@ def commands(approval: Object) -> Iterator[str]:
 
 def _answers(approval: Object) -> Iterator[str]:
     approval_id = approval["approval_id"]
-    yield f"Once:    ozzie approvals approve {approval_id}"
-    if approval["session_cover"] is not None:
+    in_page = approval["needs"] in ("browser", "step_up")
+    if in_page:
+        yield from wrapped(IN_PAGE)
+    else:
+        yield f"Once:    ozzie approvals approve {approval_id}"
+    if approval["session_cover"] is not None and not in_page:
         yield f"Session: ozzie approvals approve {approval_id} --session"
         yield from _hanging(" " * 9, f"for {SESSION_S // 60} minutes: {approval['session_cover']}")
     yield f"Not:     ozzie approvals reject {approval_id} [COMMENT]"
@@ -108,10 +108,10 @@ def _facts(approval: Object) -> Iterator[str]:
     told = {
         "risk": RISKS.get(approval["risk_level"], NOT_KNOWN),
         "effect": EFFECTS.get(approval["side_effect"], NOT_KNOWN),
-        "undo": approval["undo"] or NOT_KNOWN,
+        "undo": undo_words(approval["undo"], approval["side_effect"]),
         "tool": f"{approval['name']} ({approval['tool_id']})",
         "rule": f"{approval['rule']}, {approval['place']}" if approval["place"] else approval["rule"],
-        "answer": _NEEDS[approval["needs"]],
+        "answer": NEEDS[approval["needs"]],
         "from": approval["notebook"],
         "session": approval["session_id"],
         "task": approval["task_id"],
@@ -131,6 +131,11 @@ def _hanging(lead: str, text: str) -> list[str]:
     """One paragraph behind `lead`, its further lines below each other."""
     lines = wrapped(visible_label(text), WIDTH - len(lead))
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
+
+
+def _broken(line: str, lead: str) -> list[str]:
+    """A line that one word makes too long, such as a path, in lines that fit."""
+    return [f"{lead}{piece}" for piece in folded(line.removeprefix(lead), WIDTH - len(lead))]
 
 
 def _who(approval: Object) -> str:

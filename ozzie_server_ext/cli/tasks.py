@@ -3,10 +3,13 @@
 import argparse
 from decimal import Decimal
 
+from ozzie_server_ext.agent.breach import STOP
+from ozzie_server_ext.agent.doubt import LEAVE
 from ozzie_server_ext.cli.approval_text import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.output import STATES, cell, cost, counted, failure_lines, local_time, print_json, tokens
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.domain.answers import meant
 from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
@@ -15,6 +18,9 @@ from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 from ozzie_server_ext.render.columns import WIDTH, wrapped
 from ozzie_server_ext.render.question import Choice, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
+
+_ENDS = frozenset({STOP, LEAVE})
+"""The answers after which a task does not go on."""
 
 
 def list_tasks(options: argparse.Namespace) -> int:
@@ -87,15 +93,16 @@ def answer_task(options: argparse.Namespace) -> int:
         return 0
     answer: Object = {"option": options.option, "text": options.text}
     if question is not None:
-        answer["prompt_id"] = question["prompt_id"]
-        unit = next((each["unit"] for each in question["options"] if each["name"] == options.option), "")
+        chosen = meant(map(_choice, question["options"]), options.option).name
+        answer |= {"option": chosen, "prompt_id": question["prompt_id"]}
         if options.amount is not None:
+            unit = next(each["unit"] for each in question["options"] if each["name"] == chosen)
             answer["amount"] = _amount(options.amount, unit)
     post(f"tasks/{options.task_id}/answer", answer)
     if options.json:
-        print_json({"answered": options.task_id, "option": options.option})
+        print_json({"answered": options.task_id, "option": answer["option"]})
     else:
-        print("The task is stopped." if options.option == "stop" else "The task goes on.")
+        print("The task ends." if answer["option"] in _ENDS else "The task goes on.")
     return 0
 
 
@@ -107,10 +114,13 @@ def _print_question(task_id: str, question: Object | None) -> None:
         print(visible_prose(sentence))
     print()
     for option in question["options"]:
-        choice = Choice(name=option["name"], label=option["label"], takes_text=option["takes_text"])
-        print(f"  {cell(option['label'], 28)}  {way_to_answer(task_id, choice)}")
+        print(f"  {cell(option['label'], 28)}  {way_to_answer(task_id, _choice(option))}")
         if option["help"]:
             print(*(f"    {line}" for line in wrapped(visible_label(option["help"]), WIDTH - 4)), sep="\n")
+
+
+def _choice(option: Object) -> Choice:
+    return Choice(name=option["name"], label=option["label"], takes_text=option["takes_text"])
 
 
 def _print_approvals(task_id: str) -> None:

@@ -5,22 +5,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS
-from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.contract_words import EFFECTS, NOT_KNOWN, RISKS, undo_words
+from ozzie_server_ext.render.text import inside, visible_label, visible_proof
 
 SHOWN_LINES = 12
 """Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
 
 NO_SESSION = "Approving for the session is not offered: this cannot be undone."
 """String 6 of UX §10."""
+IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
     `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
-    may pass on a yes; `checked`, why a second model did not say yes, empty where none was to; `expired`: nobody
-    answered in time."""
+    may pass on a yes, `in_page`: whether only a page may; `checked`, why a second model did not say yes, empty where
+    none was to; `expired`: nobody answered in time."""
 
     approval_id: str
     call_id: str
@@ -37,7 +38,9 @@ class Asked:
     rule: str = ""
     key: str = ""
     binds: str = ""
+    arguments: tuple[str, ...] = ()
     by_kernel: bool = False
+    in_page: bool = False
     is_grave: bool = False
     expires_at: datetime | None = None
     expired: bool = False
@@ -70,7 +73,7 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
 
     cover = payload.get("cover")
     effect, risk = text("side_effect"), text("risk_level")
-    proof = visible_prose(str(payload.get("proof") or "")).rstrip("\n")
+    proof = visible_proof(str(payload.get("proof") or "")).rstrip("\n")
     return Asked(
         approval_id=text("approval_id"),
         call_id=text("call_id"),
@@ -82,12 +85,14 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
         whole=text("whole"),
         risk=RISKS.get(risk, NOT_KNOWN),
         effect=EFFECTS.get(effect, NOT_KNOWN),
-        undo=text("undo") or NOT_KNOWN,
+        undo=undo_words(text("undo"), effect),
         cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
         rule=" in ".join(filter(None, [text("rule"), text("place")])),
         key=text("key"),
         binds=text("binds"),
+        arguments=tuple(visible_proof(str(payload.get("arguments") or "")).splitlines()),
         by_kernel=payload.get("needs") == "relay",
+        in_page=payload.get("needs") in ("browser", "step_up"),
         is_grave=effect == "irreversible" or risk == "high",
         expires_at=_moment(text("expires_at")),
         checked=text("checked"),
@@ -111,19 +116,18 @@ def second_model(by: str) -> str:
 
 def why_asked(asked: Asked) -> str:
     """String 4 of UX §10."""
-    reason = asked.reason.removesuffix(".")
-    first = reason.split(" ", 1)[0]
-    said = reason[:1].lower() + reason[1:] if first.isalpha() and first.istitle() else reason
-    return f"Ozzie asks because {said}."
+    return f"Ozzie asks because {inside(asked.reason)}."
 
 
 def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
-    """What each answer is called, and the command that gives it."""
+    """What each answer that a terminal may give is called, and the command that gives it."""
     if asked.expired:
         return (("Ask again", f"ozzie approvals renew {asked.approval_id}"),)
     once = ("Approve once", f"ozzie approvals approve {asked.approval_id}")
     session = ("Approve for this session", f"ozzie approvals approve {asked.approval_id} --session")
     reject = ("Reject", f"ozzie approvals reject {asked.approval_id}")
+    if asked.in_page:
+        return (reject,)
     return (once, session, reject) if asked.cover else (once, reject)
 
 

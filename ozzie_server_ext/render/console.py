@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.asked import Asked, ways_to_answer, why_asked
+from ozzie_server_ext.render.asked import IN_PAGE, Asked, ways_to_answer, why_asked
 from ozzie_server_ext.render.columns import WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
 from ozzie_server_ext.render.question import Question, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
@@ -171,7 +171,8 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
     """What a person is asked to allow, with all of what would happen, in at most 80 columns (UX §5)."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
-    says = (asked.sentence.replace("`", ""), why_asked(asked), asked.checked, f"{facts[:1].upper()}{facts[1:]}.")
+    by = IN_PAGE if asked.in_page else ""
+    says = (asked.sentence.replace("`", ""), why_asked(asked), asked.checked, f"{facts[:1].upper()}{facts[1:]}.", by)
     for text in filter(None, says):
         lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
     lines += quoted_lines(asked.proof)
@@ -194,7 +195,8 @@ def detail_lines(asked: Asked) -> list[str]:
         "Approval": asked.approval_id,
         "Key": asked.key,
     }
-    return [f"  {padded(name, 18)}{piece}" for name, said in told.items() for piece in folded(said or "none", 60)]
+    facts = [f"  {padded(name, 18)}{piece}" for name, said in told.items() for piece in folded(said or "none", 60)]
+    return facts + (["  Arguments", *quoted_lines(asked.arguments)] if asked.arguments else [])
 
 
 def _ways(asked: Asked) -> list[str]:

@@ -9,11 +9,16 @@ from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 _PROSE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-# In a label even what only hides or marks a direction is shown: zero-width characters, the byte-order mark.
-_LABEL = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+# In a label, and in what somebody is to say yes to, even what only hides or marks a direction is shown: zero-width
+# characters, the byte-order mark.
+_HIDING = (
+    "\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+_LABEL = re.compile("[\x00-\x1f" + _HIDING)
+_PROOF = re.compile("[\x00-\x08\x0b-\x1f" + _HIDING)
+BACKTICK = "\\u0060"
+"""What a backtick within a quoted name is shown as."""
 _CRLF = re.compile(r"\r\n?")
 _GAP = re.compile(r"\s+")
 
@@ -26,9 +31,30 @@ def visible_prose(text: str) -> str:
     return _PROSE.sub(_escaped, _CRLF.sub("\n", text))
 
 
+def visible_proof(text: str) -> str:
+    """`text` of several lines that somebody says yes to: nothing invisible is left in it but tabs and newlines, also
+    where a script or an emoji needs it. Two names that look the same may not be the same ones."""
+    return _PROOF.sub(_escaped, _CRLF.sub("\n", text))
+
+
 def visible_label(text: str) -> str:
     """`text` on one line for a label, an argument, a title: nothing invisible is left in it."""
     return _LABEL.sub(_escaped, _GAP.sub(" ", _CRLF.sub("\n", text)).strip())
+
+
+def inside(sentence: str) -> str:
+    """A sentence as it stands within another one: without its full stop, and small where it began with a plain word.
+    A name in capitals, and "I", stay as they are."""
+    text = sentence.strip().removesuffix(".")
+    first = text.split(" ", 1)[0]
+    is_plain = first.isalpha() and first.istitle() and first != "I"
+    return text[:1].lower() + text[1:] if is_plain else text
+
+
+def quoted(name: str) -> str:
+    """A name between backticks, as it stands in a question: on one line, with nothing invisible in it, and whole. Of
+    two that are cut in the middle, nobody sees which they say yes to (THREATS 14)."""
+    return f"`{visible_label(name).replace('`', BACKTICK)}`"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -31,6 +31,7 @@ _TELLING = ("path", "url", "expression", "query", "pattern", "command", "code", 
 _PATHS = frozenset({"path", "file", "target", "source", "folder", "directory"})
 ARGUMENT_WIDTH = 80
 RESULT_WIDTH = 60
+_LONGEST_PATH = 1024
 OUTPUT_WIDTH = 200
 _RESULT_WORDS = 6
 
@@ -134,7 +135,13 @@ def settle(row: ToolRow, *, stopped: bool, ts: datetime | None) -> ToolRow:
     return replace(row, state="unknown", result="May or may not have happened")
 
 
-def main_argument(args: Mapping[str, Any]) -> str:
+def called(name: str, args: Mapping[str, Any]) -> str:
+    """A call in a sentence: "write_file (notes/a.md)"."""
+    argument = main_argument(args, path_width=_LONGEST_PATH)
+    return f"{visible_label(name)} ({argument})" if argument else visible_label(name)
+
+
+def main_argument(args: Mapping[str, Any], *, path_width: int = ARGUMENT_WIDTH) -> str:
     """The one argument that a row shows, as a line of text; "" where there is none."""
     key = next((key for key in _TELLING if _is_plain(args.get(key))), None)
     if key is None:
@@ -144,7 +151,7 @@ def main_argument(args: Mapping[str, Any]) -> str:
     text = visible_label(str(args[key]))
     if key == "url":
         text = text.removeprefix("https://").removeprefix("http://")
-    return cut_middle(text, ARGUMENT_WIDTH) if key in _PATHS else cut_end(text, ARGUMENT_WIDTH)
+    return cut_middle(text, path_width) if key in _PATHS else cut_end(text, ARGUMENT_WIDTH)
 
 
 def short(text: str) -> str:

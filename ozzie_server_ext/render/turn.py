@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from ozzie_server_ext.render import toolrows
 from ozzie_server_ext.render.asked import answered, asked_of
 from ozzie_server_ext.render.question import question_of
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.textparts import TextPart, begun, grown
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import Part, Status, TurnError, TurnView, WorkPart
@@ -143,11 +144,15 @@ def _without_short(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts[:-1] if isinstance(last, TextPart) and last.short else parts
 
 
+_KEPT = frozenset({"done", "failed", "denied", "unknown"})
+"""What is known of a call by then; one that is made again with its key may have been had the first time."""
+
+
 def _finished(part: Part, waiting: Set[str]) -> Part | None:
     """What is left of a part; the calls that were `waiting` for an answer go on as they are."""
     if isinstance(part, TextPart):
         return part if part.done and not part.cut else None
-    rows = tuple(row for row in part.rows if (row.is_settled and row.state != "cancelled") or row.call_id in waiting)
+    rows = tuple(row for row in part.rows if row.state in _KEPT or row.call_id in waiting)
     return replace(part, rows=rows) if rows else None
 
 
@@ -179,7 +184,15 @@ def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
 
 
 def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(view, question=None)
+    return _with_answer(replace(view, question=None), "prompt_id", "", payload, ts)
+
+
+def _with_answer(view: TurnView, named: str, did: str, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    """The view with who gave this answer: "Ana approved it at 14:05"; `named` is where its payload says to what."""
+    at = f" at {ts.astimezone():%H:%M}" if ts else ""
+    words = f"{visible_label(str(payload.get('by') or 'somebody'))}{did}{at}"
+    answers = {**dict(view.answers), str(payload.get(named, "")): words}
+    return replace(view, answers=tuple(answers.items()))
 
 
 def _approval_asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -200,9 +213,13 @@ def _approval_answered(view: TurnView, payload: Mapping[str, Any], ts: datetime 
 def _granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     approval_id = str(payload.get("approval_id", ""))
     calls = {**dict(view.checked), **{each.approval_id: each.call_id for each in view.asked}}
-    view = _approval_answered(view, payload, ts)
+    view = _with_answer(_approval_answered(view, payload, ts), "approval_id", " approved it", payload, ts)
     words = answered(payload, ts)
     return _with_row(view, calls.get(approval_id, ""), lambda row: replace(row, approved=words))
+
+
+def _refused(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return _with_answer(_approval_answered(view, payload, ts), "approval_id", " rejected it", payload, ts)
 
 
 def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -365,7 +382,7 @@ _CHANGES: dict[str, _Change] = {
     "task.paused": _held("Paused"),
     "approval.requested": _approval_asked,
     "approval.granted": _granted,
-    "approval.rejected": _approval_answered,
+    "approval.rejected": _refused,
     "approval.expired": _expired,
     "prompt.requested": _asked,
     "prompt.answered": _answered,

@@ -52,10 +52,11 @@ class TurnView:
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what the turn is waiting
     for, while it is nothing that has a row; `ahead` how many turns are before it in its session; `instead_of` the
     provider in whose place another one answers; `question` what the turn waits to be told, `asked` what it waits to be
-    allowed, the oldest first; `checked` the approvals that a second model gave, each with its call; `budget_share` how
-    many per cent of a budget are used, once that is worth a word; `pictures` the names of those that belong to the
-    message, `absent` of such as were not there; `rejected` the replies that do not have the wanted shape: the last one
-    stands in `parts` until the next one begins."""
+    allowed, the oldest first, `answers` who answered either, and when, each with the id of what was asked; `checked`
+    the approvals that a second model gave, each with its call; `budget_share` how many per cent of a budget are used,
+    once that is worth a word; `pictures` the names of those that belong to the message, `absent` of such as were not
+    there; `rejected` the replies that do not have the wanted shape: the last one stands in `parts` until the next one
+    begins."""
 
     task_id: str = ""
     session_id: str = ""
@@ -83,6 +84,7 @@ class TurnView:
     step: str = ""
     question: Question | None = None
     asked: tuple[Asked, ...] = ()
+    answers: tuple[tuple[str, str], ...] = ()
     checked: tuple[tuple[str, str], ...] = ()
     rejected: frozenset[str] = field(default_factory=frozenset[str])
     ahead: int = 0

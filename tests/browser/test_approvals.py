@@ -37,12 +37,14 @@ async def armed(found: Locator) -> None:
 
 
 async def press(found: Locator, name: str) -> None:
-    """Click a button of a card until the click counts: whatever is above the card may move it once more."""
+    """Click a button of a card until the click counts: whatever is above the card may move it once more. A button that
+    was pressed says "Sending…" at once, or is gone."""
+    button = found.get_by_role("button", name=name, exact=True)
     for _ in range(20):
         await armed(found)
-        await found.get_by_role("button", name=name, exact=True).click()
+        await button.click()
         try:
-            await expect(found.and_(found.page.locator("[data-armed=true]"))).to_have_count(0, timeout=1_000)
+            await expect(button).to_have_count(0, timeout=1_000)
         except AssertionError:
             continue
         return

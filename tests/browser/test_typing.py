@@ -46,7 +46,7 @@ async def test_shift_tab_tells_a_tools_contract_and_a_files_first_lines(
 
     await type_into(it, 1, "use read_file")
     await page.keyboard.press("Shift+Tab")
-    await expect(tooltip).to_contain_text("Side effect: none: it only reads")
+    await expect(tooltip).to_contain_text("Side effect: none: it changes nothing")
     await page.keyboard.press("Escape")
 
     await type_into(it, 2, "sum up @data/sales.csv")

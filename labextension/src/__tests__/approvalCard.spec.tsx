@@ -112,6 +112,7 @@ test('a card says what would happen, why Ozzie asks, what changes and what is at
   ]);
   expect(labels()).toEqual(['Approve once', 'Approve for this session', 'Reject…']);
   expect(find('.jp-Ozzie-answers').textContent).toContain('For this session: edit_file in notes/');
+  expect(find('.jp-Ozzie-arguments').textContent).toBe('{\n  "path": "notes/a.md"\n}');
   expect(card.hasAttribute('data-lm-suppress-shortcuts')).toBe(true);
   expect(find('[role=timer]').textContent).toBe('Expires in 60:00');
 });
@@ -119,7 +120,8 @@ test('a card says what would happen, why Ozzie asks, what changes and what is at
 test('nothing that a gateway says becomes anything else than text', () => {
   const bad = '<img src=x onerror=alert(1)>\u202e';
   const proof = `@@ -1,0 +1,1 @@\n+${bad}`;
-  show({ sentence: `Run \`${bad}\`?`, reason: bad, undo: bad, rule: bad, key: bad, session_cover: bad, proof });
+  const everywhere = { reason: bad, undo: bad, rule: bad, key: bad, session_cover: bad, arguments: bad };
+  show({ sentence: `Run \`${bad}\`?`, ...everywhere, proof });
   expect(node.querySelector('img')).toBeNull();
   expect(node.textContent).not.toContain('\u202e');
   expect(find('.jp-Ozzie-sentence').textContent).toBe('Run <img src=x onerror=alert(1)>\\u202e?');
@@ -344,6 +346,7 @@ test('a request that changed asks to be looked at again', () => {
 test.each([
   ['It changes something of yours.', 'Ozzie asks because it changes something of yours.'],
   ['API keys are private', 'Ozzie asks because API keys are private.'],
+  ['I want to see it.', 'Ozzie asks because I want to see it.'],
   ['', '']
 ])('the reason %j reads %j', (reason, said) => {
   expect(becauseText(reason, TRANS)).toBe(said);

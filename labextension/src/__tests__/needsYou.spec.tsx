@@ -101,7 +101,7 @@ test('an answer is one row for a moment, and what is below it opens only by a cl
   needsYou();
   hear(ask(11, 'A'), ask(12, 'B'));
   hear(anEvent('approval.rejected', 13, { approval_id: idOf('A'), by: 'Ana', way: 'cli', comment: 'No.' }));
-  expect(texts('.jp-Ozzie-mod-ended')).toEqual(['Rejected by Ana: "No."']);
+  expect(texts('.jp-Ozzie-mod-ended')).toEqual(['Change A.md?Rejected by Ana: "No."']);
   await pass(STAYS_MS);
   expect(texts('.jp-Ozzie-mod-ended')).toEqual([]);
   expect(texts('.jp-Ozzie-need')).toHaveLength(1);

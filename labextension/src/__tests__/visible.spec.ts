@@ -1,5 +1,5 @@
 import { countOf, proofLines } from '../model/diff';
-import { visibleLabel, visibleProse } from '../model/visible';
+import { visibleLabel, visibleProof } from '../model/visible';
 
 test.each([
   ['\u202egnp.exe', '\\u202egnp.exe'],
@@ -9,9 +9,11 @@ test.each([
   ['\ud800', '\\ud800'],
   ['tab\tand\nline', 'tab\tand\nline'],
   ['line\r\nend', 'line\nend'],
-  ['family \u{1f468}\u200d\u{1f469}', 'family \u{1f468}\u200d\u{1f469}']
-])('in a text, %j is shown as %j', (text, shown) => {
-  expect(visibleProse(text)).toBe(shown);
+  ['a\u200bb = a\u200eb', 'a\\u200bb = a\\u200eb'],
+  ['\ufeffa\u061cb', '\\ufeffa\\u061cb'],
+  ['caf\u00e9 \u{1f468}', 'caf\u00e9 \u{1f468}']
+])('in a proof, %j is shown as %j', (text, shown) => {
+  expect(visibleProof(text)).toBe(shown);
 });
 
 test.each([

@@ -35,8 +35,8 @@ export function isGrave(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'>): b
 /** String 4. */
 export function becauseText(reason: string, trans: ITranslate): string {
   const said = visibleLabel(reason).replace(/\.$/, '');
-  // A sentence within another begins small, unless its first word is a name or an abbreviation.
-  const inside = /^\p{Lu}\p{Ll}*(?=\s|$)/u.test(said) ? said.charAt(0).toLowerCase() + said.slice(1) : said;
+  // A sentence within another begins small, unless its first word is "I", a name or an abbreviation.
+  const inside = /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(said) ? said.charAt(0).toLowerCase() + said.slice(1) : said;
   return inside ? trans.__('Ozzie asks because %1.', inside) : '';
 }
 

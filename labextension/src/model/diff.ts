@@ -1,7 +1,7 @@
 /** The lines of what an approval shows; pure. */
 
 import type { ApprovalRequested } from '../api/protocol.gen';
-import { visibleProse } from './visible';
+import { visibleProof } from './visible';
 
 export interface IProofLine {
   readonly kind: 'added' | 'removed' | 'same' | 'aside';
@@ -16,7 +16,7 @@ const GAP: IProofLine = { kind: 'aside', number: null, text: '⋯' };
 
 /** A unified diff without names of files, or a text, line by line. */
 export function proofLines(proof: string, shown: ApprovalRequested['shown']): IProofLine[] {
-  const lines = visibleProse(proof).split('\n');
+  const lines = visibleProof(proof).split('\n');
   if (lines.at(-1) === '') {
     lines.pop(); // the end of the last line begins none
   }

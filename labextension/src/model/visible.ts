@@ -1,14 +1,14 @@
 /** Characters that could disguise the text around them, made visible: as the gateway does (render/text.py, THREATS 14). */
 
-/** What reorders, hides or overwrites; tabs, line ends, and the joiners that scripts and emoji need stay. */
-const PROSE = /(?![\t\n])[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-/** In a label, also what only hides or marks a direction. */
-const LABEL =
+/** What reorders, hides or overwrites, and what only hides or marks a direction. */
+const HIDING =
   /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-/** A text of several lines; whatever ended them, a line feed does. */
-export function visibleProse(text: string): string {
-  return text.replace(/\r\n?/g, '\n').replace(PROSE, escaped);
+/** A text of several lines that somebody says yes to: tabs and line ends stay; whatever ended them, a line feed does. */
+export function visibleProof(text: string): string {
+  return text
+    .replace(/\r\n?/g, '\n')
+    .replace(HIDING, character => (/[\t\n]/.test(character) ? character : escaped(character)));
 }
 
 /** A sentence, an argument, a name: on one line. */
@@ -16,7 +16,7 @@ export function visibleLabel(text: string): string {
   return text
     .replace(/[ \t\r\n]+/g, ' ')
     .replace(/^ | $/g, '') // not by trim, which takes what is to be shown
-    .replace(LABEL, escaped);
+    .replace(HIDING, escaped);
 }
 
 function escaped(character: string): string {

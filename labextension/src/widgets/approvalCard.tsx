@@ -19,7 +19,7 @@ import {
   spokenExpiry,
   undoText
 } from '../model/approvalWording';
-import { visibleLabel } from '../model/visible';
+import { visibleLabel, visibleProof } from '../model/visible';
 import type { ITranslate } from '../model/wording';
 import { type IArming, useArming } from './arming';
 import { ApprovalIcon } from './icons';
@@ -128,11 +128,17 @@ interface IPartProps extends IApprovalCardProps {
   readonly sending: ISending;
 }
 
-function Ended({ row, book, trans, isConnected, id, sending }: IPartProps): React.JSX.Element {
+function Ended({ row, book, trans, isConnected, origin, id, sending }: IPartProps): React.JSX.Element {
   return (
     <div className="jp-Ozzie-endRow">
       <ApprovalIcon status={row.status} />
       <span id={id} title={plain(row.sentence)}>
+        {origin !== undefined && (
+          <>
+            <Spans text={row.sentence} />
+            <br />
+          </>
+        )}
         {endText(row, trans)}
       </span>
       {book.isRenewable(row) && (
@@ -213,7 +219,12 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <Fact name={trans.__('Undo')} value={undoText(row, trans)} />
       </dl>
       <details className="jp-Ozzie-more">
-        <summary>{trans.__('Rule and key')}</summary>
+        <summary>{trans.__('Arguments, rule and key')}</summary>
+        {row.arguments && (
+          <pre className="jp-Ozzie-arguments" dir="ltr">
+            {visibleProof(row.arguments)}
+          </pre>
+        )}
         <dl className="jp-Ozzie-facts">
           <Fact name={trans.__('Tool')} value={visibleLabel(row.tool_id)} />
           <Fact name={trans.__('Rule')} value={visibleLabel([row.rule, row.place].filter(Boolean).join(' · '))} />

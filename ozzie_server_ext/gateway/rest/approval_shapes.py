@@ -48,7 +48,8 @@ class Approval:
     that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer,
     empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's
     notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model
-    did not say yes, a sentence; empty where none was to.
+    did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long
+    ones shortened.
     """
 
     approval_id: str
@@ -83,3 +84,4 @@ class Approval:
     in_force_until: Time | None
     notebook: str
     checked: str
+    arguments: str

@@ -150,6 +150,7 @@ def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.
         in_force_until=_time(approval.in_force_until()),
         notebook=notebooks.get(approval.session_id, ""),
         checked=asked.checked,
+        arguments=asked.arguments,
     )
 
 

@@ -62,9 +62,7 @@ NotebookPath: TypeAlias = Annotated[
     ),
 ]
 Words: TypeAlias = Annotated[str, Meta(max_length=500, title="text of at most 500 characters")]
-AnswerName: TypeAlias = Annotated[
-    str, Meta(pattern="^[a-z0-9_]{1,40}$", title="a word of at most 40 small letters or digits")
-]
+AnswerName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, title="text of 1 to 500 characters")]
 PromptId: TypeAlias = Annotated[str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of a question")]
 Moment: TypeAlias = Annotated[
     str,

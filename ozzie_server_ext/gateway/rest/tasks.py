@@ -94,8 +94,9 @@ async def cancel_task(call: Call, asked: TaskCancel) -> Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnswer:
-    """`option` is the name of one of those that the question offers; `amount` takes the place of the one it offers,
-    `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered then.
+    """`option` is one of those that the question offers, by its name or label; `amount` takes the place of the one it
+    offers, `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered
+    then.
     """
 
     task_id: TaskId

@@ -1,5 +1,6 @@
 """`ozzie tasks answer`: what the model asks is seen and answered from a terminal (UX §2.5)."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -49,6 +50,20 @@ def test_a_choice_and_words_of_ones_own_are_given(server: Gateway) -> None:
     assert "Your answer is `a glass of water`." in ended(server, words)["text"]
 
 
+def test_an_answer_is_given_by_its_label_too(server: Gateway) -> None:
+    typed, over_rest, skipped = asked(server, "typed"), asked(server, "rest"), asked(server, "skipped")
+
+    first = ozzie(server.home, "tasks", "answer", typed, "tea", "--json")
+    post(server, f"tasks/{over_rest}/answer", option="COFFEE")
+    last = ozzie(server.home, "tasks", "answer", skipped, "Something else…", "a glass of water")
+
+    assert json.loads(first.stdout) == {"answered": typed, "option": "1"}
+    assert last.stdout == "The task goes on.\n"
+    assert "Your answer is `Tea`." in ended(server, typed)["text"]
+    assert "Your answer is `Coffee`." in ended(server, over_rest)["text"]
+    assert "Your answer is `a glass of water`." in ended(server, skipped)["text"]
+
+
 def test_what_is_no_answer_is_told_with_what_to_do(server: Gateway) -> None:
     task_id = asked(server, "wrong")
 
@@ -57,7 +72,8 @@ def test_what_is_no_answer_is_told_with_what_to_do(server: Gateway) -> None:
     more = ozzie(server.home, "tasks", "answer", task_id, "1", "please")
 
     assert [each.returncode for each in (wrong, empty, more)] == [1, 1, 1]
-    assert '"3" is no answer to this. There are: 1, 2, text, skip.' in " ".join(wrong.stderr.split())
+    there = "There are: 1 (Tea), 2 (Coffee), text (Something else…), skip."
+    assert f'"3" is no answer to this. {there}' in " ".join(wrong.stderr.split())
     assert 'The answer is empty. Write one, or give "skip".' in " ".join(empty.stderr.split())
     assert '"1" takes no text.' in more.stderr
     assert get(server, f"tasks/{task_id}")["status"] == "WAITING_INPUT"

@@ -64,7 +64,7 @@ def test_an_answer_that_comes_too_late_is_told_so(server: Gateway) -> None:
     never = ozzie(server.home, "approvals", "renew", approval["approval_id"], "--json")
 
     assert (late.returncode, late.stdout) == (1, "")
-    assert "Already answered: " in late.stderr
+    assert re.search(r"Already answered: .* rejected it at \d\d:\d\d\. Your answer did nothing\.", late.stderr)
     assert (never.returncode, json.loads(never.stderr)["code"]) == (1, "approval.late")
 
 

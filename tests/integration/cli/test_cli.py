@@ -243,30 +243,34 @@ def test_a_turn_can_be_stopped_by_its_tasks_id(home: GatewayHome, fake_openai: F
 def test_what_a_task_waits_to_be_told_is_shown_and_answered(home: GatewayHome) -> None:
     home.configure({"budgets": {"task": {"max_tokens": 1000}}})
     with start_gateway(home) as gateway:
-        first, second = (
-            post(gateway, "message", content=text, wait=True)["task_id"] for text in ("hello", "hello again")
+        first, second, third = (
+            post(gateway, "message", content=text, wait=True)["task_id"] for text in ("hello", "hello again", "hi")
         )
         asked = ozzie(home, "tasks", "answer", first)
+        more = get(gateway, f"tasks/{first}")["question"]["options"][0]["label"]
         shown = ozzie(home, "tasks", "show", first)
         wrong = ozzie(home, "tasks", "answer", first, "yes")
         badly = [ozzie(home, "tasks", "answer", first, "allow", "--amount", amount) for amount in ("lots", "0", "-1")]
-        allowed = ozzie(home, "tasks", "answer", first, "allow", "--amount", "20000")
+        allowed = ozzie(home, "tasks", "answer", first, more.upper(), "--amount", "20000")
         late = ozzie(home, "tasks", "answer", first, "stop")
         nothing = ozzie(home, "tasks", "answer", first)
         until(lambda: get(gateway, f"tasks/{first}")["finished_at"])
-        stopped = ozzie(home, "tasks", "answer", second, "stop", "--json")
-        ends = [get(gateway, f"tasks/{task_id}")["status"] for task_id in (first, second)]
+        stopped = ozzie(home, "tasks", "answer", second, "stop here", "--json")
+        ended = ozzie(home, "tasks", "answer", third, "stop")
+        ends = [get(gateway, f"tasks/{task_id}")["status"] for task_id in (first, second, third)]
 
     assert asked.stdout.splitlines()[0] == "This task has used 0 tokens of its 1,000 tokens."
     assert f"ozzie tasks answer {first} allow" in asked.stdout
     assert asked.stdout in shown.stdout
-    assert (wrong.returncode, "There are: allow, stop." in wrong.stderr) == (1, True)
+    assert wrong.returncode == 1
+    assert f"There are: allow ({more}), stop (Stop here)." in wrong.stderr
     for each in badly:
         assert (each.returncode, each.stderr) == (1, "ozzie: --amount is a number of tokens above nothing.\n")
     assert (allowed.returncode, allowed.stdout) == (0, "The task goes on.\n")
     assert (late.returncode, "Already answered: " in late.stderr) == (1, True)
     assert nothing.stdout == "The task waits for no answer.\n"
-    assert ends == ["SUCCEEDED", "CANCELLED"]
+    assert ends == ["SUCCEEDED", "CANCELLED", "CANCELLED"]
+    assert ended.stdout == "The task ends.\n"
     assert json.loads(stopped.stdout) == {"answered": second, "option": "stop"}
 
 

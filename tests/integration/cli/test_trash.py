@@ -49,10 +49,17 @@ def test_nothing_is_written_over_and_what_is_not_there_is_said(home: GatewayHome
     (home.project / "a.md").write_text("another one\n")
 
     taken = ozzie(home, "trash", "restore", "task-1-0", *project)
+    (home.project / "a.md").unlink()
+    (home.project / "a.md").mkdir()
+    folder = ozzie(home, "trash", "restore", "task-1-0", *project)
+    (home.project / "a.md").rmdir()
+    (home.project / "a.md").write_text("another one\n")
     nonesuch = ozzie(home, "trash", "restore", "nonesuch", *project)
 
     assert taken.returncode == nonesuch.returncode == 1
-    assert "a.md" in taken.stderr
+    for refused in (taken, folder):
+        assert "Something lies at a.md now, so the file stays in the trash; move that away first." in refused.stderr
+    assert folder.returncode == 1
     assert "nonesuch" in nonesuch.stderr
     assert (home.project / "a.md").read_text() == "another one\n"
     assert [line.split()[-1] for line in ozzie(home, "trash", "list", *project).stdout.splitlines()] == ["a.md"]

@@ -94,10 +94,13 @@ def test_the_first_answer_counts_and_the_second_is_told_so(server: Gateway, seco
     approval = asked(server, write(f"first-{second}.md"))
     answer(server, approval["approval_id"], "reject")
     status, late = answer(server, approval["approval_id"], second)
+    _, in_page = answer(server, approval["approval_id"], second, token=JUPYTER_TOKEN)
 
     assert (status, late["code"]) == (409, "approval.late")
     assert "Already answered: " in late["message"]
     assert " rejected it at " in late["message"]
+    assert late["message"].endswith("Your answer did nothing.")
+    assert in_page["message"].endswith("Your click did nothing.")
     assert not (server.home.project / "notes" / f"first-{second}.md").exists()
 
 
@@ -247,6 +250,7 @@ async def test_a_kernel_relays_the_answer_of_its_own_session(server: Gateway) ->
     assert (frame["event"], granted["payload"]["way"]) == ("tool.call.confirmation", "relay")
     assert (server.home.project / "notes" / "relayed.md").exists()
     assert late["error"]["code"] == "approval.late"
+    assert late["error"]["message"].endswith("Your answer did nothing."), "nobody clicks in a kernel"
 
 
 async def test_a_kernel_answers_nothing_of_another_session(server: Gateway) -> None:

@@ -1,5 +1,6 @@
 """`jupyter console` on a terminal: what is typed, completed, stopped and left, as a person sees it."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
+from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, start_gateway
 
@@ -59,6 +61,10 @@ class Console:
     def answer(self, text: str) -> None:
         """Type an answer to a question of the cell that runs."""
         self._child.send(f"{text}\r")
+
+    def press_ctrl_d(self) -> None:
+        """At an empty line of a question: the end of what is typed."""
+        self._child.sendeof()
 
     def stop_cell(self) -> str:
         self._child.sendintr()
@@ -149,6 +155,7 @@ def test_what_needs_a_yes_is_asked_for_and_answered_by_the_keyboard(console: Con
     console.see(ASKS)
     stopped = console.stop_cell()
     assert "[stopped] " in stopped
+    assert "asked any more" not in stopped, "who stops a turn knows"
     assert not (home.project / "notes" / "b.md").exists()
 
     console.begin("Write a 2-line note to notes/b.md", until="Approval needed")
@@ -164,8 +171,38 @@ def test_what_the_model_asks_is_answered_at_the_prompt(console: Console) -> None
     console.see("[1] Tea  [2] Coffee  [-] Skip  or your own words  >")
     console.answer("7")
     console.see("or your own words  >")
+    console.press_ctrl_d()
+    console.see("or your own words  >")
     console.answer("a glass of water")
 
     done = console.wait_for_prompt()
     assert "Your answer is `a glass of water`." in done
     assert "[done] " in done
+
+
+def test_who_answers_too_late_is_told_so(console: Console, home: GatewayHome) -> None:
+    console.begin("Write a 2-line note to notes/a.md", until="Approval needed")
+    console.see(ASKS)
+    (approval,) = json.loads(ozzie(home, "approvals", "list", "--json").stdout)
+    assert ozzie(home, "approvals", "approve", approval["approval_id"]).returncode == 0
+    console.answer("n not this one")
+
+    told = console.wait_for_prompt()
+    assert re.search(r"Already answered: \S+ approved it at \d\d:\d\d\.", told)
+    assert "[done] " in told
+    assert (home.project / "notes" / "a.md").exists()
+
+
+def test_who_answers_what_was_answered_or_stopped_elsewhere_is_told_so(console: Console, home: GatewayHome) -> None:
+    for command, told in (
+        (("answer", "1"), r"Already answered: \S+ at \d\d:\d\d\."),
+        (("cancel",), r"It (is not asked any more|waits for no answer)\."),
+    ):
+        console.begin("Ask me whether I want tea or coffee.", until="[waiting] Tea or coffee?")
+        console.see("or your own words  >")
+        task_id = json.loads(ozzie(home, "tasks", "list", "--json").stdout)[0]["task_id"]
+        verb, *option = command
+        assert ozzie(home, "tasks", verb, task_id, *option).returncode == 0
+        console.answer("2")
+
+        assert re.search(told, console.wait_for_prompt())

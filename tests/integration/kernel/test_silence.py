@@ -31,6 +31,8 @@ class Screen:
 
     def show(self, view: TurnView, now: datetime) -> None: ...
 
+    def stop(self) -> None: ...
+
     def finish(self, view: TurnView) -> None:
         self.finished.append(view)
 

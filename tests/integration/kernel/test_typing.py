@@ -94,7 +94,7 @@ def test_sessions_are_completed_by_their_titles(kernel: Kernel) -> None:
         ("%session", "Begins a new session in this notebook"),
         ("%%python", "as Python"),
         ("%model offline", "offline/script"),
-        ("use read_file", "none: it only reads"),
+        ("use read_file", "none: it changes nothing"),
         ("sum up @data/sales.csv", "month,sum"),
         ("%session resume Plans", "Messages"),
         ("%session title x", "Gives this session a title"),

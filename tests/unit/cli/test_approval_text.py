@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.cli.approval_text import commands, details, standing, summary
 from ozzie_server_ext.render.columns import WIDTH, columns
-from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.render.text import quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 
 ID = "01M800000000000000000000ZZ"
@@ -51,6 +51,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "in_force_until": None,
         "notebook": "reports/may.ipynb",
         "checked": "",
+        "arguments": '{\n  "path": "notes/suppliers.md"\n}',
         **changed,
     }
 
@@ -74,6 +75,7 @@ def test_one_that_waits_shows_all_that_an_answer_needs() -> None:
         "  rule     default.changes",
         "  from     reports/may.ipynb",
         f"  key      {ID}-1-0",
+        '  arguments\n  | {\n  |   "path": "notes/suppliers.md"\n  | }',
         f"Once:    ozzie approvals approve {ID}",
         f"Session: ozzie approvals approve {ID} --session\n         for 30 minutes: `edit_file` in `notes/`",
         f"Not:     ozzie approvals reject {ID} [COMMENT]",
@@ -96,10 +98,19 @@ def test_where_no_yes_for_the_session_is_offered_it_says_why(changed: dict[str, 
     assert "--session" not in "".join(told)
 
 
+def test_where_a_yes_has_to_come_from_the_page_no_command_is_offered_that_would_be_refused() -> None:
+    told = " ".join(commands(approval(needs="browser")))
+
+    assert told.startswith("A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab. Not: ")
+    assert "approvals approve" not in told
+    assert "  answer   in the page" in list(details(approval(needs="browser")))
+
+
 def test_what_nobody_knows_is_not_left_blank() -> None:
     shown = list(details(approval(undo="", side_effect="irreversible", place="policy.jsonc, line 3", needs="cli")))
 
-    assert "  undo     Not known" in shown
+    assert "  undo     Not known" in list(details(approval(undo="")))
+    assert "  undo     None" in shown
     assert "  effect   Cannot be undone" in shown
     assert "  rule     default.changes, policy.jsonc, line 3" in shown
     assert "  answer   in a terminal or in the page; a kernel's yes is not enough" in shown
@@ -158,23 +169,32 @@ def test_a_text_can_not_pass_for_what_ozzie_says() -> None:
 
 @given(st.text(max_size=600))
 def test_every_line_of_a_proof_is_marked_fits_and_loses_nothing(proof: str) -> None:
-    shown = [line for line in details(approval(proof=proof)) if line.startswith("  |")] if proof else []
+    shown = [line for line in details(approval(proof=proof, arguments="")) if line.startswith("  |")] if proof else []
     whole = "".join(line.removeprefix("  |") for line in shown)
 
     assert all(columns(line) <= WIDTH for line in shown)
-    assert "".join(whole.split()) == "".join(visible_prose(proof).split())
+    assert "".join(whole.split()) == "".join(visible_proof(proof).split())
 
 
 def test_a_long_line_of_marks_without_width_is_shown_in_time() -> None:
     assert len(list(details(approval(proof="a" + "\u0301" * 32_000)))) > 5
 
 
-@pytest.mark.parametrize("sentence", ["Run `probe`?", f"Change {'a few ' * 40}lines of `notes/suppliers.md`?"])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Run `probe`?",
+        f"Change {'a few ' * 40}lines of `notes/suppliers.md`?",
+        f"Change 3 lines of {quoted('notes/' + 'deep/' * 30 + 'suppliers.md')}?",
+        f"Change 3 lines of {quoted('notes/' + '数' * 200)}?",
+    ],
+)
 def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
     waiting = summary(approval(sentence=sentence))
     rows = [*waiting, *summary(answered("granted", extent="session", by="Ana " * 9))]
 
-    assert max(map(len, rows)) <= WIDTH
+    assert max(map(columns, rows)) <= WIDTH
+    assert "".join("".join(waiting).split()).endswith("".join(sentence.split())), "all of it is there"
     assert waiting[0].startswith(f"{ID}  asked 1 min ")
     assert "in reports/may.ipynb" in " ".join(" ".join(waiting).split())
     assert all(line.startswith("  ") for line in waiting[1:])

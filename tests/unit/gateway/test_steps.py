@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallCompleted, ToolCallRequested
+from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallCompleted, ToolCallRequested, ToolCallUncertain
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, ReplyId
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -26,6 +26,24 @@ async def test_a_step_names_the_artifacts_that_its_call_made() -> None:
 
     (step,) = steps.all()
     assert (step.status, step.summary, step.artifacts) == ("completed", "9 lines", ["01A"])
+
+
+async def test_a_call_in_doubt_stays_beside_the_one_that_is_made_in_its_place() -> None:
+    asked = ToolCallRequested(
+        call_id=CallId("c"), use_id="u", tool_id="shop.pay", name="pay", version="1", args={}, round=1, index=0
+    )
+    doubt = ToolCallUncertain(call_id=CallId("c"), reason="It was cut off.", again=True)
+    done = ToolCallCompleted(call_id=CallId("d"), ok=True, data=None, summary="paid", duration_ms=1)
+    log = InMemoryEventLog(FakeClock(), CountingIds())
+    steps = Steps()
+
+    bodies = (asked, doubt, replace(asked, call_id=CallId("d")), done)
+    for event in await log.append("task:t", [task_draft(body) for body in bodies]):
+        steps.take(event)
+
+    cut, again = steps.all()
+    assert (cut.status, cut.error and cut.error.message) == ("uncertain", "It was cut off.")
+    assert (again.status, again.error) == ("completed", None)
 
 
 async def test_a_check_is_a_step_of_a_model_that_is_told_apart() -> None:

@@ -9,12 +9,13 @@ import pytest
 from ozzie_kernel import cards
 from ozzie_kernel import display as shown
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
+from ozzie_kernel.keyboard import MOST_BLANK
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
-from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, PUT, TASK, folded, waiting
+from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, PUT, START, TASK, Frame, folded, waiting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,9 +37,12 @@ class Person:
         self.lines = list(lines)
         self.prompts: list[str] = []
         self.answers: list[tuple[str, JsonObject]] = []
+        self.prompted = asyncio.Condition()
 
     async def read_line(self, prompt: str) -> str:
-        self.prompts.append(prompt)
+        async with self.prompted:
+            self.prompts.append(prompt)
+            self.prompted.notify_all()
         if not self.lines:
             await asyncio.Event().wait()
         return self.lines.pop(0)
@@ -153,7 +157,13 @@ def test_all_widgets_share_their_looks_so_that_a_turn_opens_one_comm() -> None:
 async def asking(display: ConsoleDisplay) -> None:
     """Until what is asked has its answer."""
     assert display._asking is not None
-    await display._asking[1]
+    await display._asking.work
+
+
+async def reading(person: Person, count: int) -> None:
+    """Until that many prompts stood before the person."""
+    async with asyncio.timeout(5), person.prompted:
+        await person.prompted.wait_for(lambda: len(person.prompts) >= count)
 
 
 def waiting_view(**changed: object) -> TurnView:
@@ -253,25 +263,159 @@ async def test_the_keyboard_answers_on_a_console(typed: str, answer: JsonObject)
     assert "Approval needed" not in "".join(content["text"] for _, content in page.messages)
 
 
-async def test_a_console_asks_no_more_for_what_was_answered_elsewhere() -> None:
-    person = Person()
-    display = ConsoleDisplay(Page(), person, person.answer)
+ANSWERED = f"{START.astimezone():%H:%M}"
+OVER: list[tuple[list[Frame], list[Frame], str]] = [
+    (waiting(), GRANTED[:1], f"Already answered: Ana approved it at {ANSWERED}."),
+    (
+        waiting(),
+        [(24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "", "by": "Ana", "way": "browser"})],
+        f"Already answered: Ana rejected it at {ANSWERED}.",
+    ),
+    (
+        waiting(),
+        [(24, "approval.expired", {"approval_id": "01APPROVAL", "why": "changed"})],
+        "It is not asked any more.",
+    ),
+    (
+        [*BEGINNING, *PUT],
+        [(24, "prompt.answered", {"prompt_id": "p2", "option": "1", "by": "Ana"})],
+        f"Already answered: Ana at {ANSWERED}.",
+    ),
+    (
+        [*BEGINNING, *ASKED],
+        [(24, "prompt.answered", {"prompt_id": "p1", "option": "stop", "by": "Ana"})],
+        f"Already answered: Ana at {ANSWERED}.",
+    ),
+    ([*BEGINNING, *PUT], [(24, "task.cancelled", {"by": "Ana", "reason": ""})], "It is not asked any more."),
+]
+"""What is asked, how it ends elsewhere, and what is told of that where the prompt still stands."""
+
+
+def printed(page: Page) -> str:
+    return "".join(content["text"] for _, content in page.messages)
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize(("asked", "end", "told"), OVER)
+async def test_who_is_asked_on_a_console_is_told_that_an_answer_comes_too_late(
+    asked: list[Frame], end: list[Frame], told: str, *, is_last: bool
+) -> None:
+    page, person = Page(), Person()
+    display = ConsoleDisplay(page, person, person.answer)
+    display.show(folded(asked), NOW)
+    assert display._asking is not None
+    work = display._asking.work
+
+    after = folded([*asked, *end])
+    if is_last:
+        display.finish(after)  # the turn ended in the same breath
+    else:
+        display.show(after, NOW)
+    await asyncio.wait({work}, timeout=5)
+
+    assert work.cancelled()
+    assert person.answers == []
+    assert f"{told} An answer here does nothing.\n" in printed(page)
+
+
+async def test_the_next_question_is_asked_where_the_one_before_was_answered_elsewhere() -> None:
+    page, person = Page(), Person()
+    display = ConsoleDisplay(page, person, person.answer)
     display.show(waiting_view(), NOW)
     assert display._asking is not None
-    _, asking = display._asking
+    first = display._asking.work
+    await reading(person, 1)
+
+    display.show(folded([*waiting(), *GRANTED, *PUT]), NOW)
+    await reading(person, 2)
+
+    assert first.cancelled()
+    assert "Already answered: Ana" in printed(page)
+    assert person.prompts[1].startswith("[waiting] Which year do you mean?")
+    display.finish(folded([*waiting(), *GRANTED, *PUT]))
+
+
+async def test_a_time_that_is_up_is_told_once() -> None:
+    page, person = Page(), Person()
+    display = ConsoleDisplay(page, person, person.answer)
+    display.show(waiting_view(), NOW)
+
+    display.show(folded([*waiting(), (24, "approval.expired", {"approval_id": "01APPROVAL", "why": "time"})]), NOW)
+
+    assert "Approval needed (expired; nothing was done)" in printed(page)
+    assert "any more" not in printed(page)
+
+
+async def test_a_person_who_stops_the_turn_or_leaves_is_not_told_of_its_question() -> None:
+    stopped, left = Page(), Page()
+    for page in (stopped, left):
+        person = Person()
+        display = ConsoleDisplay(page, person, person.answer)
+        display.show(waiting_view(), NOW)
+        assert display._asking is not None
+        work = display._asking.work
+        if page is stopped:
+            display.stop()
+            display.show(waiting_view(), NOW)  # until the gateway has stopped it
+            display.finish(folded([*waiting(), (24, "task.cancelled", {"by": "Ana", "reason": ""})]))
+        else:
+            display.finish(waiting_view())
+        await asyncio.wait({work}, timeout=5)
+
+        assert work.cancelled()
+        assert display._asking is None
+        assert "not asked any more" not in printed(page)
+        assert "Approval needed" not in printed(page)
+
+
+class Gateway:
+    """Takes one answer, and says what it has against it when it is told to."""
+
+    def __init__(self) -> None:
+        self.taken = asyncio.Event()
+        self.verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def answer(self, method: str, params: JsonObject) -> None:
+        self.taken.set()
+        await self.verdict
+
+
+async def test_an_answer_that_was_given_is_not_called_late_where_its_event_is_heard_of_first() -> None:
+    page, gateway = Page(), Gateway()
+    display = ConsoleDisplay(page, Person("y"), gateway.answer)
+    display.show(waiting_view(), NOW)
+    assert display._asking is not None
+    work = display._asking.work
+    await gateway.taken.wait()
+
+    display.finish(folded([*waiting(), *GRANTED]))
+    gateway.verdict.set_result(None)
+    await work
+
+    assert "Already answered" not in printed(page)
+
+
+async def test_what_the_gateway_has_against_an_answer_is_said_also_after_the_other_one_is_heard_of() -> None:
+    page, gateway = Page(), Gateway()
+    display = ConsoleDisplay(page, Person("n"), gateway.answer)
+    display.show(waiting_view(), NOW)
+    assert display._asking is not None
+    work = display._asking.work
+    await gateway.taken.wait()
 
     display.show(folded([*waiting(), *GRANTED]), NOW)
-    await asyncio.wait({asking}, timeout=5)
+    gateway.verdict.set_exception(Conflict("Already answered: Ana approved it at 14:05. Your answer did nothing."))
+    await work
 
-    assert asking.cancelled()
-    assert person.answers == []
+    assert printed(page).count("Already answered: Ana approved it at 14:05. Your answer did nothing.\n") == 1
+    assert "An answer here" not in printed(page)
 
 
 async def test_what_the_gateway_has_against_an_answer_is_said() -> None:
     page, person = Page(), Person("y")
 
     async def late(method: str, params: JsonObject) -> None:
-        raise Conflict("Already answered: Ana approved it at 14:05. Your click did nothing.")
+        raise Conflict("Already answered: Ana approved it at 14:05. Your answer did nothing.")
 
     display = ConsoleDisplay(page, person, late)
     display.show(waiting_view(), NOW)
@@ -373,6 +517,34 @@ async def test_a_question_of_the_models_is_answered_on_a_console(typed: str, ans
     assert said == lines + keys
     assert again == [keys, keys, keys]
     assert person.answers == [("task.answer", {"task_id": TASK, "prompt_id": "p2", **answer})]
+
+
+@pytest.mark.parametrize("nothing", ["\x04", " \t ", "\x04\x04 \x00", "\u200b", "\x1b"])
+async def test_a_line_without_a_visible_character_is_no_words_of_ones_own(nothing: str) -> None:
+    person = Person(nothing, "2024")
+    display = ConsoleDisplay(Page(), person, person.answer)
+
+    display.show(folded([*BEGINNING, *PUT]), NOW)
+    await asking(display)
+
+    sent = {"task_id": TASK, "prompt_id": "p2", "option": "text", "text": "2024"}
+    assert person.answers == [("task.answer", sent)]
+    assert len(person.prompts) == 2
+
+
+async def test_a_console_whose_input_is_closed_is_not_asked_for_ever() -> None:
+    page, person = Page(), Person(*["\x04"] * (MOST_BLANK + 1))
+    display = ConsoleDisplay(page, person, person.answer)
+
+    display.show(folded([*BEGINNING, *PUT]), NOW)
+    await asking(display)
+    display.show(folded([*BEGINNING, *PUT]), NOW)
+    await asking(display)
+
+    assert (len(person.prompts), person.answers) == (MOST_BLANK, [])
+    assert (
+        page.messages[-1][1]["text"] == "Not answered here. It still waits: ozzie approvals list, ozzie tasks list.\n"
+    )
 
 
 async def test_without_choices_a_number_is_an_answer_like_any_other() -> None:

@@ -8,7 +8,7 @@ from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detai
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import turn_json, turn_markdown
 from ozzie_server_ext.render.wording import unresolved
-from tests.unit.render.frames import BEGINNING, GRANTED, START, Frame, approval, call, folded, waiting
+from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, waiting
 
 REJECTED: list[Frame] = [
     (24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "no", "by": "Ana", "way": "cli"}),
@@ -42,6 +42,25 @@ def test_a_yes_lets_the_same_row_go_on_and_says_who_gave_it() -> None:
     assert row.approved.startswith("approved once by Ana, ")
     assert view.asked == ()
     assert view.waited_s == 21.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "told"),
+    [
+        (waiting(), GRANTED[0], ("01APPROVAL", "Ana approved it at {}")),
+        (waiting(), REJECTED[0], ("01APPROVAL", "Ana rejected it at {}")),
+        (
+            [*BEGINNING, *PUT],
+            (24, "prompt.answered", {"prompt_id": "p2", "option": "1", "by": "A\u202ena"}),
+            ("p2", "A\\u202ena at {}"),
+        ),
+    ],
+)
+def test_who_answered_and_when_is_known(asked: list[Frame], answer: Frame, told: tuple[str, str]) -> None:
+    key, words = told
+    view = folded([*asked, answer, answer, (30, "task.cancelled", {"by": "Ana", "reason": ""})])
+
+    assert view.answers == ((key, words.format(f"{START.astimezone():%H:%M}")),)
 
 
 def test_the_saved_form_names_the_yes_above_the_call() -> None:
@@ -117,10 +136,12 @@ def test_what_cannot_be_undone_is_shown_whole_and_not_offered_for_the_session() 
 
 
 def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
-    asked = asked_of(approval(sentence="Change `a\u202egnp.exe`?", proof="+ok\u202e\x1b[2Jbad", reason="It\x1b[1m is."))
+    asked = asked_of(
+        approval(sentence="Change `a\u202egnp.exe`?", proof="+ok\u202e\x1b[2Jb\u200bad", reason="It\x1b[1m is.")
+    )
 
     assert asked.sentence == "Change `a\\u202egnp.exe`?"
-    assert asked.proof == ("+ok\\u202e\\u001b[2Jbad",)
+    assert asked.proof == ("+ok\\u202e\\u001b[2Jb\\u200bad",)
     assert "\x1b" not in why_asked(asked)
     html = live_html(folded(waiting(proof="+<img src=x onerror=alert(1)>", sentence="<b>?</b>")), START)
     assert "<img" not in html
@@ -164,6 +185,19 @@ def test_every_answer_has_its_command() -> None:
 
     assert names == ["Approve once", "Approve for this session", "Reject"]
     assert [name for name, _ in ways_to_answer(asked_of(approval(cover=None)))] == ["Approve once", "Reject"]
+
+
+def test_where_a_yes_has_to_come_from_the_page_no_command_is_offered_that_would_be_refused() -> None:
+    asked = asked_of(approval(needs="browser"))
+    html, text = live_html(folded(waiting(needs="browser")), START), plain_text(folded(waiting(needs="browser")))
+
+    assert [name for name, _ in ways_to_answer(asked)] == ["Reject"]
+    assert (asked.by_kernel, asked.in_page) == (False, True)
+    for shown in (html, text):
+        assert "A yes has to come from the page" in " ".join(shown.split())
+        assert "approvals reject" in shown
+        assert "approvals approve" not in shown
+    assert "from the page" not in live_html(folded(waiting()), START)
 
 
 @pytest.mark.parametrize(

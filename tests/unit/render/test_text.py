@@ -8,11 +8,14 @@ from ozzie_server_ext.render.text import (
     cut_middle,
     duration,
     elapsed,
+    inside,
     money,
+    quoted,
     spoken_duration,
     step_count,
     token_count,
     visible_label,
+    visible_proof,
     visible_prose,
 )
 
@@ -113,6 +116,42 @@ def test_what_could_disguise_prose_is_shown(text: str, shown: str):
 @pytest.mark.parametrize("text", ["👩\u200d💻", "می\u200cخواهم", "שלום\u200f!", "é ü 漢字"])
 def test_prose_keeps_what_scripts_and_emoji_need(text: str):
     assert visible_prose(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("+a\u200bb\n-ab", "+a\\u200bb\n-ab"),
+        ("+x\u200e\u061c = 1\ufeff", "+x\\u200e\\u061c = 1\\ufeff"),
+        ("+\u202eb\x1b[2J", "+\\u202eb\\u001b[2J"),
+        ("+👩\u200d💻", "+👩\\u200d💻"),
+        ("+\tü 漢字\r\n+b", "+\tü 漢字\n+b"),
+    ],
+)
+def test_of_what_somebody_says_yes_to_everything_is_shown(text: str, shown: str):
+    assert visible_proof(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ("It can be undone.", "it can be undone"),
+        ("I want to see it.", "I want to see it"),
+        ("JSON files are mine.", "JSON files are mine"),
+        ("`rm` is for me.", "`rm` is for me"),
+    ],
+)
+def test_a_sentence_within_another(sentence: str, shown: str):
+    assert inside(sentence) == shown
+
+
+def test_a_quoted_name_is_whole_and_like_no_other():
+    long = "a/" + "b" * 500 + "/c.md"
+
+    assert quoted(long) == f"`{long}`"
+    assert quoted("plan `b`.md") == r"`plan \u0060b\u0060.md`"
+    assert quoted("plan 'b'.md") == "`plan 'b'.md`"
+    assert quoted("a\nb\u200b\u202e") == r"`a b\u200b\u202e`"
 
 
 def test_a_label_is_one_line_with_nothing_invisible_in_it():

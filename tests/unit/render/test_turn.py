@@ -261,6 +261,31 @@ def test_after_a_gateway_stopped_in_order_what_it_cut_off_is_dropped_too():
     assert [row.name for row in recovered.rows] == ["t"]
 
 
+def a_turn_in_doubt() -> TurnView:
+    """Its call was begun with a key, and cut off by a gateway's end."""
+    view = fold(new_turn(), "tool.call.requested", {"call_id": "t", "name": "pay", "args": {}})
+    view = fold(view, "tool.call.started", {"call_id": "t"})
+    view = fold(view, "tool.call.uncertain", {"call_id": "t", "reason": "It was cut off.", "again": True})
+    return fold(view, "task.queued", {"reason": "recovered"})
+
+
+def test_a_call_in_doubt_is_seen_beside_the_one_that_is_made_in_its_place():
+    view = fold(a_turn_in_doubt(), "tool.call.requested", {"call_id": "u", "name": "pay", "args": {}})
+    view = fold(view, "tool.call.completed", {"call_id": "u", "ok": True, "summary": "paid"})
+    view = fold(view, "task.succeeded", {})
+    assert [(row.state, row.result) for row in view.rows] == [
+        ("unknown", "May or may not have happened"),
+        ("done", "paid"),
+    ]
+
+
+def test_a_call_in_doubt_whose_turn_is_stopped_before_it_is_made_again_stays_in_doubt():
+    view = fold(a_turn_in_doubt(), "task.cancelled", {"by": "ann", "reason": ""})
+    assert [row.state for row in view.rows] == ["unknown"]
+    assert view.closing == "Stopped here by you."
+    assert "May or may not have happened" in turn_markdown(view)
+
+
 def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
     view = fold(new_turn(), "message.completed", {"reply_id": "a", "text": "whole", "finish": "tool_calls"})
     view = fold(view, *delta("b", 0, "ha")[1:])
