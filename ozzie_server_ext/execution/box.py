@@ -1,0 +1,185 @@
+"""How one job is closed in: the arguments of bubblewrap, and the little script that is its first step inside.
+
+Nothing of the machine is mounted to be written to, so a job can't change anything outside by any path trick: what it
+leaves is taken out of its box afterwards (`copies`). It has no network but its own loopback, sees no process but its
+own, no home, no socket and no file of a running gateway, and it holds no privilege that it could use or win.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ozzie_server_ext.execution.handed import Handed
+from ozzie_server_ext.execution.host import Interpreter, Programs, system_mounts
+from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec
+
+PROJECT = "/project"
+OUT = "/tmp/out"
+_HOME = "/tmp/home"
+_JOB = "/job"
+_NICE = 10
+_MOST_OPEN = 1024
+_TAR_ROOM = 16 * MIB
+"""For the names and paddings of an archive, beside its contents."""
+STATUS_BYTES = 64
+
+# As root: an own user for each job, so that no limit and no keyring is shared. No system gives anybody these numbers.
+_FIRST_UID = 2_000_000_000
+_UIDS = 100_000
+
+# Not `>`, which would cut off a page that must keep its size. What is left of the job is killed before its files are
+# looked at: all but the sandbox's first process and this script. Numbers are those of descriptors.
+_SCRIPT = r"""
+status=$1 where=$2 copied=$3 folder=$4 out=$5 changed=$6; shift 6
+echo 1000 2>/dev/null >/proc/self/oom_score_adj
+mkdir -m 700 /tmp/out /tmp/home || exit 125
+if [ -n "$copied" ]; then tar -xf "/proc/self/fd/$copied" -C "$folder" || exit 125; fi
+cd "$where" || exit 125
+echo begun 1<>"/proc/self/fd/$status"
+"$@"
+code=$?
+kill -KILL -1 2>/dev/null
+cd /
+tar --hard-dereference -cf - -C /tmp/out . 2>/dev/null 1<>"/proc/self/fd/$out"
+if [ -n "$copied" ]; then tar --hard-dereference -cf - -C "$folder" . 2>/dev/null 1<>"/proc/self/fd/$changed"; fi
+echo "begun $code" 1<>"/proc/self/fd/$status"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What it takes to start a job: the command, what it is handed, and the pages that it tells something on."""
+
+    argv: list[str]
+    handed: Handed
+    status: int
+    info: int
+    out: int
+    changed: int | None
+    writable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """What all jobs of a runner have in common. `uid` is who a job runs as where that is not who starts it."""
+
+    programs: Programs
+    interpreter: Interpreter
+    seccomp: bytes
+    is_root: bool
+
+
+def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number: int, handed: Handed) -> Box:
+    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one."""
+    programs, limits = walls.programs, spec.limits
+    uid = _FIRST_UID + number % _UIDS if walls.is_root else os.getuid()
+    status, info = handed.page(STATUS_BYTES), handed.page(4096)
+    out = handed.page(limits.disk + _TAR_ROOM)
+    changed = handed.page(limits.disk + _TAR_ROOM) if archive is not None else None
+    copied = handed.text(archive) if archive is not None else None
+    target = f"{PROJECT}/{spec.copied}".rstrip("/") if archive is not None else ""
+
+    argv = [programs.bwrap, *_namespaces(walls), "--die-with-parent", "--new-session"]
+    argv += ["--seccomp", str(handed.text(walls.seccomp)), "--info-fd", str(info), "--hostname", "ozzie"]
+    argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, handed)]
+    argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
+    argv += [*_scratch("/tmp", limits), *_interpreter(walls.interpreter)]  # which may lie below /tmp
+    argv += _project(project, target, limits, handed)
+    for name, content in spec.files.items():
+        argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
+    argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
+    argv += ["--", *_inside(walls, uid, limits), programs.inside["sh"], "-c", _SCRIPT, "sh"]
+    argv += [str(status), f"{PROJECT}/{spec.folder}".rstrip("/"), "" if copied is None else str(copied), target]
+    argv += [str(out), "" if changed is None else str(changed)]
+    argv += [programs.inside["timeout"], "--kill-after=2", str(limits.wall_s), *spec.argv]
+    return Box(
+        argv=argv,
+        handed=handed,
+        status=status,
+        info=info,
+        out=out,
+        changed=changed,
+        writable=("/tmp", "/dev/shm", *([target] if target else [])),
+    )
+
+
+def _namespaces(walls: Walls) -> list[str]:
+    """Root needs no user namespace to make the others, and would be root outside in one; everybody else is himself in
+    it, and can make no further one."""
+    spaces = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if walls.is_root:
+        kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")  # until the job's own user is set, see `_inside`
+        return [*spaces, *(word for capability in kept for word in ("--cap-add", capability))]
+    return ["--unshare-user", "--disable-userns", *spaces, "--cap-drop", "ALL"]
+
+
+def _inside(walls: Walls, uid: int, limits: JobLimits) -> list[str]:
+    """What is left of privileges is given up, and limits are set: a program each, as the system has them."""
+    argv: list[str] = []
+    if walls.is_root:
+        argv += [walls.programs.setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        argv += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+    argv += [walls.programs.inside["prlimit"], f"--nproc={limits.processes}", f"--data={limits.memory}", "--core=0"]
+    argv += [f"--fsize={limits.disk + _TAR_ROOM}", f"--nofile={_MOST_OPEN}", f"--cpu={math.ceil(limits.cpu_s)}"]
+    return [*argv, walls.programs.inside["nice"], "-n", str(_NICE)]
+
+
+def _interpreter(interpreter: Interpreter) -> list[str]:
+    arguments: list[str] = []
+    for folder in interpreter.folders:
+        arguments += _folders(*(str(parent) for parent in reversed(folder.parents[:-1])))
+        arguments += ["--ro-bind", str(folder), str(folder)]
+    return arguments
+
+
+def _folders(*paths: str) -> list[str]:
+    """Folders that everybody may go through. Those that bubblewrap makes on its way are its own user's alone."""
+    return [word for path in paths for word in ("--perms", "0755", "--dir", path)]
+
+
+def _users(uid: int, handed: Handed) -> list[str]:
+    """Programs ask for the name and the home of who runs them."""
+    arguments: list[str] = []
+    for path, line in (("/etc/passwd", f"ozzie:x:{uid}:{uid}::{_HOME}:/bin/sh"), ("/etc/group", f"ozzie:x:{uid}:")):
+        arguments += ["--perms", "0444", "--ro-bind-data", str(handed.text(f"{line}\n".encode())), path]
+    return arguments
+
+
+def _scratch(path: str, limits: JobLimits) -> list[str]:
+    return ["--perms", "1777", "--size", str(limits.disk), "--tmpfs", path]
+
+
+def _project(project: int, copied: str, limits: JobLimits, handed: Handed) -> list[str]:
+    if copied == PROJECT:
+        return _scratch(PROJECT, limits)
+    arguments = ["--ro-bind-fd", str(project), PROJECT]
+    if copied:
+        arguments += _scratch(copied, limits)
+    with os.scandir(project) as entries:
+        hidden = [entry for entry in entries if entry.name.startswith(".") and not entry.is_symlink()]
+    for entry in sorted(hidden, key=lambda found: found.name):
+        where = f"{PROJECT}/{entry.name}"
+        if entry.is_dir():
+            arguments += ["--perms", "0000", "--size", "4096", "--tmpfs", where, "--remount-ro", where]
+        else:
+            arguments += ["--perms", "0000", "--ro-bind-data", str(handed.text(b"")), where]
+    return arguments
+
+
+def _environment(walls: Walls) -> list[str]:
+    """Nothing of the gateway's own."""
+    beside = os.path.dirname(walls.interpreter.executable)
+    variables: Mapping[str, str] = {
+        "PATH": f"{beside}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": _HOME,
+        "USER": "ozzie",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "OUT": OUT,
+        "MPLBACKEND": "agg",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        **({"PYTHONUSERBASE": walls.interpreter.user_base} if walls.interpreter.user_base else {}),
+    }
+    return ["--clearenv", *(word for name, value in variables.items() for word in ("--setenv", name, value))]

@@ -1,0 +1,184 @@
+"""What of a project is copied into a sandbox, and what of a sandbox is taken out of it again."""
+
+import errno
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.execution.runner import MIB, Collected, JobFile
+
+MAX_COPIED = 64 * MIB
+MAX_COPIED_FILES = 10_000
+MAX_TAKEN = 64 * MIB
+MAX_TAKEN_FILES = 2000
+MAX_TOLD = 20
+"""How many names of what can't be taken along are told; of more, their number."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TooMuch(InputError):
+    """More than can be copied. The message says how much may be."""
+
+    code = "sandbox.too_large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A folder's plain files as a tar archive, and what their contents were (SHA-256), by their paths in it."""
+
+    archive: bytes
+    contents: Mapping[str, str]
+
+
+def open_folder(root: int, path: str) -> int:
+    """An open descriptor of the folder `path` below the folder that is open as `root`, through no link; the caller
+    closes it. Raises InputError."""
+    descriptor = os.dup(root)
+    for part in PurePosixPath(path).parts:
+        try:
+            if part == ".." or part == "/":
+                raise OSError(errno.EACCES, "it leads out of the project")
+            deeper = os.open(part, _FOLDER, dir_fd=descriptor)
+        except OSError as error:
+            raise InputError(f"The folder {path} of the project can't be opened: {error.strerror}.") from None
+        finally:
+            os.close(descriptor)
+        descriptor = deeper
+    return descriptor
+
+
+def copy_of(folder: int) -> Copy:
+    """The plain files of an open folder and of all below it. What is hidden is left out, as links are and what can't
+    be read. Raises TooMuch."""
+    contents: dict[str, str] = {}
+    total = 0
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, info, content in _entries(folder):
+            if content is None:
+                member = tarfile.TarInfo(path)
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
+                continue
+            total += len(content)
+            if total > MAX_COPIED or len(contents) == MAX_COPIED_FILES:
+                raise TooMuch(
+                    f"The folder has more than {MAX_COPIED // MIB} MiB or {MAX_COPIED_FILES} files, which is more than "
+                    "a command gets a copy of. Name a smaller folder."
+                )
+            contents[path] = hashlib.sha256(content).hexdigest()
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            member.mtime = int(info.st_mtime)
+            member.mode = 0o755 if info.st_mode & stat.S_IXUSR else 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return Copy(archive=buffer.getvalue(), contents=contents)
+
+
+def _entries(folder: int) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
+    """Each folder, and each plain file with its content."""
+    left = MAX_COPIED
+    for at, folders, names, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if at != ".":
+            yield str(PurePosixPath(at)), os.fstat(opened), None
+        for name in sorted(names):
+            if name.startswith("."):
+                continue
+            try:
+                descriptor = os.open(name, _FILE, dir_fd=opened)
+            except OSError:
+                continue
+            with open(descriptor, "rb") as file:
+                info = os.fstat(descriptor)
+                if not stat.S_ISREG(info.st_mode):
+                    continue
+                content = file.read(left + 1)
+            left -= min(left, len(content))
+            yield str(PurePosixPath(at) / name), info, content
+
+
+def collected(out: BinaryIO, copied: BinaryIO | None, before: Mapping[str, str]) -> Collected:
+    """What a job left in two archives that were made in its sandbox: nothing of them is to be trusted."""
+    left_out: list[str] = []
+    taken = _Taken(left_out)
+    made = _by_path(taken.files(out, "output"))
+    changed: tuple[JobFile, ...] = ()
+    deleted: tuple[str, ...] = ()
+    if copied is not None:
+        there: set[str] = set()
+        changed = _by_path(
+            file
+            for file in taken.files(copied, "copy", there)
+            if before.get(file.path) != hashlib.sha256(file.content).hexdigest()
+        )
+        if not taken.is_cut:
+            deleted = tuple(sorted(set(before) - there))
+    if len(left_out) > MAX_TOLD:
+        left_out[MAX_TOLD:] = [f"and {len(left_out) - MAX_TOLD} more"]
+    return Collected(out=made, changed=changed, deleted=deleted, left_out=tuple(left_out))
+
+
+def _by_path(files: Iterable[JobFile]) -> tuple[JobFile, ...]:
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+class _Taken:
+    """Reads archives up to a number of files and bytes in all. `is_cut` once an archive did not come to its end."""
+
+    def __init__(self, left_out: list[str]) -> None:
+        self._left_out = left_out
+        self._bytes = MAX_TAKEN
+        self._files = MAX_TAKEN_FILES
+        self.is_cut = False
+
+    def files(self, archive: BinaryIO, what: str, there: set[str] | None = None) -> Iterator[JobFile]:
+        """The plain files; `there` gets the paths of everything that is in the archive."""
+        try:
+            with tarfile.open(fileobj=archive, mode="r:") as members:
+                for member in members:
+                    path = _path(member.name)
+                    if there is not None:
+                        there.add(path)
+                    if member.isdir():
+                        continue
+                    if why := self._refusal(member, path):
+                        self._left_out.append(f"{path or member.name[:80]} ({why})")
+                        continue
+                    file = members.extractfile(member)
+                    content = file.read(member.size) if file else b""
+                    self._bytes -= len(content)
+                    self._files -= 1
+                    yield JobFile(path=path, content=content)
+        except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
+            self.is_cut = True
+            self._left_out.append(f"the rest of the {what} (it is more than can be taken along, or broken: {error})")
+
+    def _refusal(self, member: tarfile.TarInfo, path: str) -> str:
+        if not member.isreg() or member.issparse():
+            return "no plain file"
+        if not path:
+            return "its name can't be used"
+        if member.size > self._bytes:
+            return f"more than {MAX_TAKEN // MIB} MiB in all"
+        return f"more than {MAX_TAKEN_FILES} files" if self._files == 0 else ""
+
+
+def _path(name: str) -> str:
+    """The name as a path below the folder; empty where it is none."""
+    parts = [part for part in PurePosixPath(name).parts if part != "."]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        return ""
+    try:
+        return "/".join(parts).encode("utf-8").decode("utf-8")
+    except UnicodeError:
+        return ""

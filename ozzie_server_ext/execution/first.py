@@ -1,0 +1,51 @@
+"""The first process of a sandbox: everything in it ends with this one."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+
+from ozzie_server_ext.execution.handed import read_page
+
+
+class FirstProcess:
+    """Known once bubblewrap has told it on the page `info`, which is some milliseconds behind its own start. Ending
+    bubblewrap itself would not do: until it has told that, what it started may outlive it."""
+
+    def __init__(self, info: int) -> None:
+        self._info = info
+        self._pidfd = -1
+        self._is_unwanted = False
+        self.pid: int | None = None
+
+    def look(self) -> bool:
+        """Whether it is known by now."""
+        if self.pid is not None:
+            return True
+        try:
+            pid = int(json.loads(read_page(self._info))["child-pid"])
+            self._pidfd = os.pidfd_open(pid)
+        except (ValueError, KeyError, ProcessLookupError):
+            return False
+        self.pid = pid
+        if self._is_unwanted:
+            self.end()
+        return True
+
+    def end(self) -> None:
+        """End it and all behind it, now or once it is known."""
+        self._is_unwanted = True
+        if self.look():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended, and so has all behind it. One that never was known counts as gone."""
+        return not self.look() or bool(select.select([self._pidfd], [], [], 0)[0])
+
+    def close(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1

@@ -1,0 +1,101 @@
+"""What of this machine the sandbox is made of: its programs, and what of its files every job may read."""
+
+import os
+import shutil
+import site
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.execution.seccomp import machine
+
+_SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_INSIDE = ("sh", "tar", "timeout", "prlimit", "nice")
+INSTALL = "On Debian and Ubuntu: apt-get install bubblewrap. Then run the cell again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Absolute paths. `inside` are those that run in the sandbox, by their names; `setpriv` is there for root only."""
+
+    bwrap: str
+    setpriv: str
+    inside: dict[str, str]
+
+
+def find_programs(*, root: bool) -> Programs:
+    """Raises Unavailable; the hint says what to install."""
+    if machine() is None:
+        raise Unavailable(
+            "Commands can't run here: the sandbox has no list of system calls for this kind of processor.",
+            hint="It knows x86_64 and aarch64, on Linux.",
+            code="sandbox.unavailable",
+        )
+    bwrap = shutil.which("bwrap", path=_SEARCHED)
+    if bwrap is None:
+        raise Unavailable(
+            "Commands can't run here: the program that keeps them apart from your files, bubblewrap, is not installed.",
+            hint=INSTALL,
+            code="sandbox.unavailable",
+        )
+    wanted = (*_INSIDE, "setpriv") if root else _INSIDE
+    found = {name: shutil.which(name, path=_SEARCHED) for name in wanted}
+    if missing := [name for name, path in found.items() if path is None]:
+        raise Unavailable(
+            f"Commands can't run here: {', '.join(missing)} can't be found in {_SEARCHED.replace(':', ', ')}.",
+            hint="They belong to the packages coreutils, util-linux, tar and dash of your system.",
+            code="sandbox.unavailable",
+        )
+    paths = {name: path for name, path in found.items() if path is not None}
+    return Programs(bwrap=bwrap, setpriv=paths.pop("setpriv", ""), inside=paths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """The Python of the user's notebooks: `executable`, and the folders that it reads itself and its packages from."""
+
+    executable: str
+    folders: tuple[Path, ...]
+    user_base: str = ""
+
+
+def own_interpreter() -> Interpreter:
+    """The one that this process runs in: what can be imported in a notebook beside it can be imported in a job."""
+    folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix), Path(sys.base_exec_prefix)}
+    user_base = ""
+    if site.ENABLE_USER_SITE and site.USER_SITE and os.path.isdir(site.USER_SITE):
+        folders.add(Path(site.USER_SITE))
+        user_base = site.USER_BASE or ""
+    return Interpreter(executable=sys.executable, folders=_outermost(folders), user_base=user_base)
+
+
+def _outermost(folders: set[Path]) -> tuple[Path, ...]:
+    """Without those below another one, and those below `/usr`, which every job sees."""
+    seen: list[Path] = [Path("/usr")]
+    for folder in sorted(folders, key=lambda path: len(path.parts)):
+        if not any(folder.is_relative_to(above) for above in seen):
+            seen.append(folder)
+    return tuple(seen[1:])
+
+
+_TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = (
+    "/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+    "/etc/mime.types",
+)  # fmt: skip
+"""What programs need to find their libraries, letters and the time of day. Nothing here tells of users or networks."""
+
+
+def system_mounts() -> Sequence[str]:
+    """The arguments of bubblewrap by which a job sees the system, read-only."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for top in _TOP:
+        if os.path.islink(top):
+            arguments += ["--symlink", os.readlink(top), top]
+        elif os.path.isdir(top):
+            arguments += ["--ro-bind", top, top]
+    for path in _SETTINGS:
+        arguments += ["--ro-bind-try", path, path]
+    return arguments

@@ -1,0 +1,84 @@
+"""One job of the sandbox: what it printed, what it is in, and why it was ended."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ozzie_server_ext.execution.box import Box
+from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus
+
+_TIMED_OUT = (124, 137)
+"""What `timeout` ends with where it ended the command: by SIGTERM, or by SIGKILL where that was not heeded."""
+_MOST_SAID = 300
+
+
+class Job:
+    """Of `before`, see `Collected`. `news` is set when there is something new, and is another one then."""
+
+    def __init__(self, spec: JobSpec, box: Box, before: Mapping[str, str]) -> None:
+        self.spec = spec
+        self.box = box
+        self.before = before
+        self.status = JobStatus(state=JobState.QUEUED)
+        self.printed = bytearray()
+        self.collected = Collected()
+        self.news = asyncio.Event()
+        self.work: asyncio.Task[None] | None = None
+        self._kill: Callable[[], None] | None = None
+        self._cut: tuple[JobState, str] | None = None
+        self._began = 0.0
+        self._has_begun = False
+        self._code: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether we wanted its end."""
+        return self._cut is not None
+
+    def begin(self, kill: Callable[[], None]) -> None:
+        self._kill = kill
+        self._began = time.monotonic()
+        self._now(replace(self.status, state=JobState.RUNNING))
+
+    def print(self, data: bytes) -> None:
+        """Of more than it may print, the beginning is kept, and the job is ended."""
+        most = self.spec.limits.output
+        self.printed += data[: most - len(self.printed)]
+        if len(self.printed) >= most:
+            self.cut(JobState.CUT, f"It was ended: it printed more than {most / MIB:g} MiB.")
+        self._now(replace(self.status, printed=len(self.printed)))
+
+    def cut(self, state: JobState, reason: str) -> None:
+        """End it, for that reason; the first one counts."""
+        if self._cut is None and not self.status.state.is_final:
+            self._cut = state, reason
+            if self._kill is not None:
+                self._kill()
+
+    def told(self, *, begun: bool, code: int | None) -> None:
+        """What the sandbox says of it."""
+        self._has_begun, self._code = begun, code
+
+    def end(self) -> None:
+        took = time.monotonic() - self._began if self._began else 0.0
+        state, reason, code = self._how(took)
+        self._now(JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took))
+
+    def _how(self, took: float) -> tuple[JobState, str, int | None]:
+        if self._cut is not None:
+            return *self._cut, None
+        if not self._has_begun:
+            said = self.printed.decode(errors="replace").strip()[-_MOST_SAID:] or "no reason was given"
+            return JobState.FAILED, f"The sandbox could not be set up: {said}", None
+        limit = self.spec.limits.wall_s
+        if self._code in _TIMED_OUT and took >= limit:
+            return JobState.TIMED_OUT, f"It was ended after {limit:g} s.", None
+        if self._code is None:
+            return JobState.FAILED, "It ended everything in its sandbox, also what takes out its files.", None
+        return (JobState.FAILED if self._code else JobState.SUCCEEDED), "", self._code
+
+    def _now(self, status: JobStatus) -> None:
+        self.status = status
+        told, self.news = self.news, asyncio.Event()
+        told.set()

@@ -1,0 +1,25 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.observability.clock import CountingIds
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project that other users may read, as a job is one where the tests run as root."""
+    folder = tmp_path / "project"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "a.md").write_text("one\n")
+    (folder / "data.csv").write_text("x,y\n1,2\n")
+    (folder / "empty").mkdir()
+    return folder
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[BubblewrapRunner]:
+    runner = BubblewrapRunner(CountingIds())
+    yield runner
+    await runner.close()

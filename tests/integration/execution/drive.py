@@ -1,0 +1,31 @@
+"""Runs one job in the sandbox as whoever runs this program, and prints what came of it. It needs the standard library
+only: as another user than root, the tests' own interpreter may be out of reach.
+
+python drive.py ROOT-OF-OZZIE PROJECT ARGUMENTS-AS-JSON LIMITS-AS-JSON
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+
+
+async def main() -> None:
+    from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+    from ozzie_server_ext.execution.runner import JobLimits, JobSpec
+
+    class Ids:
+        def new(self) -> str:
+            return "job"
+
+    runner = BubblewrapRunner(Ids())
+    spec = JobSpec(argv=json.loads(sys.argv[3]), project=Path(sys.argv[2]), limits=JobLimits(**json.loads(sys.argv[4])))
+    job_id = await runner.start(spec)
+    printed = b"".join([piece.data async for piece in runner.stream_logs(job_id)])
+    status = await runner.status(job_id)
+    json.dump({"printed": printed.decode(errors="replace"), "state": status.state, "reason": status.reason}, sys.stdout)
+
+
+asyncio.run(main())
