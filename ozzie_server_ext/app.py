@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
@@ -128,6 +129,8 @@ class Ozzie:
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
         await self.rules.refresh()
         self._closing.push_async_callback(self._stop_workers)
+        jobs = BubblewrapRunner(self.ids)
+        self._closing.push_async_callback(jobs.close)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
         worker = WorkerDriver(self.workers, self._access, self.blobs.get)
@@ -207,6 +210,7 @@ class Ozzie:
             knowledge=self._knowledge,
             artifacts=self.artifacts,
             progress=progress,
+            jobs=jobs,
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )

@@ -113,12 +113,15 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A text that a call keeps among the artifacts, under a name: the next version of it, where there is one."""
+    """What a call keeps among the artifacts, under a name: the next version of it, where there is one. Texts, and bytes
+    that are UTF-8, are kept without secrets. With `told`, the result, which is an object then, has name and id in its
+    list `kept`: no tool knows an id beforehand."""
 
     name: str
     kind: ArtifactKind
     mime: str
-    text: str
+    content: str | bytes
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,4 +134,4 @@ class ToolResult:
     error: ToolError | None = None
     summary: str = ""
     artifact_refs: tuple[str, ...] = field(default=())
-    made: Made | None = None
+    made: tuple[Made, ...] = ()

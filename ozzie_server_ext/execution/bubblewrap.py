@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
+import shlex
+import stat
 import subprocess
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -33,6 +35,7 @@ _LOOK_S = 0.1
 _GRACE_S = 5.0
 """How long behind its own limit a job is ended from outside, with all that is in its box."""
 _POLL_S = 0.005
+_FOR_ALL = stat.S_IROTH | stat.S_IXOTH
 _CHUNK = 64 * 1024
 
 
@@ -226,6 +229,11 @@ def _closed_in(spec: JobSpec, walls: Walls, number: int) -> tuple[Box, dict[str,
             project = handed.take(os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError as error:
             raise InputError(f"The project's folder can't be opened: {error.strerror}.") from None
+        if walls.is_root and os.fstat(project).st_mode & _FOR_ALL != _FOR_ALL:
+            raise InputError(
+                "Commands run as another user here, who may not read the project's folder.",
+                hint=f"Run chmod o+rx {shlex.quote(str(spec.project))}, or Jupyter as an ordinary user.",
+            )
         archive, contents = None, {}
         if spec.copied is not None:
             folder = open_folder(project, spec.copied)

@@ -16,7 +16,8 @@ from ozzie_server_ext.execution.runner import MIB, Collected, JobFile
 
 MAX_COPIED = 64 * MIB
 MAX_COPIED_FILES = 10_000
-MAX_TAKEN = 64 * MIB
+MAX_TAKEN = 32 * MIB
+"""In bytes, of what a job leaves: secrets are looked for in all of it."""
 MAX_TAKEN_FILES = 2000
 MAX_TOLD = 20
 """How many names of what can't be taken along are told; of more, their number."""

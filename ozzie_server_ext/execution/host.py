@@ -27,10 +27,10 @@ class Programs:
 
 def find_programs(*, root: bool) -> Programs:
     """Raises Unavailable; the hint says what to install."""
-    if machine() is None:
+    if sys.platform != "linux" or machine() is None:
         raise Unavailable(
-            "Commands can't run here: the sandbox has no list of system calls for this kind of processor.",
-            hint="It knows x86_64 and aarch64, on Linux.",
+            "Commands can't run here: the sandbox is made of what Linux has, on x86_64 and aarch64 only.",
+            hint="Everything else works; code can still be run in a notebook of its own kernel.",
             code="sandbox.unavailable",
         )
     bwrap = shutil.which("bwrap", path=_SEARCHED)

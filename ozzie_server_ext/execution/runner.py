@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from ozzie_server_ext.domain.errors import NotFound, Unavailable
+
 MIB = 1024 * 1024
 
 
@@ -37,7 +39,7 @@ class JobLimits:
     processes: int = 256
     disk: int = 256 * MIB
     files: int = 100_000
-    output: int = 16 * MIB
+    output: int = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +125,23 @@ class JobRunner(Protocol):
     async def collect_artifacts(self, job_id: str) -> Collected:
         """What an ended job left behind: nothing where it was cancelled. Raises NotFound, or Conflict while it runs."""
         ...
+
+
+class NoJobs:
+    """Where no commands are run."""
+
+    async def start(self, spec: JobSpec) -> str:
+        raise Unavailable("Commands can't be run here.", code="sandbox.unavailable")
+
+    async def status(self, job_id: str) -> JobStatus:
+        raise NotFound("There are no jobs here.")
+
+    async def stream_logs(self, job_id: str, cursor: int = 0) -> AsyncIterator[LogPiece]:
+        raise NotFound("There are no jobs here.")
+        yield LogPiece(b"", 0)
+
+    async def cancel(self, job_id: str) -> None:
+        raise NotFound("There are no jobs here.")
+
+    async def collect_artifacts(self, job_id: str) -> Collected:
+        raise NotFound("There are no jobs here.")

@@ -9,6 +9,7 @@ from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.policy.action import Caller
@@ -41,6 +42,7 @@ class TurnRunner:
         knowledge: ModelKnowledge,
         artifacts: ArtifactStore,
         progress: Progress,
+        jobs: JobRunner,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -53,6 +55,7 @@ class TurnRunner:
         self._knowledge = knowledge
         self._artifacts = artifacts
         self._progress = progress
+        self._jobs = jobs
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = Conversations(log)
@@ -95,7 +98,8 @@ class TurnRunner:
             user=str(row["sender_id"]),
             attended=bool(row["attended"]),
         )
-        context = ToolContext(self._project, clock, caller, artifacts=self._artifacts.of(recorder.session_id))
+        artifacts = self._artifacts.of(recorder.session_id)
+        context = ToolContext(self._project, clock, caller, artifacts=artifacts, jobs=self._jobs)
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
 
     async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
@@ -89,7 +90,7 @@ class Silent:
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
-    for what it says meanwhile."""
+    for what it says meanwhile; `jobs` runs commands apart from the gateway."""
 
     project: Path
     clock: Clock
@@ -97,6 +98,7 @@ class ToolContext:
     artifacts: ArtifactReader = field(default_factory=NoArtifacts)
     key: str = ""
     live: Live = field(default_factory=Silent)
+    jobs: JobRunner = field(default_factory=NoJobs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

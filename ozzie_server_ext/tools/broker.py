@@ -38,7 +38,7 @@ from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling, error_of
+from ozzie_server_ext.tools.telling import Telling, error_of, naming
 from ozzie_server_ext.tools.uncertain import uncertain
 
 log = logger(__name__)
@@ -288,17 +288,14 @@ class ToolBroker:
         if not isinstance(ended, ToolResult):
             await recorder.append(ended)
             return ended
-        made: Kept | None = None
-        if ended.made is not None:
-            try:
-                made = await self._telling.kept(call_id, meta, ended.made)
-            except OzzieError as error:
-                failed = self._telling.failure(call_id, error, self._since(began))
-                await recorder.append(failed)
-                return failed
-            ended = replace(ended, artifact_refs=(*ended.artifact_refs, made.artifact_id))
-        outcome, whole = await self._telling.result(call_id, meta, args, ended, self._since(began))
-        kept = [each for each in (whole, made) if each is not None and isinstance(outcome, ToolCallCompleted)]
+        try:
+            made = await self._telling.kept(call_id, meta, ended.made)
+        except OzzieError as error:
+            failed = self._telling.failure(call_id, error, self._since(began))
+            await recorder.append(failed)
+            return failed
+        outcome, whole = await self._telling.result(call_id, meta, args, naming(ended, made), self._since(began))
+        kept = [*([whole] if whole else []), *made] if isinstance(outcome, ToolCallCompleted) else []
         await self._artifacts.record_all(recorder, kept, outcome)
         return outcome
 

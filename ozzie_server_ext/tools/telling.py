@@ -5,6 +5,7 @@ Here, and nowhere else, secrets are taken out of what tools say, before it reach
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,17 +62,19 @@ class Telling:
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
         ), whole
 
-    async def kept(self, call_id: CallId, meta: ToolMeta, made: Made) -> Kept:
+    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> list[Kept]:
         """What a call makes, without secrets, and durable. Raises OzzieError."""
-        text = await asyncio.to_thread(redact_text, repair_text(made.text), self._known_secrets())
-        return await self._artifacts.keep(
-            text.encode(),
-            kind=made.kind,
-            name=made.name,
-            mime=made.mime,
-            call_id=call_id,
-            meta={"tool_id": meta.tool_id},
-        )
+        return [
+            await self._artifacts.keep(
+                await asyncio.to_thread(_clean, each.content, self._known_secrets()),
+                kind=each.kind,
+                name=each.name,
+                mime=each.mime,
+                call_id=call_id,
+                meta={"tool_id": meta.tool_id},
+            )
+            for each in made
+        ]
 
     def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
         """The outcome of a call that gave no result, and had no effect."""
@@ -113,6 +116,17 @@ class Telling:
         return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
 
 
+def naming(result: ToolResult, made: Sequence[Kept]) -> ToolResult:
+    """The result with what was kept of it, see `Made`."""
+    told: list[Json] = [
+        {"name": kept.name, "artifact_id": kept.artifact_id}
+        for each, kept in zip(result.made, made, strict=True)
+        if each.told
+    ]
+    data = {**result.data, "kept": told} if told and isinstance(result.data, dict) else result.data
+    return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+
+
 def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
     """What a person and the model read where a tool ended with this: its own words where it foresaw it, and nothing of
     its insides where it did not."""
@@ -123,6 +137,16 @@ def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
             return ToolFailed(f"{meta.name} did not finish within {meta.timeout_s:g} s.", code="tool.timed_out")
         case _:
             return ToolFailed(f"{meta.name} broke; the log has the details.", code="tool.broken")
+
+
+def _clean(content: str | bytes, known: Sequence[str]) -> bytes:
+    """Without secrets, where it is text: in what is none, nobody reads one."""
+    if isinstance(content, bytes):
+        try:
+            content = content.decode()
+        except UnicodeDecodeError:
+            return content
+    return redact_text(repair_text(content), known).encode()
 
 
 def _redacted(said: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:

@@ -1,8 +1,9 @@
 """The tools that come with Ozzie, one family a file."""
 
 from ozzie_server_ext.tools.base import Tool
-from ozzie_server_ext.tools.builtin import artifacts, calc, files, notes, time, user, writing
+from ozzie_server_ext.tools.builtin import artifacts, calc, commands, files, notes, time, user, writing
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    return (*calc.TOOLS, *time.TOOLS, *files.TOOLS, *writing.TOOLS, *artifacts.TOOLS, *notes.TOOLS, *user.TOOLS)
+    families = (calc, time, files, writing, commands, artifacts, notes, user)
+    return tuple(tool for family in families for tool in family.TOOLS)

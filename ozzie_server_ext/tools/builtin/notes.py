@@ -60,12 +60,12 @@ async def plan_note(
     data: JsonObject = {"name": name, "bytes": size, "changed": before != kept}
     if before == kept:
         return Plan(args=args, nothing=ToolResult(ok=True, data=data, summary="nothing to change"))
-    made = Made(name=f"{_FOLDER}{name}{_ENDING}", kind="markdown", mime="text/markdown", text=text)
+    made = Made(name=f"{_FOLDER}{name}{_ENDING}", kind="markdown", mime="text/markdown", content=text)
     return Plan(
         args=args,
         effect={"note": name, "sha256": hashlib.sha256(kept.encode()).hexdigest()},
         preview=partial(_preview, name, before or "", kept),
-        work=ToolResult(ok=True, data=data, summary=byte_count(size), made=made),
+        work=ToolResult(ok=True, data=data, summary=byte_count(size), made=(made,)),
     )
 
 

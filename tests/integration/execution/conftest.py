@@ -1,8 +1,10 @@
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.observability.clock import CountingIds
 
@@ -21,5 +23,11 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 async def runner() -> AsyncIterator[BubblewrapRunner]:
     runner = BubblewrapRunner(CountingIds())
+    try:
+        await runner.ready()
+    except Unavailable as error:
+        if os.environ.get("OZZIE_REQUIRE_SANDBOX"):
+            raise
+        pytest.skip(f"{error} {error.hint}")
     yield runner
     await runner.close()

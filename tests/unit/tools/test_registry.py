@@ -10,6 +10,7 @@ from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.policy.engine import default_for
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.builtin.commands import MAX_S
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.test_base import tool
 
@@ -57,11 +58,11 @@ def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
 @pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
 def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) -> None:
     named = {target.argument for target in item.meta.targets}
-    paths = {name for name in item.spec.parameters["properties"] if "path" in name}
+    paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name}
     assert named == paths, "what a rule can't see, it can't forbid"
     assert item.spec.name == item.meta.name
     assert len(item.spec.description) > 20
-    assert 0 < item.meta.timeout_s <= 60
+    assert 0 < item.meta.timeout_s <= (MAX_S + 60 if "timeout_s" in item.spec.parameters["properties"] else 60)
 
 
 def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk_and_a_note_is_of_a_low_one() -> None:
@@ -90,6 +91,8 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "fs.trash": ("trash_file",),
         "note.read": ("read_note",),
         "note.write": ("write_note",),
+        "shell.run": ("shell", "cmd"),
+        "code.python": ("python",),
     }
 
 
@@ -98,6 +101,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
     known = {
         "artifact.read": ("ALLOW", "relay", True),
         "calc.eval": ("ALLOW", "relay", True),
+        "code.python": ("ALLOW", "relay", True),
         "fs.edit": ("ASK", "relay", True),
         "fs.list": ("ALLOW", "relay", True),
         "fs.read": ("ALLOW", "relay", True),
@@ -105,6 +109,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "fs.write": ("ASK", "relay", True),
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
+        "shell.run": ("ALLOW", "relay", True),
         "time.now": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),
     }
