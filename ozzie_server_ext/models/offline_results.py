@@ -62,6 +62,18 @@ def excerpt(path: str, data: Json) -> str:
     )
 
 
+def printed(data: Json) -> str:
+    """What a command printed, and how it ended."""
+    text = field(data, "output") if isinstance(data, dict) and isinstance(data.get("output"), str) else ""
+    if isinstance(data, dict) and isinstance(cut := data.get("output"), dict):
+        text = f"{field(cut, 'head')}\n…\n{field(cut, 'tail')}"
+    code_ = data.get("exit_code") if isinstance(data, dict) else None
+    ended = field(data, "ended") if isinstance(data, dict) and data.get("ended") else ""
+    how = ended or ("It ran." if code_ == 0 else f"It ended with {code(f'exit {code_}')}.")
+    shown = "\n".join(text.rstrip().splitlines()[:_SHOWN_ENTRIES])
+    return f"{how}\n\n{_fenced(shown)}" if shown else f"{how} It printed nothing."
+
+
 def count_rows(path: str, data: Json, *, unit: str) -> str:
     """How many rows the file has: in a table, records below the header line; else lines."""
     text = field(data, "text", "content")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
-from ozzie_server_ext.models.offline_results import code, count_rows, excerpt, field, listing, names_in
+from ozzie_server_ext.models.offline_results import code, count_rows, excerpt, field, listing, names_in, printed
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
 
 LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
@@ -70,6 +70,7 @@ _OWN = "from Ozzie's offline script."
 _IS_THERE = "is there already"
 _ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
 _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
+_RUN = re.compile(r"\brun\b([^`]*)(`+)([^`]+)\2", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
@@ -120,8 +121,9 @@ def _seen(tool: str, content: str) -> Seen:
     error = data.get("error") if isinstance(data, dict) else None
     if not error:
         return Seen(tool, data)
-    message = error.get("message") if isinstance(error, dict) else error
-    return Seen(tool, data, str(message))
+    if not isinstance(error, dict):
+        return Seen(tool, data, str(error))
+    return Seen(tool, data, str(error["message"])) if "message" in error else Seen(tool, error)
 
 
 # --- rules: the first that fits, wins -----------------------------------------------------------------
@@ -205,6 +207,16 @@ def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask("ask_user", {"question": f"What is your {wanted[1].strip()}?"})
 
 
+def _run(question: str, seen: Sequence[Seen]) -> Move | None:
+    """A command, or a program where it says Python, between backticks."""
+    wanted = _RUN.search(question)
+    if wanted is None:
+        return None
+    tool, argument = ("python", "code") if "python" in wanted[1].lower() else ("shell", "command")
+    given = _given(tool, seen)
+    return Ask(tool, {argument: wanted[3].strip()}) if given is None else Say(printed(given.data))
+
+
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = _path(question)
     if not path or not (_READ.search(question) or "@" in question):
@@ -253,7 +265,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_ask_back, _rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (_ask_back, _run, _rows, _list, _sum, _read, _time, _greeting)
 
 
 def _abilities(tools: Collection[str]) -> str:
@@ -264,6 +276,7 @@ def _abilities(tools: Collection[str]) -> str:
         "read_file": "read files and count their rows",
         "write_file": "write a two-line note to a file",
         "ask_user": "ask you back",
+        "shell": "run a command that stands between backticks",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
 from ozzie_server_ext.models.offline_rules import LABEL, MAX_QUESTION_CHARS, Ask, Say, next_move
@@ -234,6 +234,40 @@ def test_it_asks_back_and_says_what_was_answered() -> None:
     assert "You skipped the question." in said(which, *gave("ask_user", {"answer": None, "note": "skipped"}))
     name = Ask("ask_user", {"question": "What is your name?"})
     assert asked(user("Ask me for my name."), tools=tools) == name
+
+
+HANDS = ALL_TOOLS | {"shell", "python"}
+
+
+@pytest.mark.parametrize(
+    ("question", "tool", "args"),
+    [
+        ("Run `wc -l data/*.csv`", "shell", {"command": "wc -l data/*.csv"}),
+        ("Please run the command `ls data` for me.", "shell", {"command": "ls data"}),
+        ("Run the Python program `print(6 * 7)`", "python", {"code": "print(6 * 7)"}),
+        ("Run ``ls -l``", "shell", {"command": "ls -l"}),
+    ],
+)
+def test_a_command_between_backticks_is_run(question: str, tool: str, args: JsonObject) -> None:
+    assert asked(user(question), tools=HANDS) == Ask(tool, args)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"exit_code": 0, "output": "3\n"}, "It ran.\n\n```\n3\n```"),
+        ({"exit_code": 0, "output": ""}, "It ran. It printed nothing."),
+        ({"error": {"exit_code": 2, "output": "no `x`"}}, "It ended with `exit 2`.\n\n```\nno `x`\n```"),
+        (
+            {"error": {"exit_code": None, "output": "", "ended": "It was ended after 1 s."}},
+            "It was ended after 1 s. It",
+        ),
+        ({"exit_code": 0, "output": {"head": "1\n", "tail": "9\n"}}, "1\n\n…\n9"),
+        ({"error": {"code": "sandbox.unavailable", "message": "Not here."}}, "gave no result: Not here."),
+    ],
+)
+def test_what_it_printed_and_how_it_ended_is_the_answer(data: Json, told: str) -> None:
+    assert told in said(user("Run `wc -l x`"), *gave("shell", data), tools=HANDS)
 
 
 def test_anything_else_is_answered_with_what_it_can_do() -> None:
