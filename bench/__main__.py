@@ -16,6 +16,7 @@ BENCHMARKS = (
     "interrupt",
     "append",
     "broker",
+    "sandbox",
     "kernel_start",
     "server_size",
     "lab_start",

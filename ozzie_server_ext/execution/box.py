@@ -28,12 +28,14 @@ STATUS_BYTES = 64
 _FIRST_UID = 2_000_000_000
 _UIDS = 100_000
 
-# Not `>`, which would cut off a page that must keep its size. What is left of the job is killed before its files are
-# looked at: all but the sandbox's first process and this script. Numbers are those of descriptors.
+# Shells have two letters for the limit of processes. A page must keep its size, so `1<>` and not `>`. What is left of
+# the job is killed before its files are looked at: all but the sandbox's first process and this script.
 _SCRIPT = r"""
 status=$1 where=$2 copied=$3 folder=$4 out=$5 changed=$6; shift 6
+data=$1 size=$2 open=$3 cpu=$4 processes=$5; shift 5
 echo 1000 2>/dev/null >/proc/self/oom_score_adj
-mkdir -m 700 /tmp/out /tmp/home || exit 125
+ulimit -c 0 && ulimit -d $data && ulimit -f $size && ulimit -n $open && ulimit -t $cpu || exit 125
+ulimit -p $processes 2>/dev/null || ulimit -u $processes || exit 125
 if [ -n "$copied" ]; then tar -xf "/proc/self/fd/$copied" -C "$folder" || exit 125; fi
 cd "$where" || exit 125
 echo begun 1<>"/proc/self/fd/$status"
@@ -84,14 +86,15 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     argv += ["--seccomp", str(handed.text(walls.seccomp)), "--info-fd", str(info), "--hostname", "ozzie"]
     argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, handed)]
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
-    argv += [*_scratch("/tmp", limits), *_interpreter(walls.interpreter)]  # which may lie below /tmp
+    argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
+    argv += _interpreter(walls.interpreter)  # which may lie below /tmp
     argv += _project(project, target, limits, handed)
     for name, content in spec.files.items():
         argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
     argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
-    argv += ["--", *_inside(walls, uid, limits), programs.inside["sh"], "-c", _SCRIPT, "sh"]
+    argv += ["--", *_inside(walls, uid), programs.inside["sh"], "-c", _SCRIPT, "sh"]
     argv += [str(status), f"{PROJECT}/{spec.folder}".rstrip("/"), "" if copied is None else str(copied), target]
-    argv += [str(out), "" if changed is None else str(changed)]
+    argv += [str(out), "" if changed is None else str(changed), *_limits(limits)]
     argv += [programs.inside["timeout"], "--kill-after=2", str(limits.wall_s), *spec.argv]
     return Box(
         argv=argv,
@@ -114,15 +117,19 @@ def _namespaces(walls: Walls) -> list[str]:
     return ["--unshare-user", "--disable-userns", *spaces, "--cap-drop", "ALL"]
 
 
-def _inside(walls: Walls, uid: int, limits: JobLimits) -> list[str]:
-    """What is left of privileges is given up, and limits are set: a program each, as the system has them."""
+def _inside(walls: Walls, uid: int) -> list[str]:
+    """What is left of privileges is given up, and everything of the user's goes first."""
     argv: list[str] = []
     if walls.is_root:
         argv += [walls.programs.setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         argv += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    argv += [walls.programs.inside["prlimit"], f"--nproc={limits.processes}", f"--data={limits.memory}", "--core=0"]
-    argv += [f"--fsize={limits.disk + _TAR_ROOM}", f"--nofile={_MOST_OPEN}", f"--cpu={math.ceil(limits.cpu_s)}"]
     return [*argv, walls.programs.inside["nice"], "-n", str(_NICE)]
+
+
+def _limits(limits: JobLimits) -> list[str]:
+    """For `ulimit`, which counts memory in KiB and files in blocks of 512 bytes."""
+    figures = (limits.memory // 1024, (limits.disk + _TAR_ROOM) // 512, _MOST_OPEN, math.ceil(limits.cpu_s))
+    return [str(figure) for figure in (*figures, limits.processes)]
 
 
 def _interpreter(interpreter: Interpreter) -> list[str]:
@@ -133,9 +140,9 @@ def _interpreter(interpreter: Interpreter) -> list[str]:
     return arguments
 
 
-def _folders(*paths: str) -> list[str]:
+def _folders(*paths: str, mode: str = "0755") -> list[str]:
     """Folders that everybody may go through. Those that bubblewrap makes on its way are its own user's alone."""
-    return [word for path in paths for word in ("--perms", "0755", "--dir", path)]
+    return [word for path in paths for word in ("--perms", mode, "--dir", path)]
 
 
 def _users(uid: int, handed: Handed) -> list[str]:

@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.execution.seccomp import machine
 
 _SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-_INSIDE = ("sh", "tar", "timeout", "prlimit", "nice")
+_INSIDE = ("sh", "tar", "timeout", "nice")
 INSTALL = "On Debian and Ubuntu: apt-get install bubblewrap. Then run the cell again."
 
 
