@@ -27,7 +27,7 @@ async def test_a_command_prints_as_it_goes_and_asks_for_nothing(notebook: NewNot
 
     await expect(it.final(0).locator("summary")).to_contain_text("1 step: shell")
     await expect(it.final(0)).to_contain_text("line 4")
-    await expect(it.final(0)).to_contain_text("measurements.csv")
+    await expect(it.final(0)).to_contain_text("sales.csv")
     await it.final(0).locator("summary").click()
     await expect(it.final(0).locator("details")).to_contain_text("1 file")
     await screenshot(it.page, "sandbox-done")
