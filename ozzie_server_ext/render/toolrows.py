@@ -27,7 +27,7 @@ _NOT_ALLOWED = frozenset({"approval.rejected", "policy.denied", "policy.unattend
 """The codes of calls that were not made, because nobody who was asked allowed them."""
 _SETTLED = frozenset({"done", "failed", "cancelled", "denied"})
 # Of a tool's arguments the one that says most, where it has one of these; else the first that is text.
-_TELLING = ("path", "url", "expression", "query", "pattern", "command", "code", "target", "to", "question", "timezone")
+_TELLING = ("query", "pattern", "path", "url", "expression", "command", "code", "target", "to", "question", "timezone")
 _PATHS = frozenset({"path", "file", "target", "source", "folder", "directory"})
 ARGUMENT_WIDTH = 80
 RESULT_WIDTH = 60

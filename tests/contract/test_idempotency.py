@@ -29,6 +29,8 @@ CALLS: dict[str, Callable[[ArtifactId], JsonObject]] = {
     "time.now": lambda kept: {"timezone": "Europe/Zurich"},
     "fs.list": lambda kept: {"path": "."},
     "fs.read": lambda kept: {"path": "a.csv"},
+    "fs.search": lambda kept: {"query": "x"},
+    "fs.find": lambda kept: {"pattern": "*.csv"},
     "artifact.read": lambda kept: {"artifact_id": kept},
     "note.write": lambda kept: {"name": "plan", "text": "first this\n"},
     "note.read": lambda kept: {},
