@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ozzie_server_ext.execution.handed import Handed
-from ozzie_server_ext.execution.host import Interpreter, Programs, system_mounts
+from ozzie_server_ext.execution.host import Interpreter, Programs, system_mounts, time_zone
 from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec
 
 PROJECT = "/project"
@@ -95,7 +95,7 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     argv += ["--", *_inside(walls, uid), programs.inside["sh"], "-c", _SCRIPT, "sh"]
     argv += [str(status), f"{PROJECT}/{spec.folder}".rstrip("/"), "" if copied is None else str(copied), target]
     argv += [str(out), "" if changed is None else str(changed), *_limits(limits)]
-    argv += [programs.inside["timeout"], "--kill-after=2", str(limits.wall_s), *spec.argv]
+    argv += spec.argv
     return Box(
         argv=argv,
         handed=handed,
@@ -187,6 +187,7 @@ def _environment(walls: Walls) -> list[str]:
         "MPLBACKEND": "agg",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
-        **({"PYTHONUSERBASE": walls.interpreter.user_base} if walls.interpreter.user_base else {}),
+        "PYTHONUSERBASE": walls.interpreter.user_base,
+        "TZ": time_zone(),
     }
-    return ["--clearenv", *(word for name, value in variables.items() for word in ("--setenv", name, value))]
+    return ["--clearenv", *(word for name, value in variables.items() if value for word in ("--setenv", name, value))]

@@ -5,6 +5,7 @@ import contextlib
 import os
 import random
 import shlex
+import signal
 import stat
 import subprocess
 from collections import OrderedDict
@@ -32,8 +33,10 @@ AT_ONCE = 4
 KEPT = 32
 """Ended jobs whose output and files can still be asked for."""
 _LOOK_S = 0.1
+_PATIENCE_S = 2.0
+"""How long a command whose time is up may take to end by itself."""
 _GRACE_S = 5.0
-"""How long behind its own limit a job is ended from outside, with all that is in its box."""
+"""How long the files of an ended command may take to be taken out, and a box to go."""
 _POLL_S = 0.005
 _FOR_ALL = stat.S_IROTH | stat.S_IXOTH
 _CHUNK = 64 * 1024
@@ -195,22 +198,26 @@ async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> Non
 
 
 async def _watch(job: Job, first: FirstProcess) -> None:
-    """End the job where it uses too much, or does not end by itself."""
+    """End the job where it uses too much, or more time than it has."""
     limits = job.spec.limits
     loop = asyncio.get_running_loop()
-    last = loop.time() + limits.wall_s + _GRACE_S
+    end = loop.time() + limits.wall_s
     while not first.look():  # noqa: ASYNC110 - ends with the job at the latest
         await asyncio.sleep(_POLL_S)
     assert first.pid is not None
-    while True:
-        await asyncio.sleep(_LOOK_S)
-        if loop.time() > last:
-            job.cut(JobState.TIMED_OUT, f"It was ended after {limits.wall_s:g} s.")
+    while (left := end - loop.time()) > 0:
+        await asyncio.sleep(min(_LOOK_S, left))
         used = await asyncio.to_thread(usage, first.pid, limits.memory, job.box.writable)
         if used.memory > limits.memory:
             job.cut(JobState.CUT, f"It was ended: it took more than {limits.memory // MIB} MiB of memory.")
         elif used.files > limits.files:
             job.cut(JobState.CUT, f"It was ended: it made more than {limits.files:,} files.")
+    job.time_is_up()
+    await asyncio.to_thread(first.signal_command, signal.SIGTERM)
+    await asyncio.sleep(_PATIENCE_S)
+    await asyncio.to_thread(first.signal_command, signal.SIGKILL)
+    await asyncio.sleep(_GRACE_S)
+    job.kill()
 
 
 def _walls() -> Walls:

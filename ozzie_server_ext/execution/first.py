@@ -7,6 +7,7 @@ import select
 import signal
 
 from ozzie_server_ext.execution.handed import read_page
+from ozzie_server_ext.execution.usage import with_children
 
 
 class FirstProcess:
@@ -40,6 +41,16 @@ class FirstProcess:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
+    def signal_command(self, number: signal.Signals) -> None:
+        """Send a signal to all but this process and the script that is its one child: to the command."""
+        if self.pid is None:
+            return
+        with contextlib.suppress(OSError):
+            own = os.readlink(f"/proc/{self.pid}/ns/pid")
+            for pid in with_children(self.pid)[2:]:
+                with contextlib.suppress(OSError):
+                    _send(pid, own, number)
+
     @property
     def is_gone(self) -> bool:
         """Whether it has ended, and so has all behind it. One that never was known counts as gone."""
@@ -49,3 +60,13 @@ class FirstProcess:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+
+
+def _send(pid: int, namespace: str, number: signal.Signals) -> None:
+    """Raises OSError where it is gone. A number that is another process by now is held against the namespace."""
+    held = os.pidfd_open(pid)
+    try:
+        if os.readlink(f"/proc/{pid}/ns/pid") == namespace:
+            signal.pidfd_send_signal(held, number)
+    finally:
+        os.close(held)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from ozzie_server_ext.execution.box import Box
 from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus
 
-_TIMED_OUT = (124, 137)
-"""What `timeout` ends with where it ended the command: by SIGTERM, or by SIGKILL where that was not heeded."""
 _MOST_SAID = 300
 
 
@@ -53,8 +51,17 @@ class Job:
         """End it, for that reason; the first one counts."""
         if self._cut is None and not self.status.state.is_final:
             self._cut = state, reason
-            if self._kill is not None:
-                self._kill()
+            self.kill()
+
+    def time_is_up(self) -> None:
+        """Its command is asked to end, and what it left is taken out."""
+        if self._cut is None and not self.status.state.is_final:
+            self._cut = JobState.TIMED_OUT, f"It was ended after {self.spec.limits.wall_s:g} s."
+
+    def kill(self) -> None:
+        """End it at once, with all that it started."""
+        if self._kill is not None:
+            self._kill()
 
     def told(self, *, begun: bool, code: int | None) -> None:
         """What the sandbox says of it."""
@@ -62,18 +69,15 @@ class Job:
 
     def end(self) -> None:
         took = time.monotonic() - self._began if self._began else 0.0
-        state, reason, code = self._how(took)
+        state, reason, code = self._how()
         self._now(JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took))
 
-    def _how(self, took: float) -> tuple[JobState, str, int | None]:
+    def _how(self) -> tuple[JobState, str, int | None]:
         if self._cut is not None:
             return *self._cut, None
         if not self._has_begun:
             said = self.printed.decode(errors="replace").strip()[-_MOST_SAID:] or "no reason was given"
             return JobState.FAILED, f"The sandbox could not be set up: {said}", None
-        limit = self.spec.limits.wall_s
-        if self._code in _TIMED_OUT and took >= limit:
-            return JobState.TIMED_OUT, f"It was ended after {limit:g} s.", None
         if self._code is None:
             return JobState.FAILED, "It ended everything in its sandbox, also what takes out its files.", None
         return (JobState.FAILED if self._code else JobState.SUCCEEDED), "", self._code

@@ -20,7 +20,7 @@ class Usage:
 def usage(first: int, limit: int, writable: tuple[str, ...]) -> Usage:
     """Of the process `first` and all below it. Where the plain sum is over `limit`, each page that several share
     counts once (which takes longer to find out). What has gone meanwhile counts as nothing."""
-    pids = _with_children(first)
+    pids = with_children(first)
     memory = sum(_resident(pid) for pid in pids)
     if memory > limit:
         memory = sum(_share(pid) for pid in pids)
@@ -32,7 +32,8 @@ def usage(first: int, limit: int, writable: tuple[str, ...]) -> Usage:
     return Usage(memory, files)
 
 
-def _with_children(first: int) -> list[int]:
+def with_children(first: int) -> list[int]:
+    """The process and all below it, each behind the one that started it."""
     found = [first]
     for pid in found:
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Walking through the project's plain files, in the order of their names, and no further than one looks (THREATS 16)."""
+"""Walking through the project's plain files, in the order of their names and along no link (THREATS 16)."""
 
 import os
 import stat

@@ -91,9 +91,7 @@ def _search(
         searched += 1
         lines = _matching(found, wanted, ignore_case)
         in_files += bool(lines)
-        matches += [
-            {"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]
-        ]
+        matches += [{"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]]
     data: JsonObject = {"matches": matches, "files_searched": searched, "truncated": walk.is_cut}
     told = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
     return ToolResult(ok=True, data=data, summary=f"{told} in {in_files} file{'' if in_files == 1 else 's'}")

@@ -91,7 +91,9 @@ async def test_a_secret_is_neither_told_nor_found_out(tree: Path, context: ToolC
     assert (await said(context, "search", query="efgh5678"))["matches"] == []
 
 
-@pytest.mark.parametrize("path", ["..", "/etc", "../x", "~", ".hidden", "notes/.env", "link", "link/a", "nowhere", "pipe"])
+@pytest.mark.parametrize(
+    "path", ["..", "/etc", "../x", "~", ".hidden", "notes/.env", "link", "link/a", "nowhere", "pipe"]
+)
 async def test_what_is_not_offered_is_not_looked_at(tree: Path, context: ToolContext, path: str) -> None:
     (tree / "link").symlink_to("/etc")
     os.mkfifo(tree / "pipe")
