@@ -28,6 +28,8 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
 from ozzie_server_ext.embedding.outcome import CallRecord, Outcome, record_of
 from ozzie_server_ext.embedding.plain import plain_tool
+from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.files import Policy, read
@@ -82,8 +84,10 @@ async def open_gate(
             log = await SqliteEventLog.open(folder / "gate.db", clock=clock, ids=ids)
             blobs = FileBlobs(folder / "blobs")
         closing.push_async_callback(log.close)
+        jobs = BubblewrapRunner(ids)
+        closing.push_async_callback(jobs.close)
         who = replace(caller or Caller(), project=str(root))
-        yield Gate(log, blobs, clock, ids, root, who, SessionId(session), expires_s, known_secrets)
+        yield Gate(log, blobs, clock, ids, root, who, SessionId(session), expires_s, known_secrets, jobs)
 
 
 class Gate:
@@ -101,6 +105,7 @@ class Gate:
         session_id: SessionId,
         expires_s: float,
         known_secrets: Callable[[], Sequence[str]],
+        jobs: JobRunner,
     ) -> None:
         self.log = log
         self.blobs = blobs
@@ -113,7 +118,7 @@ class Gate:
         permissions = Permissions(self.artifacts, clock, ids, self.approvals, lambda: expires_s, known_secrets)
         telling = Telling(self.artifacts, known_secrets)
         self._broker = ToolBroker(self.registry, self._rules, permissions, telling, self.artifacts, clock, ids)
-        self._context = ToolContext(project, clock, caller, artifacts=self.artifacts.of(session_id))
+        self._context = ToolContext(project, clock, caller, artifacts=self.artifacts.of(session_id), jobs=jobs)
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:

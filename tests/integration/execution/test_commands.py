@@ -21,6 +21,7 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
+from ozzie_server_ext.embedding import open_gate
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import NoJobs
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -287,6 +288,15 @@ async def test_where_nothing_can_run_it_says_what_to_do(bench: Bench, monkeypatc
     assert outcome.code == "sandbox.unavailable"
     assert "bubblewrap, is not installed" in outcome.message
     assert "apt-get install bubblewrap" in outcome.message
+
+
+async def test_it_runs_behind_a_gate_of_ones_own(bench: Bench) -> None:
+    async with open_gate(project=bench.project) as gate:
+        gate.add(*builtin_tools())
+
+        outcome = await gate.call("shell", {"command": "cat notes/a.md"})
+
+        assert (outcome.status, outcome.data) == ("done", {"exit_code": 0, "output": "one\n"})
 
 
 async def test_where_nobody_gave_it_a_runner_it_says_so(bench: Bench) -> None:
