@@ -178,8 +178,9 @@ def _moment(seconds: float) -> str:
 
 
 def _word(line: str, at: int) -> str:
+    """The word at a place of a line; nothing of a command's own name, as in `%%python`."""
     for match in _WORD.finditer(line[:4096]):
-        if match.start() <= at <= match.end():
+        if match.start() <= at <= match.end() and line[: match.start()][-1:] != "%":
             return match[0].rstrip(".")
     return ""
 

@@ -40,4 +40,6 @@ async def test_one_that_fails_says_so_in_its_row(notebook: NewNotebook) -> None:
 
     await expect(it.final(0)).to_contain_text("No such file or directory")
     await it.final(0).locator("summary").click()
+    await expect(it.final(0).locator("details")).to_contain_text("exit 7")
+    await expect(it.final(0).locator("details")).to_contain_text("failed")
     await screenshot(it.page, "sandbox-failed")

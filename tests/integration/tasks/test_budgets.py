@@ -40,6 +40,7 @@ from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.ledger import Ledger, Reserved
 from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tasks.today import today
+from ozzie_server_ext.tools.builtin import artifacts, calc, files, notes, time, user, writing
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, Refusal, ToolCall
 
@@ -49,6 +50,8 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)
 WAIT_S = 60
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
 """Where a turn has come to its end, or waits."""
+OFFERED = tuple(tool for family in (calc, time, files, writing, artifacts, notes, user) for tool in family.TOOLS)
+"""Some, and no others: what a prompt takes is in most figures here, and grows with each tool that is offered."""
 ENDS = RESTS - {"task.waiting_input"}
 ANSWER_TOKENS = 2000
 USD = 1_000_000_000
@@ -138,6 +141,7 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ben
     folder: Path = tmp_path_factory.mktemp("budgets")
     with pytest.MonkeyPatch.context() as patch, FakeOpenAI() as fake:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
+        patch.setattr("ozzie_server_ext.app.builtin_tools", lambda: OFFERED)
         (folder / "project").mkdir()
         home = Home(folder / "home")
         home.create()
