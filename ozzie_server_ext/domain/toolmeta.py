@@ -115,13 +115,15 @@ class ToolError:
 class Made:
     """What a call keeps among the artifacts, under a name: the next version of it, where there is one. Texts, and bytes
     that are UTF-8, are kept without secrets. With `told`, the result, which is an object then, has name and id in its
-    list `kept`: no tool knows an id beforehand."""
+    list `kept`: no tool knows an id beforehand. With `shown`, a text has its beginning and end there too, so many
+    characters of it: they are cut from what is left without secrets, for half of a secret is not found."""
 
     name: str
     kind: ArtifactKind
     mime: str
     content: str | bytes
     told: bool = False
+    shown: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.execution.handed import Handed
 from ozzie_server_ext.execution.host import Interpreter, Programs, system_mounts, time_zone
 from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec
@@ -20,6 +22,7 @@ _HOME = "/tmp/home"
 _JOB = "/job"
 _NICE = 10
 _MOST_OPEN = 1024
+MAX_TOP = 1000
 _TAR_ROOM = 16 * MIB
 """For the names and paddings of an archive, beside its contents."""
 STATUS_BYTES = 64
@@ -43,9 +46,10 @@ echo begun 1<>"/proc/self/fd/$status"
 code=$?
 kill -KILL -1 2>/dev/null
 cd /
-tar --hard-dereference -cf - -C /tmp/out . 2>/dev/null 1<>"/proc/self/fd/$out"
-if [ -n "$copied" ]; then tar --hard-dereference -cf - -C "$folder" . 2>/dev/null 1<>"/proc/self/fd/$changed"; fi
-echo "begun $code" 1<>"/proc/self/fd/$status"
+pack="tar --format=gnu --hard-dereference -cf -"
+$pack -C /tmp/out . 2>/dev/null 1<>"/proc/self/fd/$out"
+if [ -n "$copied" ]; then $pack -C "$folder" . 2>/dev/null 1<>"/proc/self/fd/$changed"; fi
+echo "begun $code $?" 1<>"/proc/self/fd/$status"
 """
 
 
@@ -88,7 +92,7 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
     argv += _interpreter(walls.interpreter)  # which may lie below /tmp
-    argv += _project(project, target, limits, handed)
+    argv += _project(spec.project, project, target, limits)
     for name, content in spec.files.items():
         argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
     argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
@@ -146,9 +150,13 @@ def _folders(*paths: str, mode: str = "0755") -> list[str]:
 
 
 def _users(uid: int, handed: Handed) -> list[str]:
-    """Programs ask for the name and the home of who runs them."""
+    """Programs ask for the name and the home of who runs them, and for their own host."""
     arguments: list[str] = []
-    for path, line in (("/etc/passwd", f"ozzie:x:{uid}:{uid}::{_HOME}:/bin/sh"), ("/etc/group", f"ozzie:x:{uid}:")):
+    for path, line in (
+        ("/etc/passwd", f"ozzie:x:{uid}:{uid}::{_HOME}:/bin/sh"),
+        ("/etc/group", f"ozzie:x:{uid}:"),
+        ("/etc/hosts", "127.0.0.1 localhost"),
+    ):
         arguments += ["--perms", "0444", "--ro-bind-data", str(handed.text(f"{line}\n".encode())), path]
     return arguments
 
@@ -157,21 +165,27 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
     return ["--perms", "1777", "--size", str(limits.disk), "--tmpfs", path]
 
 
-def _project(project: int, copied: str, limits: JobLimits, handed: Handed) -> list[str]:
+def _project(project: Path, opened: int, copied: str, limits: JobLimits) -> list[str]:
+    """What is at the project's top, each by itself, but for what is hidden: so nothing that appears or is replaced
+    there while the job runs shows up in it. Raises InputError where that is too much."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
-    arguments = ["--ro-bind-fd", str(project), PROJECT]
-    if copied:
-        arguments += _scratch(copied, limits)
-    with os.scandir(project) as entries:
-        hidden = [entry for entry in entries if entry.name.startswith(".") and not entry.is_symlink()]
-    for entry in sorted(hidden, key=lambda found: found.name):
+    arguments = _folders(PROJECT)
+    with os.scandir(opened) as entries:
+        shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    if len(shown) > MAX_TOP:
+        raise InputError(
+            f"There are more than {MAX_TOP:,} files and folders at the project's top, which is more than a command is "
+            "shown.",
+            hint="Put them into folders.",
+        )
+    for entry in shown:
         where = f"{PROJECT}/{entry.name}"
-        if entry.is_dir():
-            arguments += ["--perms", "0000", "--size", "4096", "--tmpfs", where, "--remount-ro", where]
-        else:
-            arguments += ["--perms", "0000", "--ro-bind-data", str(handed.text(b"")), where]
-    return arguments
+        if entry.is_symlink():
+            arguments += ["--symlink", os.readlink(entry.name, dir_fd=opened), where]
+        elif entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
+            arguments += ["--ro-bind-try", str(project / entry.name), where]
+    return [*arguments, *(_scratch(copied, limits) if copied else [])]
 
 
 def _environment(walls: Walls) -> list[str]:

@@ -4,20 +4,20 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import shlex
 import signal
 import stat
 import subprocess
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.execution.box import Box, Walls, box
-from ozzie_server_ext.execution.copies import collected, copy_of, open_folder
+from ozzie_server_ext.execution.copies import Copy, collected, copy_of, open_folder
 from ozzie_server_ext.execution.first import FirstProcess
 from ozzie_server_ext.execution.handed import Handed, read_page
 from ozzie_server_ext.execution.host import find_programs, own_interpreter
@@ -30,8 +30,12 @@ from ozzie_server_ext.observability.logs import logger
 log = logger(__name__)
 
 AT_ONCE = 4
-KEPT = 32
+MOST = 64
+"""Jobs that run or wait."""
+KEPT = 8
 """Ended jobs whose output and files can still be asked for."""
+_SAID = re.compile(rb"begun\s(?:(?P<code>\d{1,3}) (?P<packed>\d{1,3})\s)?")
+"""What the script in the box tells. It lies open to the job, too."""
 _LOOK_S = 0.1
 _PATIENCE_S = 2.0
 """How long a command whose time is up may take to end by itself."""
@@ -53,6 +57,7 @@ class BubblewrapRunner:
         self._walls: Walls | None = None
         self._probing = asyncio.Lock()
         self._next = random.SystemRandom().randrange(1 << 30)
+        self._is_closed = False
 
     async def ready(self) -> None:
         """Find out whether commands can be run here, by running one. Raises Unavailable."""
@@ -62,9 +67,8 @@ class BubblewrapRunner:
             walls = await asyncio.to_thread(_walls)
             with TemporaryDirectory() as empty:
                 os.chmod(empty, 0o755)  # as root, a job is somebody else
-                spec = JobSpec(argv=["true"], project=Path(empty), limits=JobLimits(wall_s=10, disk=MIB))
-                job = Job(spec, *await self._box(spec, walls))
-                await self._run(job)
+                job = Job(JobSpec(argv=["true"], project=Path(empty), limits=JobLimits(wall_s=10, disk=MIB)))
+                await self._run(job, walls)
             if job.status.state is not JobState.SUCCEEDED:
                 raise Unavailable(
                     f"Commands can't run here: {job.status.reason or 'a first one failed'}",
@@ -76,8 +80,15 @@ class BubblewrapRunner:
 
     async def start(self, spec: JobSpec) -> str:
         await self.ready()
-        assert self._walls is not None
-        job = Job(spec, *await self._box(spec, self._walls))
+        waiting = sum(not job.status.state.is_final for job in self._jobs.values())
+        if self._is_closed or waiting >= MOST:
+            raise Unavailable(
+                "No command can be started: the gateway stops."
+                if self._is_closed
+                else f"No command can be started: {waiting} run or wait already.",
+                code="sandbox.busy",
+            )
+        job = Job(spec)
         job_id = self._ids.new()
         self._jobs[job_id] = job
         job.work = asyncio.create_task(self._take_turn(job), name=f"job {job_id}")
@@ -102,8 +113,12 @@ class BubblewrapRunner:
     async def cancel(self, job_id: str) -> None:
         job = self._job(job_id)
         job.cut(JobState.CANCELLED, "It was stopped.")
-        if job.work is not None:
-            await asyncio.wait({job.work})
+        if job.work is None:
+            return
+        if job.status.state is JobState.QUEUED:
+            job.work.cancel()
+        await asyncio.wait({job.work})
+        job.end()  # where its work had not even begun
 
     async def collect_artifacts(self, job_id: str) -> Collected:
         job = self._job(job_id)
@@ -112,7 +127,8 @@ class BubblewrapRunner:
         return job.collected
 
     async def close(self) -> None:
-        """End all jobs."""
+        """End all jobs, and begin no others."""
+        self._is_closed = True
         for job_id in list(self._jobs):
             await self.cancel(job_id)
 
@@ -126,50 +142,65 @@ class BubblewrapRunner:
         for job_id in ended[:-KEPT]:
             del self._jobs[job_id]
 
-    async def _box(self, spec: JobSpec, walls: Walls) -> tuple[Box, dict[str, str]]:
-        self._next += 1
-        return await asyncio.to_thread(_closed_in, spec, walls, self._next)
-
     async def _take_turn(self, job: Job) -> None:
-        async with self._places:
-            await self._run(job)
-
-    async def _run(self, job: Job) -> None:
-        """Run a job to its end, and take out what it left. It never raises: what went wrong is the job's end."""
         try:
-            with job.box.handed:
-                if not job.is_cut:
-                    await self._carry_out(job)
+            async with self._places:
+                assert self._walls is not None
+                await self._run(job, self._walls)
+        except asyncio.CancelledError:
+            job.cut(JobState.CANCELLED, "It was stopped.")
+            raise
+        finally:
+            job.end()
+
+    async def _run(self, job: Job, walls: Walls) -> None:
+        """Run a job to its end, and take out what it left. What goes wrong is the job's end."""
+        handed = Handed()
+        self._next += 1
+        try:
+            # To its end also where it is told to stop meanwhile: what is handed to the box is closed behind it.
+            making = asyncio.ensure_future(asyncio.to_thread(_closed_in, job.spec, walls, self._next, handed))
+            try:
+                box, job.before = await asyncio.shield(making)
+            except asyncio.CancelledError:
+                await asyncio.wait({making})
+                making.exception()  # nobody else asks for it
+                raise
+            if not job.is_cut:
+                await self._carry_out(job, box)
+        except OzzieError as error:
+            job.cut(JobState.FAILED, " ".join(filter(None, [str(error), error.hint])))
         except OSError as error:
             job.cut(JobState.FAILED, f"It could not be started: {error.strerror}.")
         except Exception:
             log.exception("a job broke")
             job.cut(JobState.FAILED, "Ozzie made a mistake of its own; logs/app has the details.")
         finally:
+            await asyncio.to_thread(handed.close)  # it takes a moment where much was written
             job.end()
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _carry_out(self, job: Job, box: Box) -> None:
         # From the loop's thread: bubblewrap asks to be ended with the thread that starts it.
         process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
-            job.box.argv,
+            box.argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={},
             cwd="/",
-            pass_fds=job.box.handed.all,
+            pass_fds=box.handed.all,
             start_new_session=True,
         )
-        first = FirstProcess(job.box.info)
+        first = FirstProcess(box.info)
         job.begin(first.end)
-        watching = asyncio.create_task(_watch(job, first))
+        watching = asyncio.create_task(_watch(job, box, first))
         try:
             await _follow(process, job)
         finally:
             watching.cancel()
             first.end()  # where this is left early
             await asyncio.shield(_ended(process, first))
-        await asyncio.to_thread(_look, job)
+        await asyncio.to_thread(_look, job, box)
 
 
 async def _follow(process: "subprocess.Popen[bytes]", job: Job) -> None:
@@ -197,27 +228,34 @@ async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> Non
     first.close()
 
 
-async def _watch(job: Job, first: FirstProcess) -> None:
+async def _watch(job: Job, box: Box, first: FirstProcess) -> None:
     """End the job where it uses too much, or more time than it has."""
-    limits = job.spec.limits
     loop = asyncio.get_running_loop()
-    end = loop.time() + limits.wall_s
+    end = loop.time() + job.spec.limits.wall_s
     while not first.look():  # noqa: ASYNC110 - ends with the job at the latest
         await asyncio.sleep(_POLL_S)
-    assert first.pid is not None
-    while (left := end - loop.time()) > 0:
-        await asyncio.sleep(min(_LOOK_S, left))
-        used = await asyncio.to_thread(usage, first.pid, limits.memory, job.box.writable)
-        if used.memory > limits.memory:
-            job.cut(JobState.CUT, f"It was ended: it took more than {limits.memory // MIB} MiB of memory.")
-        elif used.files > limits.files:
-            job.cut(JobState.CUT, f"It was ended: it made more than {limits.files:,} files.")
+    await _look_until(end, job, box, first)
     job.time_is_up()
     await asyncio.to_thread(first.signal_command, signal.SIGTERM)
-    await asyncio.sleep(_PATIENCE_S)
+    await _look_until(loop.time() + _PATIENCE_S, job, box, first)
     await asyncio.to_thread(first.signal_command, signal.SIGKILL)
     await asyncio.sleep(_GRACE_S)
     job.kill()
+
+
+async def _look_until(end: float, job: Job, box: Box, first: FirstProcess) -> None:
+    limits = job.spec.limits
+    loop = asyncio.get_running_loop()
+    assert first.pid is not None
+    while (left := end - loop.time()) > 0:
+        await asyncio.sleep(min(_LOOK_S, left))
+        used = await asyncio.to_thread(usage, first.pid, limits.memory, box.writable)
+        if used.memory > limits.memory:
+            job.cut(JobState.CUT, f"It was ended: it took more than {limits.memory // MIB} MiB of memory.")
+            job.kill()  # also one whose time is up
+        elif used.files > limits.files:
+            job.cut(JobState.CUT, f"It was ended: it made more than {limits.files:,} files.")
+            job.kill()
 
 
 def _walls() -> Walls:
@@ -228,42 +266,38 @@ def _walls() -> Walls:
     return Walls(programs=programs, interpreter=own_interpreter(), seccomp=program(kind), is_root=is_root)
 
 
-def _closed_in(spec: JobSpec, walls: Walls, number: int) -> tuple[Box, dict[str, str]]:
-    """The box of a job, and what was in the folder that is copied. Raises InputError."""
-    handed = Handed()
+def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tuple[Box, Mapping[str, str]]:
+    """The box of a job, and what was in the folder that is copied. Raises InputError and OSError."""
     try:
-        try:
-            project = handed.take(os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        except OSError as error:
-            raise InputError(f"The project's folder can't be opened: {error.strerror}.") from None
+        project = os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"The project's folder can't be opened: {error.strerror}.") from None
+    try:  # not among what is handed on: it leads out
         if walls.is_root and os.fstat(project).st_mode & _FOR_ALL != _FOR_ALL:
             raise InputError(
                 "Commands run as another user here, who may not read the project's folder.",
                 hint=f"Run chmod o+rx {shlex.quote(str(spec.project))}, or Jupyter as an ordinary user.",
             )
-        archive, contents = None, {}
-        if spec.copied is not None:
-            folder = open_folder(project, spec.copied)
-            try:
-                copy = copy_of(folder)
-            finally:
-                os.close(folder)
-            archive, contents = copy.archive, dict(copy.contents)
-        return box(spec, walls, project, archive, number, handed), contents
-    except BaseException:
-        handed.close()
-        raise
+        copy = None if spec.copied is None else _copied(project, spec.copied)
+        archive = None if copy is None else copy.archive
+        return box(spec, walls, project, archive, number, handed), {} if copy is None else copy.contents
+    finally:
+        os.close(project)
 
 
-def _look(job: Job) -> None:
+def _copied(project: int, path: str) -> Copy:
+    folder = open_folder(project, path)
+    try:
+        return copy_of(folder)
+    finally:
+        os.close(folder)
+
+
+def _look(job: Job, box: Box) -> None:
     """What the job told of its end, and what it left."""
-    words = read_page(job.box.status).decode(errors="replace").split()
-    job.told(begun=bool(words), code=int(words[1]) if len(words) > 1 and words[1].isdigit() else None)
-    if len(words) > 1:
-        with ExitStack() as open_:
-            pages = [
-                page if page is None else open_.enter_context(open(page, "rb", closefd=False))
-                for page in (job.box.out, job.box.changed)
-            ]
-            assert pages[0] is not None
-            job.collected = collected(pages[0], pages[1], job.before)
+    said = _SAID.fullmatch(read_page(box.status))
+    if said is None:
+        return
+    job.told(code=int(said["code"]) if said["code"] else None)
+    if said["code"]:
+        job.collected = collected(box.out, box.changed, job.before, whole=said["packed"] == b"0")

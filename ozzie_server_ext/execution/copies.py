@@ -9,16 +9,23 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.execution.runner import MIB, Collected, JobFile
+from ozzie_server_ext.execution.tar import BrokenArchive, Member, members
+from ozzie_server_ext.render.text import visible_label
 
 MAX_COPIED = 64 * MIB
 MAX_COPIED_FILES = 10_000
 MAX_TAKEN = 32 * MIB
 """In bytes, of what a job leaves: secrets are looked for in all of it."""
 MAX_TAKEN_FILES = 2000
+MAX_MEMBERS = 120_000
+"""In an archive: more than a job may make files."""
+_TOLD = 80
+"""In characters, of the name of what is left out."""
+MAX_DEPTH = 64
+"""Folders in folders; what lies deeper is not copied."""
 MAX_TOLD = 20
 """How many names of what can't be taken along are told; of more, their number."""
 
@@ -89,7 +96,7 @@ def _entries(folder: int) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
     """Each folder, and each plain file with its content."""
     left = MAX_COPIED
     for at, folders, names, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if at.count("/") < MAX_DEPTH else []
         if at != ".":
             yield str(PurePosixPath(at)), os.fstat(opened), None
         for name in sorted(names):
@@ -108,64 +115,62 @@ def _entries(folder: int) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
             yield str(PurePosixPath(at) / name), info, content
 
 
-def collected(out: BinaryIO, copied: BinaryIO | None, before: Mapping[str, str]) -> Collected:
-    """What a job left in two archives that were made in its sandbox: nothing of them is to be trusted."""
-    left_out: list[str] = []
-    taken = _Taken(left_out)
+def collected(out: int, copied: int | None, before: Mapping[str, str], *, whole: bool) -> Collected:
+    """What a job left in two archives that were made in its sandbox, in open files: nothing of them is to be trusted.
+    What is not in the copy any more was deleted, where the copy could be taken out `whole`."""
+    taken = _Taken()
     made = _by_path(taken.files(out, "output"))
     changed: tuple[JobFile, ...] = ()
     deleted: tuple[str, ...] = ()
     if copied is not None:
-        there: set[str] = set()
-        changed = _by_path(
-            file
-            for file in taken.files(copied, "copy", there)
-            if before.get(file.path) != hashlib.sha256(file.content).hexdigest()
-        )
-        if not taken.is_cut:
-            deleted = tuple(sorted(set(before) - there))
-    if len(left_out) > MAX_TOLD:
-        left_out[MAX_TOLD:] = [f"and {len(left_out) - MAX_TOLD} more"]
-    return Collected(out=made, changed=changed, deleted=deleted, left_out=tuple(left_out))
+        files = _by_path(taken.files(copied, "copy"))
+        changed = tuple(file for file in files if before.get(file.path) != hashlib.sha256(file.content).hexdigest())
+        if whole and not taken.is_cut:
+            deleted = tuple(sorted(set(before) - taken.seen))
+    return Collected(out=made, changed=changed, deleted=deleted, left_out=taken.left_out)
 
 
 def _by_path(files: Iterable[JobFile]) -> tuple[JobFile, ...]:
-    return tuple(sorted(files, key=lambda file: file.path))
+    """Of two under one name, the later one, as unpacking would have it."""
+    return tuple(sorted({file.path: file for file in files}.values(), key=lambda file: file.path))
 
 
 class _Taken:
-    """Reads archives up to a number of files and bytes in all. `is_cut` once an archive did not come to its end."""
+    """Reads archives up to a number of files and bytes in all. `seen` are the paths of everything in the last one;
+    `is_cut` once one did not come to its end."""
 
-    def __init__(self, left_out: list[str]) -> None:
-        self._left_out = left_out
+    def __init__(self) -> None:
+        self._left_out: list[str] = []
         self._bytes = MAX_TAKEN
         self._files = MAX_TAKEN_FILES
+        self.seen: set[str] = set()
         self.is_cut = False
 
-    def files(self, archive: BinaryIO, what: str, there: set[str] | None = None) -> Iterator[JobFile]:
-        """The plain files; `there` gets the paths of everything that is in the archive."""
-        try:
-            with tarfile.open(fileobj=archive, mode="r:") as members:
-                for member in members:
-                    path = _path(member.name)
-                    if there is not None:
-                        there.add(path)
-                    if member.isdir():
-                        continue
-                    if why := self._refusal(member, path):
-                        self._left_out.append(f"{path or member.name[:80]} ({why})")
-                        continue
-                    file = members.extractfile(member)
-                    content = file.read(member.size) if file else b""
-                    self._bytes -= len(content)
-                    self._files -= 1
-                    yield JobFile(path=path, content=content)
-        except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
-            self.is_cut = True
-            self._left_out.append(f"the rest of the {what} (it is more than can be taken along, or broken: {error})")
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        more = len(self._left_out) - MAX_TOLD
+        return (*self._left_out[:MAX_TOLD], *([f"and {more} more"] if more > 0 else []))
 
-    def _refusal(self, member: tarfile.TarInfo, path: str) -> str:
-        if not member.isreg() or member.issparse():
+    def files(self, archive: int, what: str) -> Iterator[JobFile]:
+        self.seen = set()
+        try:
+            for member in members(archive, MAX_MEMBERS):
+                path = _path(member.name)
+                self.seen.add(path)
+                if member.is_folder:
+                    continue
+                if why := self._refusal(member, path):
+                    self._left_out.append(f"{_told(member.name)} ({why})")
+                    continue
+                self._bytes -= member.size
+                self._files -= 1
+                yield JobFile(path=path, content=os.pread(archive, member.size, member.offset))
+        except BrokenArchive as error:
+            self.is_cut = True
+            self._left_out.append(f"the rest of the {what} ({error})")
+
+    def _refusal(self, member: Member, path: str) -> str:
+        if not member.is_file:
             return "no plain file"
         if not path:
             return "its name can't be used"
@@ -174,12 +179,16 @@ class _Taken:
         return f"more than {MAX_TAKEN_FILES} files" if self._files == 0 else ""
 
 
-def _path(name: str) -> str:
-    """The name as a path below the folder; empty where it is none."""
-    parts = [part for part in PurePosixPath(name).parts if part != "."]
-    if name.startswith("/") or ".." in parts or "\0" in name:
-        return ""
+def _path(name: bytes) -> str:
+    """The name as a path below the folder; empty where it is none, or can't be read by a person."""
     try:
-        return "/".join(parts).encode("utf-8").decode("utf-8")
-    except UnicodeError:
+        text = name.decode()
+    except UnicodeDecodeError:
         return ""
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    return "" if text.startswith("/") or ".." in parts or not text.isprintable() else "/".join(parts)
+
+
+def _told(name: bytes) -> str:
+    text = name[: 4 * _TOLD].decode(errors="replace").removeprefix("./")
+    return visible_label(text if len(text) <= _TOLD else text[:_TOLD] + "…")

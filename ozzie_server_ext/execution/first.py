@@ -18,12 +18,15 @@ class FirstProcess:
         self._info = info
         self._pidfd = -1
         self._is_unwanted = False
+        self._is_closed = False
         self.pid: int | None = None
 
     def look(self) -> bool:
         """Whether it is known by now."""
         if self.pid is not None:
             return True
+        if self._is_closed:
+            return False
         try:
             pid = int(json.loads(read_page(self._info))["child-pid"])
             self._pidfd = os.pidfd_open(pid)
@@ -37,16 +40,19 @@ class FirstProcess:
     def end(self) -> None:
         """End it and all behind it, now or once it is known."""
         self._is_unwanted = True
-        if self.look():
+        if self.look() and not self._is_closed:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def signal_command(self, number: signal.Signals) -> None:
         """Send a signal to all but this process and the script that is its one child: to the command."""
-        if self.pid is None:
+        if self.pid is None or self._is_closed:
             return
         with contextlib.suppress(OSError):
             own = os.readlink(f"/proc/{self.pid}/ns/pid")
+            _, *script = with_children(self.pid)[:2]
+            for pid in script:  # the command may have put it to sleep
+                _send(pid, own, signal.SIGCONT)
             for pid in with_children(self.pid)[2:]:
                 with contextlib.suppress(OSError):
                     _send(pid, own, number)
@@ -57,6 +63,8 @@ class FirstProcess:
         return not self.look() or bool(select.select([self._pidfd], [], [], 0)[0])
 
     def close(self) -> None:
+        """It has ended: nothing is looked at or signalled any more."""
+        self._is_closed = True
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

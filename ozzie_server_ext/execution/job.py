@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ozzie_server_ext.execution.box import Box
 from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus
 
 _MOST_SAID = 300
@@ -14,10 +13,9 @@ _MOST_SAID = 300
 class Job:
     """Of `before`, see `Collected`. `news` is set when there is something new, and is another one then."""
 
-    def __init__(self, spec: JobSpec, box: Box, before: Mapping[str, str]) -> None:
+    def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
-        self.box = box
-        self.before = before
+        self.before: Mapping[str, str] = {}
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
         self.collected = Collected()
@@ -42,8 +40,9 @@ class Job:
     def print(self, data: bytes) -> None:
         """Of more than it may print, the beginning is kept, and the job is ended."""
         most = self.spec.limits.output
-        self.printed += data[: most - len(self.printed)]
-        if len(self.printed) >= most:
+        room = most - len(self.printed)
+        self.printed += data[:room]
+        if len(data) > room:
             self.cut(JobState.CUT, f"It was ended: it printed more than {most / MIB:g} MiB.")
         self._now(replace(self.status, printed=len(self.printed)))
 
@@ -63,11 +62,14 @@ class Job:
         if self._kill is not None:
             self._kill()
 
-    def told(self, *, begun: bool, code: int | None) -> None:
-        """What the sandbox says of it."""
-        self._has_begun, self._code = begun, code
+    def told(self, *, code: int | None) -> None:
+        """That its command was begun, and what it ended with, as the sandbox says."""
+        self._has_begun, self._code = True, code
 
     def end(self) -> None:
+        """What came first is what counts."""
+        if self.status.state.is_final:
+            return
         took = time.monotonic() - self._began if self._began else 0.0
         state, reason, code = self._how()
         self._now(JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took))

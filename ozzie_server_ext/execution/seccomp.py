@@ -42,6 +42,7 @@ _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
 _PERSONALITY = (135, 92)
+_FCNTL = (72, 25)
 
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
@@ -50,6 +51,8 @@ _FAMILIES = (2, 10)
 socket that lies in the project would be connected to through a read-only mount. Pairs of sockets are not refused."""
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing for the user."""
+_LEASES = (1024, 1026)
+"""F_SETLEASE and F_NOTIFY: a lease on a file of the project holds up everybody outside who opens it."""
 _PLAIN = (0, 0xFFFFFFFF)
 """Asking for the personality, and the usual one."""
 
@@ -85,9 +88,8 @@ def program(machine: str) -> bytes:
         if (number := numbers[column]) is not None:
             code += _answer_if(_EQUAL, number, errno.EPERM)
     code += _look_at(_CLONE[column], 0, _answer_if(_HAS_BITS, _NEW_NAMESPACES, errno.EPERM))
-    code += _look_at(
-        _IOCTL[column], 1, [line for bad in _TERMINAL_INPUT for line in _answer_if(_EQUAL, bad, errno.EPERM)]
-    )
+    code += _look_at(_IOCTL[column], 1, _refusing(_TERMINAL_INPUT))
+    code += _look_at(_FCNTL[column], 1, _refusing(_LEASES))
     code += _look_at(_SOCKET[column], 0, _unless(_FAMILIES, errno.EAFNOSUPPORT))
     code += _look_at(_PERSONALITY[column], 0, _unless(_PLAIN, errno.EPERM))
     code.append(_op(_RETURN, _ALLOW))
@@ -100,6 +102,10 @@ def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
 
 def _answer_if(condition: int, value: int, error: int) -> list[bytes]:
     return [_op(condition, value, 0, 1), _op(_RETURN, _ERRNO | error)]
+
+
+def _refusing(values: tuple[int, ...]) -> list[bytes]:
+    return [line for value in values for line in _answer_if(_EQUAL, value, errno.EPERM)]
 
 
 def _unless(allowed: tuple[int, ...], error: int) -> list[bytes]:

@@ -65,8 +65,9 @@ def excerpt(path: str, data: Json) -> str:
 def printed(data: Json) -> str:
     """What a command printed, and how it ended."""
     text = field(data, "output") if isinstance(data, dict) and isinstance(data.get("output"), str) else ""
-    if isinstance(data, dict) and isinstance(cut := data.get("output"), dict):
-        text = f"{field(cut, 'head')}\n…\n{field(cut, 'tail')}"
+    kept = data.get("kept") if isinstance(data, dict) else None
+    if not text and isinstance(kept, list):
+        text = next((field(each, "head") + "…\n" for each in kept if isinstance(each, dict) and "head" in each), "")
     code_ = data.get("exit_code") if isinstance(data, dict) else None
     ended = field(data, "ended") if isinstance(data, dict) and data.get("ended") else ""
     how = ended or ("It ran." if code_ == 0 else f"It ended with {code(f'exit {code_}')}.")

@@ -289,12 +289,12 @@ class ToolBroker:
             await recorder.append(ended)
             return ended
         try:
-            made = await self._telling.kept(call_id, meta, ended.made)
+            made, told = await self._telling.kept(call_id, meta, ended.made)
         except OzzieError as error:
             failed = self._telling.failure(call_id, error, self._since(began))
             await recorder.append(failed)
             return failed
-        outcome, whole = await self._telling.result(call_id, meta, args, naming(ended, made), self._since(began))
+        outcome, whole = await self._telling.result(call_id, meta, args, naming(ended, made, told), self._since(began))
         kept = [*([whole] if whole else []), *made] if isinstance(outcome, ToolCallCompleted) else []
         await self._artifacts.record_all(recorder, kept, outcome)
         return outcome

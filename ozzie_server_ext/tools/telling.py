@@ -22,6 +22,7 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads, repair_te
 from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.output import LargeResult, large
+from ozzie_server_ext.tools.pages import head_and_tail
 from ozzie_server_ext.tools.weight import expect_bearable, is_light
 
 log = logger(__name__)
@@ -62,19 +63,27 @@ class Telling:
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
         ), whole
 
-    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> list[Kept]:
-        """What a call makes, without secrets, and durable. Raises OzzieError."""
-        return [
-            await self._artifacts.keep(
-                await asyncio.to_thread(_clean, each.content, self._known_secrets()),
-                kind=each.kind,
-                name=each.name,
-                mime=each.mime,
-                call_id=call_id,
-                meta={"tool_id": meta.tool_id},
+    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
+        """What a call makes, without secrets, and durable; and what its result says of it, see `Made`. Raises
+        OzzieError."""
+        kept: list[Kept] = []
+        told: list[Json] = []
+        for each in made:
+            content = await asyncio.to_thread(_clean, each.content, self._known_secrets())
+            kept.append(
+                await self._artifacts.keep(
+                    content,
+                    kind=each.kind,
+                    name=each.name,
+                    mime=each.mime,
+                    call_id=call_id,
+                    meta={"tool_id": meta.tool_id},
+                )
             )
-            for each in made
-        ]
+            if each.told or each.shown:
+                of: JsonObject = {"name": each.name, "artifact_id": kept[-1].artifact_id}
+                told.append({**of, **(await asyncio.to_thread(_excerpt, content, each.shown) if each.shown else {})})
+        return kept, told
 
     def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
         """The outcome of a call that gave no result, and had no effect."""
@@ -116,15 +125,15 @@ class Telling:
         return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
 
 
-def naming(result: ToolResult, made: Sequence[Kept]) -> ToolResult:
-    """The result with what was kept of it, see `Made`."""
-    told: list[Json] = [
-        {"name": kept.name, "artifact_id": kept.artifact_id}
-        for each, kept in zip(result.made, made, strict=True)
-        if each.told
-    ]
+def naming(result: ToolResult, made: Sequence[Kept], told: list[Json]) -> ToolResult:
+    """The result with what was kept of it."""
     data = {**result.data, "kept": told} if told and isinstance(result.data, dict) else result.data
     return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+
+
+def _excerpt(content: bytes, room: int) -> JsonObject:
+    head, tail = head_and_tail(content.decode(), room)
+    return {"head": head.text, "tail": tail}
 
 
 def error_of(meta: ToolMeta, error: Exception) -> OzzieError:

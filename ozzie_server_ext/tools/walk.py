@@ -12,6 +12,8 @@ from pathlib import Path
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.rooted import closing, open_below, open_plain
 
+MAX_DEPTH = 100
+"""Folders in folders that are looked into."""
 MAX_FILES = 50_000
 """How many are looked at in one walk."""
 
@@ -68,6 +70,11 @@ class Walk:
         prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
         with closing(top):
             for at, folders, names, opened in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+                if self.is_over:
+                    return
+                if at.count("/") >= MAX_DEPTH:
+                    folders.clear()
+                    self.is_cut = True
                 folders[:] = sorted(name for name in folders if _is_shown(name))
                 below = os.path.normpath(os.path.join(prefix, at))
                 for name in sorted(filter(_is_shown, names)):

@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
 from ozzie_server_ext.render.text import line_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
-from ozzie_server_ext.tools.pages import count_lines, head_and_tail
+from ozzie_server_ext.tools.pages import count_lines
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
 MAX_COMMAND = 50_000
@@ -55,9 +55,7 @@ async def shell(
 ) -> ToolResult:
     """Run a shell command in a sandbox: it reads the project at /project, has no network, and can change nothing. Files
     that it writes to $OUT are kept as artifacts. Hidden files are not there."""
-    if "\0" in command:
-        raise ToolFailed("The command contains a zero byte.")
-    return await _run(context, ["sh", "-c", command], {}, folder, timeout_s)
+    return await _run(context, ["sh", "/job/main.sh"], {"main.sh": command.encode()}, folder, timeout_s)
 
 
 async def python(
@@ -92,6 +90,8 @@ async def _run(
         await jobs.cancel(job_id)
         raise
     status, left = await jobs.status(job_id), await jobs.collect_artifacts(job_id)
+    if status.state is JobState.FAILED and status.exit_code is None and not printed:
+        raise ToolFailed(status.reason, code="sandbox.failed")
     return await asyncio.to_thread(_result, job_id, status, printed, left)
 
 
@@ -108,13 +108,13 @@ async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:
 
 def _result(job_id: str, status: JobStatus, printed: str, left: Collected) -> ToolResult:
     made = [_made(file) for file in left.out[:MAX_FILES] if _is_named(file)]
-    left_out: list[Json] = [*left.left_out, *(file.path[:80] for file in left.out if not _is_named(file))]
-    left_out += [f"{file.path} (more than {MAX_FILES} files)" for file in left.out[MAX_FILES:][:MAX_FILES]]
+    left_out: list[Json] = [*left.left_out, *(f"{file.path[:80]}…" for file in left.out if not _is_named(file))]
+    left_out += [f"{file.path[:80]} (more than {MAX_FILES} files)" for file in left.out[MAX_FILES:][:MAX_FILES]]
     data: JsonObject = {"exit_code": status.exit_code, "output": printed}
     if len(printed) > _SHOWN:
-        head, tail = head_and_tail(printed, _SHOWN)
-        data["output"] = {"cut": True, "head": head.text, "tail": tail, "lines": count_lines(printed)}
-        made.append(Made(name=f"{OUT_FOLDER}{job_id}.log", kind="log", mime="text/plain", content=printed, told=True))
+        data["output"] = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end stand in `kept`."}
+        log = Made(name=f"{OUT_FOLDER}{job_id}.log", kind="log", mime="text/plain", content=printed, shown=_SHOWN)
+        made.append(log)
     if status.reason:
         data["ended"] = status.reason
     if left_out:
@@ -141,7 +141,7 @@ def _summary(status: JobStatus, printed: str, left: Collected) -> str:
 
 def _is_named(file: JobFile) -> bool:
     """Whether its name can be an artifact's."""
-    return file.path.isprintable() and len(OUT_FOLDER + file.path) <= MAX_NAME
+    return len(OUT_FOLDER + file.path) <= MAX_NAME
 
 
 def _made(file: JobFile) -> Made:

@@ -91,6 +91,7 @@ def _search(
         searched += 1
         lines = _matching(found, wanted, ignore_case)
         in_files += bool(lines)
+        walk.is_cut |= len(lines) > most - len(matches) or found.size > MAX_BYTES
         matches += [{"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]]
     data: JsonObject = {"matches": matches, "files_searched": searched, "truncated": walk.is_cut}
     told = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
@@ -104,6 +105,8 @@ def _matching(found: Found, wanted: str, ignore_case: bool) -> list[tuple[int, s
         return []
     # Secrets go before a line is taken out of its text: a part of one would not be known for what it is. What is
     # looked for is looked for in what is left: whether a secret contains a text is nobody's to find out.
+    if len(raw) == MAX_BYTES and found.size > MAX_BYTES:
+        raw = raw[: raw.rfind(b"\n") + 1]  # of half a line, half a secret
     text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
     if ignore_case and wanted not in text.casefold():
         return []
@@ -111,8 +114,17 @@ def _matching(found: Found, wanted: str, ignore_case: bool) -> list[tuple[int, s
     for number, line in enumerate(redacted_lines(text).split("\n"), 1):
         at = (line.casefold() if ignore_case else line).find(wanted)
         if at >= 0:
-            lines.append((number, _around(line, at)))
+            lines.append((number, _around(line, _unfolded(line, at) if ignore_case else at)))
     return lines
+
+
+def _unfolded(line: str, at: int) -> int:
+    """Where in the line that is which is at that place once its case is folded: some letters become two."""
+    for index, letter in enumerate(line):
+        if at <= 0:
+            return index
+        at -= len(letter.casefold())
+    return len(line)
 
 
 def _around(line: str, at: int) -> str:

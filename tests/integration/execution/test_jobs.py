@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.errors import Conflict, NotFound, Unavailable
+from ozzie_server_ext.execution.box import MAX_TOP
 from ozzie_server_ext.execution.bubblewrap import AT_ONCE, BubblewrapRunner
-from ozzie_server_ext.execution.copies import MAX_COPIED_FILES, TooMuch
+from ozzie_server_ext.execution.copies import MAX_COPIED_FILES
 from ozzie_server_ext.execution.runner import MIB, JobFile, JobLimits, JobSpec, JobState
-from tests.integration.execution.rig import ran
+from tests.integration.execution.rig import Ran, ran
 
 WAIT_S = 30.0
 
@@ -142,16 +143,18 @@ async def test_the_folder_to_copy_is_reached_through_no_link(
     (project / "link").symlink_to(tmp_path / "outside")
 
     for folder in ("link", "..", "notes/../..", str(tmp_path / "outside"), "nowhere", "data.csv"):
-        with pytest.raises(InputError, match="can't be opened"):
-            await runner.start(JobSpec(argv=["true"], project=project, copied=folder))
+        job = await ran(runner, project, "true", copied=folder)
+        assert job.state is JobState.FAILED
+        assert "can't be opened" in job.status.reason
 
 
 async def test_a_folder_with_too_much_is_not_copied(runner: BubblewrapRunner, project: Path) -> None:
     for index in range(MAX_COPIED_FILES):
         (project / "empty" / str(index)).touch()
 
-    with pytest.raises(TooMuch, match="Name a smaller folder"):
-        await runner.start(JobSpec(argv=["true"], project=project, copied=""))
+    copy = await ran(runner, project, "true", copied="")
+    assert copy.state is JobState.FAILED
+    assert "Name a smaller folder" in copy.status.reason
     job = await ran(runner, project, "ls empty | wc -l")
     assert job.printed.strip() == str(MAX_COPIED_FILES)
 
@@ -232,6 +235,114 @@ async def test_of_many_some_wait_for_their_turn_and_can_be_stopped_there(
     assert printed == b"ran\n"
     assert (await runner.status(dropped)).state is JobState.CANCELLED
     assert b"".join([piece.data async for piece in runner.stream_logs(dropped)]) == b""
+
+
+async def test_what_waits_for_its_turn_is_stopped_at_once(runner: BubblewrapRunner, project: Path) -> None:
+    sleepers = [await runner.start(JobSpec(argv=["sleep", "60"], project=project)) for _ in range(AT_ONCE)]
+    waiting = await runner.start(JobSpec(argv=["true"], project=project))
+
+    async with asyncio.timeout(WAIT_S):
+        await runner.cancel(waiting)
+
+    assert (await runner.status(waiting)).state is JobState.CANCELLED
+    for job_id in sleepers:
+        assert not (await runner.status(job_id)).state.is_final
+
+
+async def test_a_stop_at_any_moment_leaves_one_end_and_nothing_open(runner: BubblewrapRunner, project: Path) -> None:
+    await ran(runner, project, "true")
+    open_before = len(os.listdir("/proc/self/fd"))
+    for index in range(40):
+        job_id = await runner.start(JobSpec(argv=["sh", "-c", "head -c 2M /dev/zero > $OUT/x"], project=project))
+        await asyncio.sleep(index * 0.001)
+        await runner.cancel(job_id)
+        assert (await runner.status(job_id)).state in (JobState.CANCELLED, JobState.SUCCEEDED)
+
+    assert len(os.listdir("/proc/self/fd")) <= open_before + 1
+
+
+async def test_a_closed_runner_begins_nothing(project: Path, runner: BubblewrapRunner) -> None:
+    waiting = [asyncio.create_task(ran(runner, project, "sleep 60")) for _ in range(AT_ONCE + 2)]
+    await asyncio.sleep(0)
+    await runner.close()
+
+    states = {job.state for job in await asyncio.gather(*waiting, return_exceptions=True) if isinstance(job, Ran)}
+    assert states <= {JobState.CANCELLED}
+    with pytest.raises(Unavailable, match="stops"):
+        await runner.start(JobSpec(argv=["true"], project=project))
+
+
+async def test_what_appears_or_is_replaced_at_the_top_meanwhile_is_not_seen(
+    runner: BubblewrapRunner, project: Path
+) -> None:
+    (project / ".env").write_text("KEY=old\n")
+    wait = "echo ready; while [ ! -e notes/go ]; do :; done; cat .env .late data.csv; ls -A"
+    job_id = await runner.start(JobSpec(argv=["sh", "-c", wait], project=project))
+    logs = runner.stream_logs(job_id)
+    async with asyncio.timeout(WAIT_S):
+        assert (await anext(logs)).data == b"ready\n"
+        (project / ".late").write_text("KEY=late\n")
+        (project / "new").write_text("KEY=new\n")
+        os.replace(project / "new", project / ".env")
+        (project / "notes" / "go").touch()
+        printed = b"".join([piece.data async for piece in logs]).decode()
+
+    assert "KEY" not in printed
+    assert printed.endswith("x,y\n1,2\ndata.csv\nempty\nnotes\n")
+
+
+async def test_very_many_things_at_the_top_are_told_and_not_shown_in_part(
+    runner: BubblewrapRunner, project: Path
+) -> None:
+    for index in range(MAX_TOP + 1):
+        (project / f"{index}").touch()
+    for index in range(100):
+        (project / f".{index}").touch()
+
+    job = await ran(runner, project, "ls")
+    (project / "0").unlink()
+    for name in ("1", "2", "3"):
+        (project / name).unlink()
+    fewer = await ran(runner, project, "ls | wc -l")
+
+    assert job.state is JobState.FAILED
+    assert "Put them into folders" in job.status.reason
+    assert fewer.printed.strip() == str(MAX_TOP)
+
+
+FORGE = """
+import glob, os
+pages = [path for path in glob.glob("/proc/self/fd/*") if "ozzie-told" in os.readlink(path)]
+for path in pages:
+    with open(path, "r+b") as page:
+        if os.fstat(page.fileno()).st_size < 100:
+            page.write({status!r})
+        else:
+            page.write({archive!r})
+os.kill(os.getppid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "archive"),
+    [
+        (b"begun 0 0\n", b"garbage" * 1000),
+        (b"begun \xc2\xb2 0\n", b""),
+        (b"begun " + b"9" * 50, b""),
+        (b"\xff" * 64, b"\0" * 1024),
+        (b"begun 999 0\n", b""),
+    ],
+)
+async def test_what_a_job_forges_is_told_as_what_it_is(
+    runner: BubblewrapRunner, project: Path, status: bytes, archive: bytes
+) -> None:
+    source = FORGE.format(status=status, archive=archive).encode()
+
+    job = await ran(runner, project, ["python3", "/job/main.py"], files={"main.py": source})
+
+    assert job.state.is_final
+    assert job.left.out == ()
+    assert "mistake" not in job.status.reason
 
 
 async def test_one_that_nobody_knows(runner: BubblewrapRunner) -> None:

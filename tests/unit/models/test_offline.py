@@ -262,7 +262,7 @@ def test_a_command_between_backticks_is_run(question: str, tool: str, args: Json
             {"error": {"exit_code": None, "output": "", "ended": "It was ended after 1 s."}},
             "It was ended after 1 s. It",
         ),
-        ({"exit_code": 0, "output": {"head": "1\n", "tail": "9\n"}}, "1\n\n…\n9"),
+        ({"exit_code": 0, "output": {"cut": True}, "kept": [{"name": "x"}, {"head": "1\n", "tail": "9\n"}]}, "1\n…\n"),
         ({"error": {"code": "sandbox.unavailable", "message": "Not here."}}, "gave no result: Not here."),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools, search
 from ozzie_server_ext.tools.builtin.search import MAX_FOUND
+from ozzie_server_ext.tools.changes.seen import MAX_BYTES
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.test_base import carried_out
 
@@ -172,6 +173,46 @@ async def test_a_walk_that_takes_too_long_is_cut_and_says_so(
 
     assert (await said(context, "search", query="o"))["truncated"] is True
     assert (await said(context, "find_files", pattern="**"))["truncated"] is True
+
+
+async def test_more_matches_in_one_file_than_were_asked_for_are_said(tree: Path, context: ToolContext) -> None:
+    (tree / "many.txt").write_text("same\n" * 10)
+
+    assert (await said(context, "search", query="same", max_results=4))["summary"] == "4+ matches in 1 file"
+    assert (await said(context, "search", query="same", max_results=11))["summary"] == "10 matches in 1 file"
+
+
+async def test_of_a_file_that_is_too_large_the_beginning_is_searched_and_that_is_said(
+    tree: Path, context: ToolContext
+) -> None:
+    token = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    line = "needle " + token + "\n"
+    (tree / "large.txt").write_text("x" * (MAX_BYTES - len(line) + 12) + "\n" + line + "needle\n" * 3)
+
+    found = await said(context, "search", query="needle")
+
+    assert found["truncated"] is True
+    assert token[:12] not in str(found)
+
+
+async def test_where_a_folded_letter_is_longer_the_match_is_still_shown(tree: Path, context: ToolContext) -> None:
+    (tree / "s.txt").write_text("ß" * 600 + " Needle " + "x" * 600)
+
+    (match,) = (await said(context, "search", query="needle", ignore_case=True))["matches"]
+
+    assert "Needle" in match["text"]
+
+
+async def test_folders_in_folders_without_end_are_walked_so_far(tree: Path, context: ToolContext) -> None:
+    at = os.open(tree, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(at)
+
+    assert (await said(context, "find_files", pattern="**/*.py"))["truncated"] is True
 
 
 async def test_a_line_break_is_refused_in_words(tree: Path, context: ToolContext) -> None:
