@@ -68,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """What all jobs of a runner have in common. `uid` is who a job runs as where that is not who starts it."""
+    """What all jobs of a runner have in common; `is_root` says whether root starts them."""
 
     programs: Programs
     interpreter: Interpreter

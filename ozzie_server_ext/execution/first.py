@@ -60,7 +60,11 @@ class FirstProcess:
     @property
     def is_gone(self) -> bool:
         """Whether it has ended, and so has all behind it. One that never was known counts as gone."""
-        return not self.look() or bool(select.select([self._pidfd], [], [], 0)[0])
+        if not self.look() or self._is_closed:
+            return True
+        ended = select.poll()  # not select(), which takes no number above 1023
+        ended.register(self._pidfd, select.POLLIN)
+        return bool(ended.poll(0))
 
     def close(self) -> None:
         """It has ended: nothing is looked at or signalled any more."""

@@ -12,6 +12,7 @@ import pytest
 
 from ozzie_server_ext.execution.copies import MAX_TAKEN, MAX_TAKEN_FILES, collected, copy_of
 from ozzie_server_ext.execution.runner import Collected
+from tests.deep import deep_folders
 
 
 def page(content: bytes, room: int = 1 << 20) -> int:
@@ -151,17 +152,11 @@ def test_nothing_was_deleted_where_the_copy_was_not_packed_whole() -> None:
 
 
 def test_folders_in_folders_without_end_are_copied_so_far(tmp_path: Path) -> None:
-    here = os.open(tmp_path, os.O_RDONLY)
-    at = os.dup(here)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=at)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = deeper
-    os.close(at)
     (tmp_path / "a").write_text("1")
+    here = os.open(tmp_path, os.O_RDONLY)
 
-    copy = copy_of(here)
+    with deep_folders(tmp_path):
+        copy = copy_of(here)
 
     os.close(here)
     assert list(copy.contents) == ["a"]

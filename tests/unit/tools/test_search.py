@@ -13,6 +13,7 @@ from ozzie_server_ext.tools.builtin import builtin_tools, search
 from ozzie_server_ext.tools.builtin.search import MAX_FOUND
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
 from ozzie_server_ext.tools.registry import ToolRegistry
+from tests.deep import deep_folders
 from tests.unit.tools.test_base import carried_out
 
 REGISTRY = ToolRegistry(builtin_tools())
@@ -204,15 +205,8 @@ async def test_where_a_folded_letter_is_longer_the_match_is_still_shown(tree: Pa
 
 
 async def test_folders_in_folders_without_end_are_walked_so_far(tree: Path, context: ToolContext) -> None:
-    at = os.open(tree, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=at)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = deeper
-    os.close(at)
-
-    assert (await said(context, "find_files", pattern="**/*.py"))["truncated"] is True
+    with deep_folders(tree):
+        assert (await said(context, "find_files", pattern="**/*.py"))["truncated"] is True
 
 
 async def test_a_line_break_is_refused_in_words(tree: Path, context: ToolContext) -> None:
