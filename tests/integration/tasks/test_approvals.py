@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -218,9 +219,16 @@ async def test_a_yes_outlives_a_gateway_that_ended_before_the_call_began_but_not
 
 async def answered_at_the_end(home: Home, asked: Approval) -> None:
     """A yes that is the last thing that a gateway recorded before it was killed."""
+    async with nobody_acts(home) as approvals:
+        await approvals.approve(asked.approval_id, ANA)
+
+
+@asynccontextmanager
+async def nobody_acts(home: Home) -> AsyncIterator[Approvals]:
+    """The approvals of a home while no gateway runs that would act on an answer."""
     clock = SystemClock()
     log = await SqliteEventLog.open(home.database, clock=clock, ids=UlidSource(clock))
-    await Approvals(log, clock).approve(asked.approval_id, ANA)
+    yield Approvals(log, clock)
     await log.close()
 
 
@@ -304,15 +312,31 @@ async def test_a_yes_for_the_session_is_for_its_folder_its_session_and_half_an_h
 
 
 async def test_a_yes_for_the_session_that_is_taken_back_covers_nothing_more(bench: Bench) -> None:
-    await bench.turn()
+    first = await bench.turn()
     asked = await bench.pending()
     await bench.ozzie.approvals.approve(asked.approval_id, ANA, extent="session")
+    assert await bench.rests(first, 2) == "task.succeeded"
     await bench.ozzie.approvals.revoke(asked.approval_id, ANA)
 
     task_id = await bench.turn("notes/b.md")
 
     assert await bench.rests(task_id) == "task.waiting_approval"
     assert not bench.is_there("notes/b.md")
+
+
+async def test_a_yes_that_is_taken_back_before_the_call_was_made_is_asked_for_anew(bench: Bench) -> None:
+    task_id = await bench.turn()
+    asked = await bench.pending()
+    await bench.stop()
+    async with nobody_acts(bench.home) as approvals:
+        await approvals.approve(asked.approval_id, ANA, extent="session")
+        await approvals.revoke(asked.approval_id, ANA)
+
+    await bench.start()
+
+    assert await bench.rests(task_id, 2) == "task.waiting_approval"
+    assert (await bench.pending()).approval_id != asked.approval_id
+    assert not bench.is_there()
 
 
 async def test_a_fork_of_a_session_inherits_no_yes(bench: Bench) -> None:
