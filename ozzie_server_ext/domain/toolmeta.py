@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
@@ -58,7 +59,11 @@ class Target:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMeta:
     """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text; `targets` are all
-    arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool."""
+    arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool.
+
+    Of content from outside (TL-8): whatever a call of a tool that `brings` a label says, bears it; `is_outbound` says
+    that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
+    that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from."""
 
     tool_id: str
     name: str
@@ -71,6 +76,9 @@ class ToolMeta:
     further_names: tuple[str, ...] = ()
     version: str = ""
     max_inline_chars: int = 4000
+    brings: Label | None = None
+    is_outbound: bool = False
+    keeps_labels: bool = False
 
     @property
     def may_be_repeated(self) -> bool:
@@ -129,7 +137,9 @@ class Made:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
-    outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done."""
+    outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done. `content`
+    is what of it came from outside. `links` are addresses that stand in what came from the web, as they stand there:
+    who asks for one of them makes nothing up (ADR 31)."""
 
     ok: bool
     data: Json = None
@@ -137,3 +147,5 @@ class ToolResult:
     summary: str = ""
     artifact_refs: tuple[str, ...] = field(default=())
     made: tuple[Made, ...] = ()
+    content: Content = CLEAN
+    links: tuple[str, ...] = ()

@@ -1,0 +1,64 @@
+"""Where content came from: labels on all that neither the user nor their project said (TL-8, DESIGN §2.9).
+
+A label is the kind of place, a source the place itself. What is made from labelled content bears the union of its
+labels and sources; only a person clears them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOST_SOURCES = 32
+"""On one thing. Of more, `EVERYWHERE` stands for the rest: no rule that names sources takes it for one of them."""
+MAX_SOURCE = 300
+"""In characters."""
+EVERYWHERE = "*"
+
+
+class Label(StrEnum):
+    """The kinds of places outside. What stands in the project is the user's own, and bears none by itself."""
+
+    WEB = "web"
+    FILE = "file"
+    MCP = "mcp"
+    CHANNEL = "channel"
+    REMOTE = "remote"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What something is made from: labels, and sources as "label:place", such as "web:example.org", "file:/data/a.csv",
+    "mcp:tickets", "output:analysis.ipynb". Both are sorted, each once. Labels that a newer Ozzie wrote stay as they
+    are."""
+
+    labels: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, label: Label, places: Iterable[str] = ()) -> "Content":
+        """Content from these places of that kind."""
+        return cls(labels=(label.value,), sources=_bounded(f"{label}:{place}"[:MAX_SOURCE] for place in places))
+
+    def __or__(self, other: "Content") -> "Content":
+        """What is made from both."""
+        if other == self or not (other.labels or other.sources):
+            return self
+        labels = tuple(sorted({*self.labels, *other.labels}))
+        return Content(labels=labels, sources=_bounded((*self.sources, *other.sources)))
+
+    def __bool__(self) -> bool:
+        """Whether anything of it came from outside."""
+        return bool(self.labels)
+
+
+CLEAN = Content()
+"""What nobody but the user and their project said."""
+
+
+def _bounded(sources: Iterable[str]) -> tuple[str, ...]:
+    found = sorted(set(sources))
+    if len(found) <= MOST_SOURCES:
+        return tuple(found)
+    kept = [source for source in found if source != EVERYWHERE][: MOST_SOURCES - 1]
+    return tuple(sorted((EVERYWHERE, *kept)))
