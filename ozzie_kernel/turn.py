@@ -212,10 +212,9 @@ async def _interrupted(work: "asyncio.Future[T]") -> bool:
 
 
 def fold_frame(view: TurnView, frame: EventFrame) -> TurnView:
-    """The view after a frame. Labels stand on the envelope; the view shows those of a tool's result on its row."""
+    """The view after a frame."""
     moment = datetime.fromisoformat(frame.ts) if frame.ts else None
-    payload = {**frame.payload, "labels": list(frame.labels)} if frame.labels else frame.payload
-    return fold(view, frame.canonical, payload, moment)
+    return fold(view, frame.canonical, frame.payload, moment)
 
 
 async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventFrame]:

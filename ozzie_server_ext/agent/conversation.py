@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRequested,
     Event,
+    LabelsCleared,
     MessageCompleted,
     MessageReceived,
     MessageRejected,
@@ -67,6 +70,7 @@ EVENT_TYPES = frozenset(
         TaskQueued.type,
         TaskRetried.type,
         TaskModelChosen.type,
+        LabelsCleared.type,
     }
 )
 """The events that the fold looks at; all others may be left out.
@@ -108,6 +112,7 @@ class Conversation:
         self._asks: Counter[TaskId | None] = Counter()
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
+        self._readings = Readings()
         for event in events:
             self.apply(event)
 
@@ -116,6 +121,7 @@ class Conversation:
         if event.position <= self.position:
             return
         self.position = event.position
+        self._readings.apply(event)
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
                 self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
@@ -126,7 +132,7 @@ class Conversation:
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
                 self._begin_turn(event.task_id)
                 self._replies[call_id] = reply_id
-                self._rounds[reply_id] = Round(event.task_id, number, reply_id)
+                self._rounds[reply_id] = Round(event.task_id, number, reply_id, reading=self._readings.now)
                 self._beginless.pop(event.task_id, None)
             case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish) if call_id not in self._checks:
                 finished = self._entry(self._replies.get(call_id), event.task_id)
@@ -188,6 +194,11 @@ class Conversation:
                 self._drop_short(event.task_id)
             case _:
                 pass
+
+    @property
+    def content(self) -> Content:
+        """Where from outside that came that stands in it."""
+        return self._readings.now.content
 
     def goes_on(self, task_id: TaskId | None) -> bool:
         """Whether there were turns before the one of this task."""
@@ -275,7 +286,7 @@ class Conversation:
         found = self._beginless.pop(task_id, None) if reply_id else None
         if found is None:
             last = self._last.get(task_id)
-            found = Round(task_id, last.number + 1 if last else 1, guessed=True)
+            found = Round(task_id, last.number + 1 if last else 1, guessed=True, reading=self._readings.now)
         if reply_id:
             found.reply_id = reply_id
             self._rounds[reply_id] = found

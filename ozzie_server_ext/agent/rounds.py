@@ -8,6 +8,7 @@ from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.tools.permissions import Earlier
 
 _STOPPED = '{"error":"The turn was stopped."}'
@@ -20,7 +21,8 @@ class Round:
     `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
     tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it; `begun`,
     the effects of those that were begun: where one is made again, a crash cut it off; `in_doubt`, what is told of
-    those that may have happened, and that are to be made again with their key."""
+    those that may have happened, and that are to be made again with their key. `reading` is what the answer, and so its
+    calls, are made from: what stood in the conversation when the model was asked."""
 
     task_id: TaskId | None
     number: int
@@ -37,6 +39,7 @@ class Round:
     earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
     begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
     in_doubt: dict[str, str] = field(default_factory=dict[str, str])
+    reading: Reading = UNREAD
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """The calls without an outcome, each with its index."""

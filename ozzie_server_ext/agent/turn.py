@@ -170,7 +170,8 @@ class Turn:
         begun = None
         if use.call_id in asked.begun:
             begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
-        return await self._parts.broker.call(use, place, self._context, self._recorder, earlier, begun)
+        context = replace(self._context, reading=asked.reading)
+        return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
 
     async def _checked(
         self, asked: Round, index: int, use: ToolUse, facts: tuple[EventBody, ...]

@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.engine import ALWAYS, Explanation, explain
+from ozzie_server_ext.policy.engine import ALWAYS, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -75,7 +75,7 @@ def explain_call(options: argparse.Namespace) -> int:
     if verdict.needs is not Way.MODEL:
         print(f"  a yes has to be given {NEEDS[verdict.needs]}")
     if found.overruled is not None:
-        print(f"  {overruled(found.overruled, tool.meta)}")
+        print(f"  {overruled(found.overruled, tool.meta, verdict)}")
     for rule, why in found.considered:
         print(f"  {_said(rule)}: {visible_label(why) if why else 'applies'}")
     return 0
@@ -142,12 +142,14 @@ def _said(rule: Rule) -> str:
     return f"{visible_label(verdict.rule)} ({line}): {RULINGS[verdict.decision.value]}"
 
 
-def overruled(verdict: Verdict, meta: ToolMeta) -> str:
-    """Why a rule that allows, or checks, was not enough."""
+def overruled(verdict: Verdict, meta: ToolMeta, floor: Verdict) -> str:
+    """Why a rule that allows, or checks, was not enough against that floor."""
     would = "have it checked" if verdict.decision is Decision.CHECK else "let it run"
     said = f"Rule {visible_label(verdict.rule)} would {would}, but"
     if meta.categories & ALWAYS:
         return f"{said} commands on this machine and code in a live kernel ask first whatever a rule says."
+    if floor.rule == OUTSIDE.rule:
+        return f'{said} does not say which content from outside it means: name {meta.tool_id} and state "sources".'
     return f"{said} does not name {meta.tool_id}: for such a tool it has to."
 
 

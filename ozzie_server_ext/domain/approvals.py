@@ -44,8 +44,8 @@ _GRAVE = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CONFIG
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cover:
     """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
-    where every path lies below one of the folders `below` or is one of the files `on`, and what they are made from
-    bears the same labels. `said` tells it to people: "`edit_file` in `notes/`"."""
+    where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`,
+    and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`"."""
 
     tool_id: str
     version: str
@@ -55,6 +55,7 @@ class Cover:
     labels: tuple[str, ...]
     said: str
     on: tuple[tuple[str, ...], ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -71,6 +72,11 @@ class Artifact:
     superseded_at: datetime | None
     erased: Erasure | None
     position: int
+
+    @property
+    def content(self) -> Content:
+        """Where from outside it came."""
+        return Content(labels=self.labels, sources=self.sources)
 
     @property
     def is_text(self) -> bool:

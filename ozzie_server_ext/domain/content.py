@@ -38,7 +38,7 @@ class Content:
     @classmethod
     def of(cls, label: Label, places: Iterable[str] = ()) -> "Content":
         """Content from these places of that kind."""
-        return cls(labels=(label.value,), sources=_bounded(f"{label}:{place}"[:MAX_SOURCE] for place in places))
+        return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places))
 
     def __or__(self, other: "Content") -> "Content":
         """What is made from both."""
@@ -54,6 +54,12 @@ class Content:
 
 CLEAN = Content()
 """What nobody but the user and their project said."""
+
+
+def _source(label: Label, place: str) -> str:
+    """One that is too long is told as one of that kind that nobody knows: a cut name is another place's."""
+    source = f"{label}:{place}"
+    return source if len(source) <= MAX_SOURCE else f"{label}:"
 
 
 def _bounded(sources: Iterable[str]) -> tuple[str, ...]:

@@ -139,7 +139,8 @@ class ToolResult:
     """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
     outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done. `content`
     is what of it came from outside. `links` are addresses that stand in what came from the web, as they stand there:
-    who asks for one of them makes nothing up (ADR 31)."""
+    who asks for one of them makes nothing up (ADR 31). `wrote` are the files, with their whole paths, that hold by now
+    what the call was made from."""
 
     ok: bool
     data: Json = None
@@ -149,3 +150,4 @@ class ToolResult:
     made: tuple[Made, ...] = ()
     content: Content = CLEAN
     links: tuple[str, ...] = ()
+    wrote: tuple[str, ...] = ()

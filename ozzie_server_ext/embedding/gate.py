@@ -14,6 +14,7 @@ from typing import Any
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
     Event,
@@ -33,10 +34,12 @@ from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.files import Policy, read
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
@@ -118,7 +121,14 @@ class Gate:
         permissions = Permissions(self.artifacts, clock, ids, self.approvals, lambda: expires_s, known_secrets)
         telling = Telling(self.artifacts, known_secrets)
         self._broker = ToolBroker(self.registry, self._rules, permissions, telling, self.artifacts, clock, ids)
-        self._context = ToolContext(project, clock, caller, artifacts=self.artifacts.of(session_id), jobs=jobs)
+        self._context = ToolContext(
+            project,
+            clock,
+            caller,
+            artifacts=self.artifacts.of(session_id),
+            jobs=jobs,
+            marks=FileMarks(log, project),
+        )
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:
@@ -223,10 +233,11 @@ class Gate:
     async def _make(
         self, task_id: TaskId, name: str, args: str, labels: Sequence[str], earlier: Earlier | None
     ) -> Outcome:
-        recorder = self._recorder(task_id, labels)
+        recorder = self._recorder(task_id)
+        context = replace(self._context, reading=Reading(content=Content(labels=tuple(sorted(set(labels))))))
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # it stands in the log, from which it is told
-            asking = await self._broker.call(use, _PLACE, self._context, recorder, earlier)
+            asking = await self._broker.call(use, _PLACE, context, recorder, earlier)
             match asking:
                 case (*before, PromptRequested()):
                     await recorder.append(*before, _nobody_answers(record_of(before).requested))
@@ -243,10 +254,8 @@ class Gate:
         assert outcome is not None
         return outcome
 
-    def _recorder(self, task_id: TaskId, labels: Sequence[str] = ()) -> Recorder:
-        return Recorder(
-            log=self.log, session_id=self.session_id, task_id=task_id, source="embedding", labels=tuple(labels)
-        )
+    def _recorder(self, task_id: TaskId) -> Recorder:
+        return Recorder(log=self.log, session_id=self.session_id, task_id=task_id, source="embedding")
 
     async def _expect(self, approval_id: str) -> Approval:
         found = await self.approvals.get(approval_id)
@@ -276,8 +285,8 @@ class _Rules:
     def __init__(self) -> None:
         self.policy = Policy()
 
-    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
-        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller)
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
 
 
 def _nobody_answers(requested: ToolCallRequested) -> ToolCallFailed:

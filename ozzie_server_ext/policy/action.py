@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
 from ozzie_server_ext.policy.globs import folded
 from ozzie_server_ext.policy.hosts import Host, host_of
+from ozzie_server_ext.policy.reading import UNREAD, Given, Reading
 
 T = TypeVar("T")
 
@@ -31,13 +32,16 @@ class Caller:
 class Action:
     """A call to be decided upon, with all that its arguments name: paths by their components, hosts, commands by their
     words. None stands for what can't be read as such. Rules that ask or deny compare the folded ones, which are made
-    once here and not again by each rule."""
+    once here and not again by each rule. `reading` is what it is made from, `given` who gave each address that it
+    names."""
 
     meta: ToolMeta
     caller: Caller
     paths: tuple[tuple[str, ...] | None, ...] = ()
     hosts: tuple[Host | None, ...] = ()
     commands: tuple[tuple[str, ...] | None, ...] = ()
+    reading: Reading = UNREAD
+    given: tuple[Given, ...] = ()
     folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
     folded_commands: tuple[tuple[str, ...] | None, ...] = field(init=False)
 
@@ -46,15 +50,18 @@ class Action:
         object.__setattr__(self, "folded_commands", tuple(map(_folded, self.commands)))
 
     @classmethod
-    def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller) -> "Action":
+    def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller, reading: Reading = UNREAD) -> "Action":
         """The call of that tool with those arguments, which `Tool.check` accepted."""
         given = [(target.kind, args.get(target.argument)) for target in meta.targets]
+        urls = [value for kind, value in given if kind is TargetKind.URL]
         return cls(
             meta=meta,
             caller=caller,
             paths=tuple(_each(path_parts, [value for kind, value in given if kind is TargetKind.PATH])),
-            hosts=tuple(_each(host_of, [value for kind, value in given if kind is TargetKind.URL])),
+            hosts=tuple(_each(host_of, urls)),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
+            reading=reading,
+            given=tuple(gave or "" for gave in _each(reading.gave, urls)),
         )
 
 

@@ -3,6 +3,7 @@
 import hashlib
 
 from ozzie_server_ext.domain.approvals import Cover, may_cover
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
@@ -10,8 +11,8 @@ from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import quoted
 
-_MOST_PATHS = 8
-"""Of a call that a yes for the session is offered for: nobody reads a longer list of folders."""
+_MOST_TARGETS = 8
+"""Of a call that a yes for the session is offered for: nobody reads a longer list of folders and hosts."""
 
 
 def binding(
@@ -20,29 +21,33 @@ def binding(
     effect: JsonObject | None,
     ruling: Ruling,
     caller: Caller,
-    labels: tuple[str, ...],
+    content: Content,
 ) -> str:
     """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, the project that
-    they are about, what the call would do to what, the labels of what it is made from, and the rules by which it was
-    asked for (DESIGN §2.6)."""
+    they are about, what the call would do to what, where it came from what the call is made from, and the rules by
+    which it was asked for (DESIGN §2.6)."""
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,
         "args": args,
         "project": caller.project,
         "effect": effect,
-        "labels": [*sorted(labels)],
+        "labels": [*content.labels],
+        "sources": [*content.sources],
         "rule": ruling.verdict.rule,
         "policy": ruling.version,
     }
     return hashlib.sha256(canonical_bytes(snapshot)).hexdigest()
 
 
-def cover_of(action: Action, rule: str, labels: tuple[str, ...]) -> Cover | None:
+def cover_of(action: Action, rule: str) -> Cover | None:
     """What a yes for the session to this call would cover: the same tool in the folders of the files that it names, of
-    a file that lies in no folder only that one. None where no such yes is offered."""
+    a file that lies in no folder only that one; on the hosts that it names. None where no such yes is offered."""
     meta = action.meta
-    if not may_cover(meta) or action.hosts or action.commands or len(action.paths) > _MOST_PATHS:
+    if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
+        return None
+    hosts = tuple(dict.fromkeys(str(host) for host in action.hosts if host is not None))
+    if None in action.hosts:
         return None
     below: list[tuple[str, ...]] = []
     on: list[tuple[str, ...]] = []
@@ -61,14 +66,15 @@ def cover_of(action: Action, rule: str, labels: tuple[str, ...]) -> Cover | None
         rule=rule,
         below=folders,
         on=files,
-        labels=labels,
-        said=_said(meta, folders, files),
+        hosts=hosts,
+        labels=action.reading.content.labels,
+        said=_said(meta, folders, files, hosts),
     )
 
 
-def covers(cover: Cover, action: Action, rule: str, labels: tuple[str, ...]) -> bool:
+def covers(cover: Cover, action: Action, rule: str) -> bool:
     """Whether a yes for the session is good for this call too."""
-    here = cover_of(action, rule, labels)
+    here = cover_of(action, rule)
     if here is None:
         return False
     same = (here.tool_id, here.version, here.project, here.rule, here.labels) == (
@@ -80,6 +86,8 @@ def covers(cover: Cover, action: Action, rule: str, labels: tuple[str, ...]) -> 
     )
     if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may be about all of them
         return False
+    if bool(cover.hosts) != bool(action.hosts) or not set(here.hosts) <= set(cover.hosts):
+        return False
     # By the paths themselves: another way to write one names, for all that is known here, another file.
     return same and all(path is not None and _is_in(path, cover) for path in action.paths)
 
@@ -88,8 +96,11 @@ def _is_in(path: tuple[str, ...], cover: Cover) -> bool:
     return path in cover.on or any(path[:-1][: len(folder)] == folder for folder in cover.below)
 
 
-def _said(meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...]) -> str:
+def _said(
+    meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...], hosts: tuple[str, ...]
+) -> str:
     below = ", ".join(quoted("/".join(parts) + "/") for parts in folders)
     on = ", ".join(quoted("/".join(parts)) for parts in files)
-    places = " and ".join(([f"in {below}"] if below else []) + ([f"on {on}"] if on else []))
+    at = ", ".join(map(quoted, hosts))
+    places = " and ".join(f"{word} {named}" for word, named in (("in", below), ("on", on), ("at", at)) if named)
     return f"`{meta.name}` {places}".rstrip()

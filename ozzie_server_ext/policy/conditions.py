@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, To
 from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.globs import MANY, Glob, SequenceGlob, folded
 from ozzie_server_ext.policy.hosts import Host, HostPattern
+from ozzie_server_ext.policy.sources import SourcePattern, sources_of
 
 T = TypeVar("T")
 
@@ -121,6 +122,24 @@ def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
         return any(glob.matches((name, *rest)) for glob in globs for name in names)
 
     return _targets("command", lambda action: action.commands if sure else action.folded_commands, matches, sure)
+
+
+def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """What a call is made from. An ALLOW has to know all of it; of what nobody outside said, there is nothing to know.
+
+    Raises ValueError for a pattern that is no source.
+    """
+    known = [SourcePattern.of(pattern) for pattern in patterns]
+
+    def condition(action: Action) -> str:
+        found = sources_of(action.reading.content)
+        fits = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
+        if all(fits) if sure else any(fits):
+            return ""
+        strange = next((source for source, fit in zip(found, fits, strict=True) if not fit), "")
+        return f"it is made from {strange}" if strange else "nothing that it is made from came from outside"
+
+    return condition
 
 
 def _targets(

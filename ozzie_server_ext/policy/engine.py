@@ -3,7 +3,7 @@
 Pure: the same call, caller and rules always give the same verdict.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
 from ozzie_server_ext.policy.action import Action
@@ -15,6 +15,13 @@ REVERSIBLE = Verdict(decision=Decision.ALLOW, rule="default.reversible", reason=
 CHANGES = Verdict(decision=Decision.ASK, rule="default.changes", reason="It changes something of yours.")
 IRREVERSIBLE = Verdict(decision=Decision.ASK, rule="floor.irreversible", reason="It can't be undone.")
 HIGH_RISK = Verdict(decision=Decision.ASK, rule="floor.high_risk", reason="Its risk is high.")
+OUTSIDE = Verdict(decision=Decision.ASK, rule="floor.outside", reason="Content from outside may be behind it.")
+SENDS_OUTSIDE = replace(OUTSIDE, reason="It sends something out, and content from outside may be behind it.")
+STRANGE = Verdict(
+    decision=Decision.ASK,
+    rule="floor.address",
+    reason="Neither you nor a page gave this address, which could carry away what was read.",
+)
 
 _CATEGORIES = {
     Category.LIVE_KERNEL: "It runs code in a live kernel, which can do all that you can.",
@@ -54,11 +61,15 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     if all(rule.only_tightens for rule in applying):
         said.append(default_for(meta))  # a project's rules take the place of nothing
     verdict = max(said, key=lambda each: each.strictness)
-    floor = floor_of(meta)
-    if floor is None or any(_reaches_below(rule, meta) for rule in applying):
-        return Explanation(verdict, considered)
-    if verdict.decision.rank < floor.decision.rank:
-        return Explanation(floor, considered, overruled=verdict)
+    for floor, lowered in (
+        (floor_of(meta), _reaches_below),
+        (outside(action), _lets_out),
+        (strange(action), _reaches_below),
+    ):
+        if floor is None or verdict.decision.rank >= floor.decision.rank:
+            continue
+        if not any(lowered(rule, meta) for rule in applying):
+            return Explanation(floor, considered, overruled=verdict if verdict.place else None)
     return Explanation(verdict, considered)
 
 
@@ -83,5 +94,30 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
     return HIGH_RISK if meta.risk_level is RiskLevel.HIGH else None
 
 
+def outside(action: Action) -> Verdict | None:
+    """What is asked for where content from outside may be behind the call: effects, but for those in Ozzie's own store,
+    where its labels stay with it, and what leaves this machine (TL-8). An address that somebody gave to the letter
+    carries nothing away."""
+    meta, content = action.meta, action.reading.content
+    if not content:
+        return None
+    changes = meta.side_effect is not SideEffect.NONE and not meta.keeps_labels
+    sends = meta.is_outbound and not action.given
+    if not changes and not sends:
+        return None
+    return SENDS_OUTSIDE if sends else OUTSIDE
+
+
+def strange(action: Action) -> Verdict | None:
+    """What is asked for where a call leads to an address that nobody gave: it could carry away what was read."""
+    if not action.meta.is_outbound or all(action.given):
+        return None
+    return STRANGE
+
+
 def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
     return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS
+
+
+def _lets_out(rule: Rule, meta: ToolMeta) -> bool:
+    return _reaches_below(rule, meta) and rule.states_sources

@@ -10,12 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.channels import Channel
+from ozzie_server_ext.domain.content import MOST_SOURCES, Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
 from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.conditions import Condition, Tools
 from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.reading import Reading
+from ozzie_server_ext.policy.sources import SourcePattern
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
@@ -52,7 +55,8 @@ class _Text(BaseModel):
 
 
 class WhenText(_Text):
-    """The conditions of a rule; what is not stated does not matter. `attended`: somebody is there to be asked."""
+    """The conditions of a rule; what is not stated does not matter. `attended`: somebody is there to be asked;
+    `sources`: where the content came from that the call is made from (see `policy.sources`)."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -65,6 +69,7 @@ class WhenText(_Text):
     paths: Patterns | None = None
     hosts: Patterns | None = None
     commands: Annotated[tuple[Command, ...], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
+    sources: Patterns | None = None
 
 
 class ExampleText(_Text):
@@ -76,6 +81,7 @@ class ExampleText(_Text):
     user: str = ""
     project: str = ""
     attended: bool = True
+    sources: Annotated[tuple[Pattern, ...], Field(max_length=MOST_SOURCES)] = ()
 
 
 class ExamplesText(_Text):
@@ -104,13 +110,15 @@ class PolicyText(_Text):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A rule as it is applied. One that checks lowers and raises what is asked, so it looks twice at a call: by
-    `conditions` it misses nothing, by `sure` it takes no call for one that it means. `only_tightens`: a project's."""
+    `conditions` it misses nothing, by `sure` it takes no call for one that it means. `only_tightens`: a project's;
+    `states_sources`: it speaks of content from outside."""
 
     verdict: Verdict
     tools: Tools | None
     conditions: tuple[Condition, ...]
     sure: tuple[Condition, ...]
     only_tightens: bool = False
+    states_sources: bool = False
 
     def mismatch(self, action: Action) -> str:
         """Why it does not apply to the call, in a few words; "" where it does."""
@@ -134,7 +142,9 @@ class Rule:
 def patterns_in(text: RuleText) -> int:
     """How many patterns its conditions have that a call is compared with."""
     when = text.when
-    return sum(map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or ())))
+    return sum(
+        map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or (), when.sources or ()))
+    )
 
 
 def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> Rule:
@@ -153,6 +163,8 @@ def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> 
         raise ValueError(f'a rule that {text.decision}s has to state a condition in "when"')
     if text.needs and decision is not Decision.ASK:
         raise ValueError('"needs" tells how a yes has to come: only a rule with the decision "ask" can say it')
+    if text.when.sources and decision is Decision.CHECK:
+        raise ValueError('content from outside may speak to a model: a rule that checks can\'t state "sources"')
     needs = Way(text.needs) if text.needs else Way.MODEL
     return Rule(
         verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place, needs=needs),
@@ -160,6 +172,7 @@ def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> 
         conditions=conditions,
         sure=sure,
         only_tightens=only_tightens,
+        states_sources=bool(text.when.sources),
     )
 
 
@@ -189,6 +202,8 @@ def _conditions(when: WhenText, sure: bool) -> list[Condition]:
         found.append(conditions.hosts(when.hosts, sure=sure))
     if when.commands:
         found.append(conditions.commands(when.commands, sure=sure))
+    if when.sources:
+        found.append(conditions.sources(when.sources, sure=sure))
     return found
 
 
@@ -240,7 +255,12 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
     project = str(_folder(example.project)) if example.project else ""
     args: Mapping[str, Any] = example.args
     caller = Caller(project=project, channel=example.channel or "", user=example.user, attended=example.attended)
-    return Action.of(meta, args, caller)
+    for source in example.sources:
+        SourcePattern.of(source)  # as for a pattern: what is misspelt would match for the wrong reason
+    content = Content(
+        labels=tuple(sorted({each.partition(":")[0] for each in example.sources})), sources=example.sources
+    )
+    return Action.of(meta, args, caller, Reading(content=content))
 
 
 def _shown(example: ExampleText) -> str:

@@ -9,6 +9,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Verdict
 from ozzie_server_ext.policy.engine import decide
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.policy.rules import Rule
 
 
@@ -23,9 +24,9 @@ class Ruling:
 class Rulings(Protocol):
     """Decides upon calls."""
 
-    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
-        """What is to be done with the call of that tool, whose arguments were checked. Where something is wrong with
-        the rules, the ruling says so and denies."""
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+        """What is to be done with the call of that tool, whose arguments were checked, made from what was read. Where
+        something is wrong with the rules, the ruling says so and denies."""
         ...
 
 
@@ -36,9 +37,9 @@ class FixedRulings:
         self._rules = rules
         self._version = version
 
-    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         if not self._rules:
-            return Ruling(decide(Action.of(meta, args, caller), ()), self._version)
+            return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version)
         # A path can be long and the rules many: meanwhile the server goes on (THREATS 17).
-        verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller), self._rules))
+        verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller, reading), self._rules))
         return Ruling(verdict, self._version)

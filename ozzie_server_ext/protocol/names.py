@@ -27,6 +27,7 @@ NAMES: dict[str, Names] = {
     "session.archived": Names(),
     "session.closed": Names("session.closed", "session.closed"),
     "session.erased": Names(),
+    "labels.cleared": Names(),
     "message.received": Names("user.message", "user.message", "USER_MESSAGE"),
     "message.completed": Names("assistant.message", "assistant.message", "", "observe"),
     "message.rejected": Names(),

@@ -165,11 +165,16 @@ def _output(row: ToolRow) -> str:
     return f'<div class="oz-out" role="presentation">{above}<pre>{lines}</pre></div>'
 
 
+def _whence(row: ToolRow) -> str:
+    places = [visible_label(source.partition(":")[2]) for source in row.brought]
+    return f"This result came from outside: {', '.join(filter(None, places)) or 'nobody knows whence'}"
+
+
 def _row(row: ToolRow, result: str, now: datetime | None) -> str:
     seconds = row.seconds(now)
     took = "" if seconds is None else duration(seconds)
     running = _running(seconds) if seconds is not None and row.state == "running" else ""
-    tag = '<span class="oz-tag" title="This result came from outside">outside content</span>' if row.outside else ""
+    tag = f'<span class="oz-tag" title="{escape(_whence(row))}">outside content</span>' if row.outside else ""
     detail = f' title="{escape(row.detail)}"' if row.detail and row.detail != result else ""
     return (
         f'<div class="oz-row" role="listitem" aria-label="{escape(f"{row.name}, {row.state}")}">'

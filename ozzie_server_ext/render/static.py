@@ -233,7 +233,8 @@ def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:
         "state": row.state,
         "result": result_text(row, rows),
         "duration_ms": row.duration_ms,
-        "labels": list(row.labels),
+        "labels": sorted({source.partition(":")[0] for source in row.brought}),
+        **({"sources": list(row.brought)} if row.brought else {}),
         **({"artifacts": list(row.artifacts)} if row.artifacts else {}),
         **({"approved": row.approved} if row.approved else {}),
     }

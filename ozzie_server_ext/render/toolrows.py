@@ -52,7 +52,7 @@ class ToolRow:
     detail: str = ""
     started_at: datetime | None = None
     duration_ms: float | None = None
-    labels: tuple[str, ...] = ()
+    brought: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
     approved: str = ""
     output: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ class ToolRow:
 
     @property
     def outside(self) -> bool:
-        """Whether its result carries labels of content from outside."""
-        return bool(self.labels)
+        """Whether its result is from outside."""
+        return bool(self.brought)
 
     @property
     def is_settled(self) -> bool:
@@ -88,7 +88,7 @@ def waiting(row: ToolRow) -> ToolRow:
 
 def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
     """The row after one frame about its call. What is settled stays, unless a person resolved it."""
-    row = replace(row, labels=tuple(dict.fromkeys((*row.labels, *_labels(payload)))))
+    row = replace(row, brought=tuple(dict.fromkeys((*row.brought, *_brought(payload)))))
     if canonical == "tool.call.requested":
         args = payload.get("args")
         args = args if isinstance(args, Mapping) else {}
@@ -215,9 +215,9 @@ def _error_message(data: Any) -> str:
     return str(error.get("message", "")) if isinstance(error, Mapping) else ""
 
 
-def _labels(payload: Mapping[str, Any]) -> tuple[str, ...]:
-    labels = payload.get("labels")
-    return tuple(str(label) for label in labels) if isinstance(labels, list | tuple) else ()
+def _brought(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    sources = payload.get("brought")
+    return tuple(str(source) for source in sources) if isinstance(sources, list | tuple) else ()
 
 
 def _artifacts(payload: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Appending facts about one task, with all that their envelopes have in common."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Actor, Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
@@ -10,8 +12,8 @@ from ozzie_server_ext.store.log import EventLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """Writes to one task's stream. `labels` and `sources` are those of what the task has read so far; with a `claim`,
-    nothing is recorded once the task is another attempt's."""
+    """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears (TL-8);
+    with a `claim`, nothing is recorded once the task is another attempt's."""
 
     log: EventLog
     session_id: SessionId
@@ -19,14 +21,23 @@ class Recorder:
     trace_id: str = ""
     actor: Actor = "kernel"
     source: str = "agent"
-    labels: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    read: Callable[[], Content] = lambda: CLEAN
     claim: Claim | None = None
+
+    @property
+    def content(self) -> Content:
+        """What is recorded now is made from this."""
+        return self.read()
+
+    def made_from(self, content: Content) -> "Recorder":
+        """The same, for what is made from that, whatever else comes to be read meanwhile."""
+        return replace(self, read=lambda: content)
 
     async def append(
         self, *bodies: EventBody, actor: Actor | None = None, expected_version: int | None = None
     ) -> tuple[Event, ...]:
         """Append the facts together: all are committed, or none. Raises as `EventLog.append`."""
+        content = self.content
         return await self.log.append(
             task_stream(self.task_id),
             [
@@ -37,8 +48,8 @@ class Recorder:
                     session_id=self.session_id,
                     task_id=self.task_id,
                     trace_id=self.trace_id,
-                    labels=self.labels,
-                    sources=self.sources,
+                    labels=content.labels,
+                    sources=content.sources,
                 )
                 for body in bodies
             ],

@@ -84,10 +84,7 @@ class FoldedTurns:
 def _folded(turn: FoldedTurn, events: tuple[Event, ...]) -> FoldedTurn:
     view = turn.view
     for event in events:
-        payload = encode(event.body)
-        if event.labels:  # as in an event's frame: they stand on the envelope, and are shown on a tool's row
-            payload = {**payload, "labels": list(event.labels)}
-        view = fold(view, event.type, payload, event.ts)
+        view = fold(view, event.type, encode(event.body), event.ts)
     if not events:
         return turn
     return replace(turn, view=view, position=events[-1].position, event_id=events[-1].event_id)

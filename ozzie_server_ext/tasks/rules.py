@@ -13,6 +13,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
@@ -64,12 +65,12 @@ class RulesInForce:
                 self._stamps = None if self.error else stamps
         return self.policy
 
-    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller) -> Ruling:
+    async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         """What the rules of this moment say to a call."""
         await self.refresh()
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
-        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller)
+        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
 
     @property
     def problem(self) -> str:

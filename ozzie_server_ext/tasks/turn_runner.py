@@ -1,6 +1,7 @@
 """Runs one turn: with the models, limits and budgets of its beginning, for whoever sent it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
@@ -14,6 +15,7 @@ from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import Allowances
@@ -92,6 +94,7 @@ class TurnRunner:
             attended=bool(row["attended"]),
         )
         conversation = await self._conversations.get(recorder.session_id)
+        recorder = replace(recorder, read=lambda: conversation.content)
         caller = Caller(
             project=str(self._project.resolve()),
             channel=str(row["channel"]),
@@ -99,7 +102,8 @@ class TurnRunner:
             attended=bool(row["attended"]),
         )
         artifacts = self._artifacts.of(recorder.session_id)
-        context = ToolContext(self._project, clock, caller, artifacts=artifacts, jobs=self._jobs)
+        marks = FileMarks(self._log, self._project)
+        context = ToolContext(self._project, clock, caller, artifacts=artifacts, jobs=self._jobs, marks=marks)
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
 
     async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:

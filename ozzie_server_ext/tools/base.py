@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 
@@ -66,6 +68,21 @@ class NoArtifacts:
         return ()
 
 
+class Marks(Protocol):
+    """Which files of the project were made from content from outside (TL-8)."""
+
+    async def below(self, path: str = "") -> Content:
+        """What a file is made from, or all files of a folder; of the whole project for none."""
+        ...
+
+
+class NoMarks:
+    """Where nobody remembers that."""
+
+    async def below(self, path: str = "") -> Content:
+        return CLEAN
+
+
 class Live(Protocol):
     """Where a tool says something while it runs; to be called from the loop's thread. Nothing of it is kept."""
 
@@ -90,7 +107,8 @@ class Silent:
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
-    for what it says meanwhile; `jobs` runs commands apart from the gateway."""
+    for what it says meanwhile; `jobs` runs commands apart from the gateway. `reading` is what the call is made from;
+    `marks` knows which files of the project are."""
 
     project: Path
     clock: Clock
@@ -99,6 +117,8 @@ class ToolContext:
     key: str = ""
     live: Live = field(default_factory=Silent)
     jobs: JobRunner = field(default_factory=NoJobs)
+    reading: Reading = UNREAD
+    marks: Marks = field(default_factory=NoMarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import Ruling, Rulings
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
@@ -35,8 +35,10 @@ from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.intime import in_time
 from ozzie_server_ext.tools.live import Kind, LiveCall
+from ozzie_server_ext.tools.outside import bearing, brought
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
+from ozzie_server_ext.tools.refusals import asks_anew, has_no_key, refusal, unattended, unknown_tool
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling, error_of, naming
 from ozzie_server_ext.tools.uncertain import uncertain
@@ -99,7 +101,9 @@ class ToolBroker:
         begun: Begun | None = None,
     ) -> tuple[EventBody, ...]:
         """Carry out one call that the model asked for, or record why not. Cancelling records that too. `earlier`: what
-        a person was asked for it before; `begun`: what it was in the middle of when a gateway ended.
+        a person was asked for it before; `begun`: what it was in the middle of when a gateway ended. All that is
+        recorded bears the labels of what the call is made from, `context.reading`, and its outcome those of what it
+        brought too.
 
         Where a person has to be asked first, or a second model, nothing is recorded: the facts that ask are returned,
         to be recorded together with those of other calls, and the call is made anew once there is an answer. Of a call
@@ -111,6 +115,7 @@ class ToolBroker:
         again = earlier is not None and not earlier.has_ended
         call_id = earlier.asked.call_id if earlier is not None and again else CallId(self._ids.new())
         context = replace(context, key=f"{recorder.task_id}-{place.round}-{place.index}")
+        recorder = recorder.made_from(context.reading.content)
         began = self._clock.monotonic()
         tool = self._registry.find(use.name)
 
@@ -143,30 +148,31 @@ class ToolBroker:
                 raise uncertain(called(tool.meta.name if tool else use.name[:64], _arguments(use)), unknown.reason)
 
         if tool is None:
-            return await fail(_unknown(use.name, self._registry), *requested({}))
+            return await fail(unknown_tool(use.name, self._registry), *requested({}))
         try:
             args = tool.check(_parse(use.arguments))
         except OzzieError as error:
             return await fail(error, *requested({}))
-        ruling = _unheard(await self._rulings.of(tool.meta, args, context.caller), recorder)
+        ruling = _unheard(await self._rulings.of(tool.meta, args, context.caller, context.reading), context.reading)
         begin = (*requested(args), _decided(call_id, ruling))
         # Before the plan: what a rule forbids to look at is not looked at for that either.
-        refusal = _refusal(tool.meta, ruling.verdict, context.caller)
-        if refusal is not None:
-            return await fail(refusal, *begin)
+        refused = refusal(tool.meta, ruling.verdict, context.caller)
+        if refused is not None:
+            return await fail(refused, *begin)
         try:
             plan = await _plan(tool, args, context)
         except OzzieError as error:
             return await fail(error, *begin)
         if plan.question is not None:
             if not context.caller.attended:
-                return await fail(_unattended(tool.meta), *begin)
+                return await fail(unattended(tool.meta), *begin)
             return (*begin, prompt_of(plan.question, PromptId(self._ids.new()), call_id))
         if plan.nothing is not None:
             outcome, whole = await uncut(
                 self._telling.result(call_id, tool.meta, args, plan.nothing, self._since(began))
             )
-            await self._append(recorder, whole, *begin, outcome)
+            told = recorder.made_from(recorder.content | plan.nothing.content)
+            await self._append(told, whole, *begin, outcome)
             return ()
         permission = Permission()
         try:
@@ -176,10 +182,10 @@ class ToolBroker:
         except OzzieError as error:
             return await fail(error, *begin)
         if permission.facts:
-            await expect_settled(_asks_anew(), *begin)
+            await expect_settled(asks_anew(), *begin)
             return (*begin, *permission.facts)
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
-            await expect_settled(_has_no_key(), *begin)
+            await expect_settled(has_no_key(), *begin)
         started = ToolCallStarted(
             call_id=call_id,
             effect=plan.effect,
@@ -200,7 +206,9 @@ class ToolBroker:
             await uncut(recorder.append(_cut_off(tool.meta, call_id)))
             raise
         # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
-        outcome = await uncut(self._tell(recorder, tool.meta, args, call_id, ended, began))
+        content = await brought(tool.meta, args, ended, context.marks)
+        recorder = recorder.made_from(recorder.content | content)
+        outcome = await uncut(self._tell(recorder, tool.meta, args, call_id, bearing(ended, content), began))
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
@@ -345,21 +353,6 @@ def _arguments(use: ToolUse) -> JsonObject:
         return {}
 
 
-def _unknown(name: str, registry: ToolRegistry) -> OzzieError:
-    offered = ", ".join(tool.meta.name for tool in registry.all())
-    return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
-
-
-def _asks_anew() -> PolicyError:
-    return PolicyError("It was cut off, and you would have to allow it to be made again.")
-
-
-def _has_no_key() -> PolicyError:
-    return PolicyError(
-        "It was cut off, and its tool does not take the key any more with which it was to be made again."
-    )
-
-
 def _cut_off(meta: ToolMeta, call_id: CallId) -> ToolCallCancelled | ToolCallUncertain:
     kind = ToolCallCancelled if meta.may_be_repeated else ToolCallUncertain
     return kind(call_id=call_id, reason="The turn was stopped.")
@@ -377,21 +370,8 @@ def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
     )
 
 
-def _unheard(ruling: Ruling, recorder: Recorder) -> Ruling:
+def _unheard(ruling: Ruling, reading: Reading) -> Ruling:
     """What is made from content from outside is for a person to look at: that content may speak to a model."""
-    if ruling.verdict.decision is Decision.CHECK and recorder.labels:
+    if ruling.verdict.decision is Decision.CHECK and reading.content:
         return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
     return ruling
-
-
-def _refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
-    """Why the call does not run, whatever anybody says; None where it may, or may once somebody said yes."""
-    if verdict.decision is Decision.DENY:
-        return PolicyError(verdict.refusal)
-    if verdict.decision is Decision.ASK and not caller.attended:
-        return _unattended(meta)
-    return None
-
-
-def _unattended(meta: ToolMeta) -> PolicyError:
-    return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")

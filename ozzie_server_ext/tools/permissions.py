@@ -23,6 +23,7 @@ from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.policy.sources import told
 from ozzie_server_ext.render.text import cut_end, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
@@ -117,17 +118,16 @@ class Permissions:
         """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`, and OzzieError
         where the tool can't say what it would do."""
         meta, rule = tool.meta, ruling.verdict.rule
-        binds = binding(meta, plan.args, plan.effect, ruling, context.caller, recorder.labels)
+        content = context.reading.content
+        binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
         needs = Way.MODEL
         if ruling.verdict.decision is not Decision.CHECK:
-            usual = weakest_way(meta, labelled=bool(recorder.labels))
+            usual = weakest_way(meta, labelled=bool(content))
             needs = max(usual, ruling.verdict.needs, key=lambda way: way.strength)
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
-        action = Action.of(meta, plan.args, context.caller)
-        covering = await self._grants.covering(
-            recorder.session_id, lambda cover: covers(cover, action, rule, recorder.labels), needs
-        )
+        action = Action.of(meta, plan.args, context.caller, context.reading)
+        covering = await self._grants.covering(recorder.session_id, lambda cover: covers(cover, action, rule), needs)
         if covering is not None:
             return Permission(approval_id=covering)
         preview = await _preview(tool, plan)
@@ -150,7 +150,8 @@ class Permissions:
             arguments=await asyncio.to_thread(self._arguments, plan.args),
             binds=binds,
             needs=needs,
-            cover=cover_of(action, rule, recorder.labels),
+            cover=cover_of(action, rule),
+            made_from=told(content),
             key=context.key,
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )

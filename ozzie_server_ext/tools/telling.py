@@ -29,6 +29,9 @@ log = logger(__name__)
 
 MOST_SAID = 20_000
 """In characters, of what a tool says of itself in words."""
+MOST_LINKS = 200
+LONGEST_LINK = 500
+"""In characters."""
 
 
 class Telling:
@@ -61,6 +64,9 @@ class Telling:
             summary=summary or (byte_count(whole.size) if whole else ""),
             duration_ms=duration_ms,
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
+            brought=result.content.sources,
+            links=self._links(result.links),
+            wrote=result.wrote,
         ), whole
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
@@ -99,6 +105,11 @@ class Telling:
     def shown(self, text: str) -> str:
         """What a tool says while it runs, without secrets."""
         return redact_text(repair_text(text), self._known_secrets())
+
+    def _links(self, links: Sequence[str]) -> tuple[str, ...]:
+        """Those that hold no secret: with another in its place, it is no link of that page."""
+        short = (link for link in links[:MOST_LINKS] if len(link) <= LONGEST_LINK)
+        return tuple(link for link in short if self.shown(link) == link)
 
     def _words(self, said: str) -> str:
         """A sentence of a tool's, as it can be told. A long one is not cut: half of a secret is not found."""

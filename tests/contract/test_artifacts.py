@@ -7,6 +7,7 @@ import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import ArtifactCreated, EventBody, SessionForked
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId, session_stream, task_stream
@@ -46,8 +47,7 @@ class Desk:
             log=self.log,
             session_id=SessionId(session),
             task_id=TaskId(task),
-            labels=("web",),
-            sources=("https://example.org",),
+            read=lambda: Content(labels=("web",), sources=("web:example.org",)),
         )
 
     async def open_session(self, session: str) -> None:
@@ -94,7 +94,7 @@ async def test_what_was_kept_is_got_back_with_all_that_is_known_of_it(desk: Desk
         call_id=CallId("c"),
         meta={},
         labels=("web",),
-        sources=("https://example.org",),
+        sources=("web:example.org",),
         superseded_by=None,
         superseded_at=None,
         erased=None,

@@ -10,6 +10,7 @@ import pytest
 
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import (
     ArtifactCreated,
@@ -22,6 +23,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, SessionId, TaskId, session_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import FixedRulings
 from ozzie_server_ext.store.blobs import BlobStore, InMemoryBlobs
 from ozzie_server_ext.store.log import EventLog
@@ -61,8 +63,9 @@ class Desk:
         broker = broker_of(
             self.registry, FixedRulings(), self.artifacts, self.clock, self.ids, known_secrets=lambda: [KNOWN]
         )
-        recorder = Recorder(log=self.log, session_id=session, task_id=TASK, labels=("web",), sources=("https://a.b",))
-        context = ToolContext(Path("/"), self.clock, artifacts=self.artifacts.of(session))
+        recorder = Recorder(log=self.log, session_id=session, task_id=TASK)
+        reading = Reading(content=Content.of(Label.WEB, ["a.b"]))
+        context = ToolContext(Path("/"), self.clock, artifacts=self.artifacts.of(session), reading=reading)
         use = ToolUse(call_id=CallId("u"), name=tool, arguments=json.dumps(args))
         assert await broker.call(use, Place(round=self._calls, index=0), context, recorder) == ()
         return tuple(event.body for event in await self.log.read(after=after))
@@ -115,7 +118,7 @@ async def test_it_is_an_artifact_with_a_version_for_each_writing_and_the_labels_
     assert isinstance(completed, ToolCallCompleted)
     assert completed.artifacts == (new.artifact_id,)
     assert (new.name, new.kind, new.mime, new.version) == ("notes/plan.md", "markdown", "text/markdown", 2)
-    assert (new.labels, new.sources, new.call_id) == (("web",), ("https://a.b",), completed.call_id)
+    assert (new.labels, new.sources, new.call_id) == (("web",), ("web:a.b",), completed.call_id)
     assert old.superseded_by == new.artifact_id
     assert await desk.artifacts.content(old) == b"first"
 

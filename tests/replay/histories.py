@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     BudgetRaised,
     Draft,
     EventBody,
+    LabelsCleared,
     Limits,
     MessageCompleted,
     MessageReceived,
@@ -283,8 +284,12 @@ class Histories:
                 round=1,
                 index=0,
             )
-            done = ToolCallCompleted(call_id=CallId(call), ok=True, data={"value": 7}, summary="7", duration_ms=0.5)
-            return [requested, done]
+            path = f"/p/{self.prefix}{self._random.randint(1, 9)}.md"
+            done = ToolCallCompleted(
+                call_id=CallId(call), ok=True, data={"value": 7}, summary="7", duration_ms=0.5, wrote=(path,)
+            )
+            cleared = LabelsCleared(by="ana", way=Way.BROWSER, path=self._random.choice(["", path]))
+            return [requested, done, *([cleared] if self._random.random() < 0.3 else [])]
         if kind == 1:
             partial = self._random.random() < 0.5
             return [call_started(call, reserved=reserved), call_failed(call, partial=partial, settled=reserved)]

@@ -89,7 +89,7 @@ export interface ApprovalRejected {
   way: Way;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -100,6 +100,7 @@ export interface ApprovalRequested {
   cover: Cover | null;
   expires_at: string;
   key: string;
+  made_from: string;
   name: string;
   needs: Way;
   place: string;
@@ -115,10 +116,11 @@ export interface ApprovalRequested {
   whole: string | null;
 }
 /**
- * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
  */
 export interface Cover {
   below: string[][];
+  hosts: string[];
   labels: string[];
   on: string[][];
   project: string;
@@ -387,16 +389,19 @@ export interface ToolCallCancelled {
   reason: string;
 }
 /**
- * The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts.
+ * The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts. `brought` are the sources outside that this result itself is from, `links` addresses that stand in what came from the web, `wrote` the files, with their whole paths, that bear the labels of this fact from now on.
  */
 export interface ToolCallCompleted {
   artifacts: string[];
   blob: string | null;
+  brought: string[];
   call_id: string;
   data: unknown;
   duration_ms: number;
+  links: string[];
   ok: boolean;
   summary: string;
+  wrote: string[];
 }
 /**
  * What the rules say to a call: the decision, the rule that made it and where that stands, its reason in words, and the version of all rules.
@@ -410,9 +415,10 @@ export interface ToolCallDecided {
   rule: string;
 }
 /**
- * The call gave no result. `message` is what the model and the user read.
+ * The call gave no result. `message` is what the model and the user read; `brought` are the sources outside that it may be from.
  */
 export interface ToolCallFailed {
+  brought: string[];
   call_id: string;
   code: string;
   duration_ms: number;
@@ -443,10 +449,11 @@ export interface ToolCallStarted {
   effect: {} | null;
 }
 /**
- * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends before that, nobody knows still.
+ * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends before that, nobody knows still. `brought`: as of a failure.
  */
 export interface ToolCallUncertain {
   again: boolean;
+  brought: string[];
   call_id: string;
   reason: string;
 }

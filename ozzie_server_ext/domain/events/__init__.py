@@ -54,6 +54,7 @@ from ozzie_server_ext.domain.events.prompt import (
     PromptRequested,
 )
 from ozzie_server_ext.domain.events.session import (
+    LabelsCleared,
     SessionArchived,
     SessionClosed,
     SessionCreated,
@@ -122,6 +123,7 @@ __all__ = [
     "Fact",
     "Finish",
     "InjectedTool",
+    "LabelsCleared",
     "Limits",
     "MessageCompleted",
     "MessageReceived",

@@ -19,7 +19,8 @@ class ApprovalRequested(Fact):
     known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the
     weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered.
     `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
-    `arguments`: those that are carried out, as JSON without secrets, the long ones shortened.
+    `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from
+    outside the content came that the call is made from, a phrase; empty where nothing did.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -44,6 +45,7 @@ class ApprovalRequested(Fact):
     expires_at: str
     checked: str = ""
     arguments: str = ""
+    made_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events.message import MessageCompleted, MessageRece
 from ozzie_server_ext.domain.events.model import ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.events.prompt import PromptAnswered, PromptRequested
 from ozzie_server_ext.domain.events.session import (
+    LabelsCleared,
     SessionArchived,
     SessionClosed,
     SessionCreated,
@@ -47,6 +48,7 @@ EventBody: TypeAlias = (
     | SessionForked
     | SessionArchived
     | SessionClosed
+    | LabelsCleared
     | SessionModelChosen
     | MessageReceived
     | MessageCompleted

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import SessionId
 
@@ -72,6 +73,17 @@ class SessionClosed(Fact):
 
     type: ClassVar[str] = "session.closed"
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsCleared(Fact):
+    """A person takes the labels off: of what the session has read so far, or, where there is a `path`, of that file.
+    They looked at it, and answer for it (DESIGN §2.9)."""
+
+    type: ClassVar[str] = "labels.cleared"
+    by: str
+    way: Way
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,9 @@ class ToolCallStarted(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(Fact):
     """The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of
-    `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts."""
+    `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts.
+    `brought` are the sources outside that this result itself is from, `links` addresses that stand in what came from
+    the web, `wrote` the files, with their whole paths, that bear the labels of this fact from now on."""
 
     type: ClassVar[str] = "tool.call.completed"
     call_id: CallId
@@ -63,17 +65,22 @@ class ToolCallCompleted(Fact):
     duration_ms: float
     blob: BlobRef | None = None
     artifacts: tuple[ArtifactId, ...] = ()
+    brought: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    wrote: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFailed(Fact):
-    """The call gave no result. `message` is what the model and the user read."""
+    """The call gave no result. `message` is what the model and the user read; `brought` are the sources outside that it
+    may be from."""
 
     type: ClassVar[str] = "tool.call.failed"
     call_id: CallId
     code: str
     message: str
     duration_ms: float
+    brought: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +96,13 @@ class ToolCallCancelled(Fact):
 class ToolCallUncertain(Fact):
     """The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless
     `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends
-    before that, nobody knows still."""
+    before that, nobody knows still. `brought`: as of a failure."""
 
     type: ClassVar[str] = "tool.call.uncertain"
     call_id: CallId
     reason: str
     again: bool = False
+    brought: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

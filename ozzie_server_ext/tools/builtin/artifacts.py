@@ -32,7 +32,8 @@ async def read_artifact(
     if not artifact.is_text:
         raise ToolFailed(f"{artifact.name} is not text: {artifact.mime}, {byte_count(artifact.size)}.")
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(first_line, first_character), max_lines)
-    return ToolResult(ok=True, data=data, summary=f"{count_lines(str(data['text'])):,} of {data['lines']:,} lines")
+    summary = f"{count_lines(str(data['text'])):,} of {data['lines']:,} lines"
+    return ToolResult(ok=True, data=data, summary=summary, content=artifact.content)
 
 
 def read_page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:

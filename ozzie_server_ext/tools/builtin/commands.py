@@ -5,6 +5,7 @@ import codecs
 import mimetypes
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -92,7 +93,8 @@ async def _run(
     status, left = await jobs.status(job_id), await jobs.collect_artifacts(job_id)
     if status.state is JobState.FAILED and status.exit_code is None and not printed:
         raise ToolFailed(status.reason, code="sandbox.failed")
-    return await asyncio.to_thread(_result, job_id, status, printed, left)
+    found = await asyncio.to_thread(_result, job_id, status, printed, left)
+    return replace(found, content=await context.marks.below())  # it sees all of the project, whatever its folder is
 
 
 async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:

@@ -8,12 +8,14 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Annotated
 
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import Artifact
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.domain.toolmeta import Idempotency, Made, RiskLevel, SideEffect, ToolMeta, ToolResult
@@ -88,16 +90,17 @@ async def read_note(
     notes = await _notes(context)
     if not name:
         listed: list[Json] = [_listed(context, each, artifact) for each, artifact in notes.items()]
-        return ToolResult(
-            ok=True, data={"notes": listed}, summary="1 note" if len(listed) == 1 else f"{len(listed)} notes"
-        )
+        told = "1 note" if len(listed) == 1 else f"{len(listed)} notes"
+        content = reduce(or_, (artifact.content for artifact in notes.values()), CLEAN)  # a name is made from it, too
+        return ToolResult(ok=True, data={"notes": listed}, summary=told, content=content)
     if name not in notes:
         raise ToolFailed(f"There is no note {quoted(name)}; there are: {', '.join(notes) or 'none'}.")
     artifact, content = await context.artifacts.open(notes[name].artifact_id)
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(1, 1), MAX_LINES)
     if data["next"] is not None:
         data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and what stands in `next`."
-    return ToolResult(ok=True, data={**data, "name": name}, summary=line_count(int(str(data["lines"]))))
+    summary = line_count(int(str(data["lines"])))
+    return ToolResult(ok=True, data={**data, "name": name}, summary=summary, content=artifact.content)
 
 
 async def _notes(context: ToolContext) -> Mapping[str, Artifact]:
@@ -141,6 +144,7 @@ TOOLS = (
             risk_level=RiskLevel.LOW,
             timeout_s=20,
             idempotency=Idempotency.SUPPORTED,
+            keeps_labels=True,
         ),
         happened=was_written,
     ),

@@ -145,7 +145,7 @@ async def write(context: ToolContext, plan: Plan) -> ToolResult:
     seen, content, summary = plan.work
     done = await to_its_end(partial(replace, context.project, seen, content))
     data: JsonObject = {"path": seen.path, "version": version_of(content), "changed": True, "notes": list(done.notes)}
-    return ToolResult(ok=True, data=data, summary=summary)
+    return ToolResult(ok=True, data=data, summary=summary, wrote=(f"{_root(context)}/{seen.path}",))
 
 
 async def written(context: ToolContext, effect: JsonObject) -> bool | None:

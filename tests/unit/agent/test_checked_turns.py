@@ -17,6 +17,7 @@ from ozzie_server_ext.agent.plan import Allowance
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
 from ozzie_server_ext.domain.budget import SHORTEST_ANSWER, Account, Budget
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
@@ -34,12 +35,13 @@ from ozzie_server_ext.domain.events import (
     TaskStarted,
     TaskWaitingApproval,
     ToolCallCancelled,
+    ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
 )
-from ozzie_server_ext.domain.ids import MessageId
+from ozzie_server_ext.domain.ids import CallId, MessageId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.domain.usage import TokenPrices, Usage
@@ -511,7 +513,9 @@ async def test_a_yes_by_a_model_is_none_where_the_rules_want_a_person_by_then(pr
 async def test_what_is_made_from_content_from_outside_is_never_put_to_a_model(project: Path, attended: bool) -> None:
     rig = Checked(project, [[write()]], attended=attended)
     await rig.begin()
-    recorder = replace(rig.recorder(), labels=("web",))
+    recorder = rig.recorder()
+    earlier = ToolCallCompleted(call_id=CallId("earlier"), ok=True, data=None, summary="", duration_ms=0.0)
+    await recorder.made_from(Content.of(Label.WEB, ["example.org"])).append(earlier)
     conversation = Conversation(await rig.events())
 
     def follow(events: tuple[Event, ...]) -> None:

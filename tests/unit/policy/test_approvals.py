@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.approvals import Way, may_cover, weakest_way
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import Ruling
 from tests.unit.policy.rig import COMMAND, ERASE, FETCH, JOB, KERNEL, NOTE, SEND, WRITE, action, meta
 
@@ -44,29 +46,32 @@ LABELS = st.sampled_from([(), ("web",), ("file", "web")])
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> tuple[Action, str, tuple[str, ...]]:
+def calls(draw: st.DrawFn) -> tuple[Action, str]:
     args: dict[str, Any] = {
         "path": draw(st.one_of(PATHS, st.none())),
         "paths": draw(st.one_of(st.lists(PATHS, max_size=3), st.none())),
         "to": draw(st.one_of(PATHS, st.none())),
-        "url": "https://example.com",
+        "url": draw(st.sampled_from(["https://example.com", "https://example.org/a", "no address"])),
         "argv": ["make"],
     }
-    return Action.of(draw(METAS), args, draw(CALLERS)), draw(RULES), draw(LABELS)
+    content = Content(labels=draw(LABELS))
+    return Action.of(draw(METAS), args, draw(CALLERS), Reading(content=content)), draw(RULES)
 
 
 @given(calls(), calls())
 def test_a_yes_for_the_session_covers_only_what_is_like_the_call_that_it_was_given_to(
-    asked: tuple[Action, str, tuple[str, ...]], other: tuple[Action, str, tuple[str, ...]]
+    asked: tuple[Action, str], other: tuple[Action, str]
 ) -> None:
     cover = cover_of(*asked)
     if cover is None or not covers(cover, *other):
         return
 
-    (first, rule, labels), (second, other_rule, other_labels) = asked, other
+    (first, rule), (second, other_rule) = asked, other
     assert (second.meta.tool_id, second.meta.version) == (first.meta.tool_id, first.meta.version)
     assert second.caller.project == first.caller.project
-    assert (other_rule, other_labels) == (rule, labels)
+    assert (other_rule, second.reading.content.labels) == (rule, first.reading.content.labels)
+    assert set(second.hosts) <= set(first.hosts)
+    assert bool(second.hosts) == bool(first.hosts)
     assert may_cover(second.meta)
     folders = [path[:-1] for path in first.paths if path and len(path) > 1]
     assert bool(second.paths) == bool(first.paths), "a call that names nothing may be about everything"
@@ -77,7 +82,7 @@ def test_a_yes_for_the_session_covers_only_what_is_like_the_call_that_it_was_giv
 
 
 @given(calls())
-def test_what_a_yes_for_the_session_was_given_to_is_covered_by_it(call: tuple[Action, str, tuple[str, ...]]) -> None:
+def test_what_a_yes_for_the_session_was_given_to_is_covered_by_it(call: tuple[Action, str]) -> None:
     cover = cover_of(*call)
 
     assert cover is None or covers(cover, *call)
@@ -85,18 +90,18 @@ def test_what_a_yes_for_the_session_was_given_to_is_covered_by_it(call: tuple[Ac
 
 @given(calls())
 def test_no_yes_for_the_session_is_offered_for_what_is_never_silently_allowed(
-    call: tuple[Action, str, tuple[str, ...]],
+    call: tuple[Action, str],
 ) -> None:
     asked, *_ = call
     grave = asked.meta.side_effect is SideEffect.IRREVERSIBLE or asked.meta.risk_level is RiskLevel.HIGH
     unreadable = any(not path for path in asked.paths)
-    if grave or asked.meta.categories or asked.hosts or asked.commands or unreadable:
+    if grave or asked.meta.categories or None in asked.hosts or asked.commands or unreadable:
         assert cover_of(*call) is None
 
 
 @pytest.mark.parametrize("tool", [SEND, ERASE, COMMAND, KERNEL], ids=lambda tool: tool.tool_id)
 def test_each_tool_that_floors_stand_under_is_asked_for_every_time(tool: ToolMeta) -> None:
-    assert cover_of(action(tool, hosts=["example.com"], argv=["make"]), "r", ()) is None
+    assert cover_of(action(tool, hosts=["example.com"], argv=["make"]), "r") is None
 
 
 @pytest.mark.parametrize(
@@ -117,54 +122,54 @@ def test_each_tool_that_floors_stand_under_is_asked_for_every_time(tool: ToolMet
     ],
 )
 def test_a_folder_is_told_by_its_components(path: str, covered: bool) -> None:
-    cover = cover_of(action(WRITE, path="notes/a.md"), "r", ())
+    cover = cover_of(action(WRITE, path="notes/a.md"), "r")
     assert cover is not None
     assert cover.said == "`write_file` in `notes/`"
 
-    assert covers(cover, action(WRITE, path=path), "r", ()) is covered
+    assert covers(cover, action(WRITE, path=path), "r") is covered
 
 
 def test_of_a_file_that_lies_in_no_folder_only_that_one_is_covered() -> None:
-    cover = cover_of(action(WRITE, path="readme.md"), "r", ())
+    cover = cover_of(action(WRITE, path="readme.md"), "r")
     assert cover is not None
 
     assert cover.said == "`write_file` on `readme.md`"
-    assert covers(cover, action(WRITE, path="readme.md"), "r", ())
-    assert not covers(cover, action(WRITE, path="licence.md"), "r", ())
-    assert not covers(cover, action(WRITE, path="notes/readme.md"), "r", ())
+    assert covers(cover, action(WRITE, path="readme.md"), "r")
+    assert not covers(cover, action(WRITE, path="licence.md"), "r")
+    assert not covers(cover, action(WRITE, path="notes/readme.md"), "r")
 
 
 def test_files_with_and_without_a_folder_are_both_said() -> None:
-    cover = cover_of(action(MANY, paths=["notes/a.md", "b.md"], to="notes/c.md"), "r", ())
+    cover = cover_of(action(MANY, paths=["notes/a.md", "b.md"], to="notes/c.md"), "r")
     assert cover is not None
 
     assert cover.said == "`fs_join` in `notes/` and on `b.md`"
 
 
 def test_a_call_that_names_no_file_is_not_covered_by_a_yes_for_a_folder() -> None:
-    cover = cover_of(action(MANY, paths=["notes/a.md"], to="notes/b.md"), "r", ())
+    cover = cover_of(action(MANY, paths=["notes/a.md"], to="notes/b.md"), "r")
     assert cover is not None
 
-    assert not covers(cover, action(MANY, paths=[], to=None), "r", ())
-    assert not covers(cover, action(MANY, paths=["notes/a.md"], to="data/b.md"), "r", ()), "each file has to lie there"
+    assert not covers(cover, action(MANY, paths=[], to=None), "r")
+    assert not covers(cover, action(MANY, paths=["notes/a.md"], to="data/b.md"), "r"), "each file has to lie there"
 
 
 def test_a_yes_for_a_tool_that_names_nothing_is_for_the_tool() -> None:
-    cover = cover_of(action(NOTE), "r", ())
+    cover = cover_of(action(NOTE), "r")
     assert cover is not None
 
     assert (cover.said, cover.below) == ("`note_add`", ())
-    assert covers(cover, action(NOTE), "r", ())
+    assert covers(cover, action(NOTE), "r")
 
 
 def test_a_list_of_folders_that_nobody_reads_is_not_offered() -> None:
-    assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(8)]), "r", ()) is not None
-    assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(9)]), "r", ()) is None
+    assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(8)]), "r") is not None
+    assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(9)]), "r") is None
 
 
 def test_all_of_a_long_folder_is_told() -> None:
     folder = "reports/customers/europe/central-region/{}/archive/of/old/quarter-three/final/"
-    said = [cover_of(action(WRITE, path=folder.format(name) + "a.md"), "r", ()) for name in ("public", "PRIVATE")]
+    said = [cover_of(action(WRITE, path=folder.format(name) + "a.md"), "r") for name in ("public", "PRIVATE")]
 
     assert [cover and cover.said for cover in said] == [
         f"`write_file` in `{folder.format(name)}`" for name in ("public", "PRIVATE")
@@ -172,7 +177,7 @@ def test_all_of_a_long_folder_is_told() -> None:
 
 
 def test_the_name_of_a_folder_can_not_disguise_what_a_yes_is_for() -> None:
-    cover = cover_of(action(WRITE, path="n`\u202eotes\n/a.md"), "r", ())
+    cover = cover_of(action(WRITE, path="n`\u202eotes\n/a.md"), "r")
     assert cover is not None
 
     assert cover.said == r"`write_file` in `n\u0060\u202eotes /`"
@@ -192,7 +197,7 @@ def bound(**changed: Any) -> str:
         "effect": EFFECT,
         "ruling": ASK,
         "caller": ANA,
-        "labels": (),
+        "content": CLEAN,
     }
     return binding(**(given | changed))
 
@@ -209,7 +214,8 @@ def bound(**changed: Any) -> str:
         {"ruling": replace(ASK, version="v2")},
         {"ruling": replace(ASK, verdict=replace(ASK.verdict, rule="mine"))},
         {"caller": replace(ANA, project="/home/ana/other")},
-        {"labels": ("web",)},
+        {"content": Content(labels=("web",))},
+        {"content": Content(sources=("web:example.org",))},
     ],
     ids=str,
 )
@@ -220,7 +226,6 @@ def test_a_yes_is_bound_to_all_that_makes_the_call_what_it_is(changed: dict[str,
 def test_a_yes_is_bound_to_nothing_else() -> None:
     assert bound(args=dict(reversed(ARGS.items()))) == bound()
     assert bound(caller=replace(ANA, channel="cli", user="")) == bound(), "wherever the turn goes on"
-    assert bound(labels=("a", "b")) == bound(labels=("b", "a"))
 
 
 # --- who may say it ------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ CATALOGUE = {
 ADDED = {
     "approval.refused",
     "budget.raised",
+    "labels.cleared",
     "message.rejected",
     "session.model_chosen",
     "session.moved",

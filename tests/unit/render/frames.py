@@ -96,7 +96,7 @@ WORK: list[Frame] = [
         2.3,
         summary="12 kB",
         duration_ms=1800,
-        labels=["web"],
+        brought=["web:prices.example.org"],
     ),
 ]
 

@@ -71,7 +71,7 @@ def turn_with(text: str) -> TurnView:
         ("model.call.started", {"call_id": "m", "alias": text, "provider": text, "model": text}),
         ("reply.delta", {"reply_id": "r", "offset": 0, "content": text}),
         ("tool.call.requested", {"call_id": "a", "name": text, "args": {"path": text}}),
-        ("tool.call.completed", {"call_id": "a", "ok": True, "summary": text, "labels": [text]}),
+        ("tool.call.completed", {"call_id": "a", "ok": True, "summary": text, "brought": [text]}),
         ("tool.call.requested", {"call_id": "b", "name": text, "args": {text: text}}),
         ("tool.call.failed", {"call_id": "b", "message": text}),
         ("tool.call.requested", {"call_id": "c", "name": text, "args": {"n": [text]}}),

@@ -59,6 +59,7 @@ def test_the_json_has_the_fields_of_the_format_and_no_raw_output():
         "result": "12 kB",
         "duration_ms": 1800.0,
         "labels": ["web"],
+        "sources": ["web:prices.example.org"],
     }
 
 

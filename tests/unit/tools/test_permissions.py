@@ -12,6 +12,7 @@ import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -27,6 +28,7 @@ from ozzie_server_ext.domain.ids import ApprovalId, CallId, SessionId, TaskId, t
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.policy.ruling import FixedRulings, Ruling, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -392,7 +394,7 @@ def change_project(bench: Bench, probe: Probe) -> dict[str, Any]:
 
 
 def change_labels(bench: Bench, probe: Probe) -> dict[str, Any]:
-    bench.recorder = replace(bench.recorder, labels=("web",))
+    bench.context = replace(bench.context, reading=Reading(content=Content(labels=("web",))))
     return {}
 
 
@@ -402,8 +404,8 @@ class Versioned:
     def __init__(self, version: str) -> None:
         self.version = version
 
-    async def of(self, meta: ToolMeta, args: Any, caller: Caller) -> Ruling:
-        return replace(await ASKED_FOR.of(meta, args, caller), version=self.version)
+    async def of(self, meta: ToolMeta, args: Any, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+        return replace(await ASKED_FOR.of(meta, args, caller, reading), version=self.version)
 
 
 @pytest.mark.parametrize(
@@ -540,7 +542,7 @@ async def test_a_yes_for_the_session_lets_what_it_covers_run_and_is_named(bench:
 
     assert await bench.call(probe.tool(), arguments='{"path": "data/b.md"}') != ()
     assert await bench.call(probe.tool(risk_level=RiskLevel.LOW), arguments='{"path": "notes/b.md"}') != ()
-    bench.recorder = replace(bench.recorder, labels=("web",))
+    bench.context = replace(bench.context, reading=Reading(content=Content(labels=("web",))))
     assert await bench.call(probe.tool(), arguments='{"path": "notes/b.md"}') != ()
     assert probe.done == ["a"]
     assert set(bench.yeses.asked_of) == {SessionId("s")}
