@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -49,6 +50,7 @@ from ozzie_server_ext.tasks.expiry import Expiry
 from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
+from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.last_calls import LastCalls
 from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
@@ -180,6 +182,8 @@ class Ozzie:
         )
         self.sessions = Sessions(self.log, self.ids)
         self.notebooks = Notebooks(self.sessions)
+        conversations = Conversations(self.log)
+        self.labels = Labels(self.log, self.sessions, conversations, self.project)
         self.earlier = EarlierRuns(self.log, registry)
         self.today = TodaysUsage(self.log, self.clock)
         last_calls = LastCalls(self.log, self.clock, cooling_s=health.cooling_s)
@@ -206,6 +210,7 @@ class Ozzie:
             self.project,
             configuration=self.configuration,
             sessions=self.sessions,
+            conversations=conversations,
             models=self.models,
             knowledge=self._knowledge,
             artifacts=self.artifacts,

@@ -55,6 +55,8 @@ def details(approval: Object) -> Iterator[str]:
     if approval["comment"]:
         yield from _fact("said", approval["comment"])
     yield from _fact("why", approval["reason"])
+    if approval["made_from"]:
+        yield from _fact("outside", approval["made_from"])
     if approval["checked"]:
         yield from _fact("checked", approval["checked"])
     if approval["proof"]:

@@ -205,6 +205,24 @@ ARTIFACTS = Group(
     ),
 )
 
+LABELS = Group(
+    "labels",
+    "what of a session or a file came from outside",
+    (
+        Verb("show", "where that came from what a session has read", "labels:show_labels", (_SESSION,)),
+        Verb("files", "the files of the project that were made from such content", "labels:list_files"),
+        Verb(
+            "clear",
+            "take the labels off: you looked at it, and answer for it",
+            "labels:clear_labels",
+            (
+                argument("session", metavar="SESSION", nargs="?", default="", help="of all that this session has read"),
+                argument("--file", metavar="PATH", default="", help="of this file, as ozzie labels files names it"),
+            ),
+        ),
+    ),
+)
+
 EVENTS = Group(
     "events",
     "the event log",
@@ -249,6 +267,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     TASKS,
     APPROVALS,
     ARTIFACTS,
+    LABELS,
     TRASH,
     EVENTS,
     MODELS,

@@ -47,6 +47,14 @@ class Content:
         labels = tuple(sorted({*self.labels, *other.labels}))
         return Content(labels=labels, sources=_bounded((*self.sources, *other.sources)))
 
+    @classmethod
+    def of_all(cls, contents: Iterable["Content"]) -> "Content":
+        """What is made from all of these."""
+        found = CLEAN
+        for content in contents:
+            found = found | content
+        return found
+
     def __bool__(self) -> bool:
         """Whether anything of it came from outside."""
         return bool(self.labels)

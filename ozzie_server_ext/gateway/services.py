@@ -20,6 +20,7 @@ from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
+from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
@@ -54,6 +55,8 @@ class Services(Protocol):
     def secrets(self) -> SecretChanges: ...
     @property
     def tasks(self) -> TaskService: ...
+    @property
+    def labels(self) -> Labels: ...
     @property
     def artifacts(self) -> ArtifactStore: ...
     @property

@@ -61,11 +61,9 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     if all(rule.only_tightens for rule in applying):
         said.append(default_for(meta))  # a project's rules take the place of nothing
     verdict = max(said, key=lambda each: each.strictness)
-    for floor, lowered in (
-        (floor_of(meta), _reaches_below),
-        (outside(action), _lets_out),
-        (strange(action), _reaches_below),
-    ):
+    lets_out = _lets_out if action.reading.content else _reaches_below
+    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (strange(action), lets_out))
+    for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
             continue
         if not any(lowered(rule, meta) for rule in applying):
@@ -120,4 +118,5 @@ def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
 
 
 def _lets_out(rule: Rule, meta: ToolMeta) -> bool:
+    """Whether it allows that sink for that source."""
     return _reaches_below(rule, meta) and rule.states_sources

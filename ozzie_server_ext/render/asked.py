@@ -21,7 +21,8 @@ class Asked:
     """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
     `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
     may pass on a yes, `in_page`: whether only a page may; `checked`, why a second model did not say yes, empty where
-    none was to; `expired`: nobody answered in time."""
+    none was to; `made_from`: where from outside the content came, a phrase, empty where none did; `expired`: nobody
+    answered in time."""
 
     approval_id: str
     call_id: str
@@ -45,6 +46,7 @@ class Asked:
     expires_at: datetime | None = None
     expired: bool = False
     checked: str = ""
+    made_from: str = ""
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -96,6 +98,7 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
         is_grave=effect == "irreversible" or risk == "high",
         expires_at=_moment(text("expires_at")),
         checked=text("checked"),
+        made_from=text("made_from"),
     )
 
 
@@ -117,6 +120,11 @@ def second_model(by: str) -> str:
 def why_asked(asked: Asked) -> str:
     """String 4 of UX §10."""
     return f"Ozzie asks because {inside(asked.reason)}."
+
+
+def made_from(asked: Asked) -> str:
+    """Where from outside that came which is behind it, a sentence; empty where nothing did."""
+    return f"Made from {asked.made_from}." if asked.made_from else ""
 
 
 def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:

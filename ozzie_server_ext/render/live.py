@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
-from ozzie_server_ext.render.asked import IN_PAGE, NO_SESSION, Asked, ways_to_answer, why_asked
+from ozzie_server_ext.render.asked import IN_PAGE, NO_SESSION, Asked, made_from, ways_to_answer, why_asked
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html
@@ -211,13 +211,13 @@ def _approval(asked: Asked, now: datetime | None) -> str:
         covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
     by = f"<p>{escape(IN_PAGE)}</p>" if asked.in_page else ""
     hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
-    checked = f"<p>{escape(asked.checked)}</p>" if asked.checked else ""
+    notes = "".join(f"<p>{escape(said)}</p>" for said in (made_from(asked), asked.checked) if said)
     head = (
         f'{icon("waiting")}<b>Approval needed</b><span class="oz-grow"></span><span>{escape(_left(asked, now))}</span>'
     )
     return (
         f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
-        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>{checked}'
+        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>{notes}'
         f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}{by}<p>In a terminal:</p><ul>{ways}</ul></div>'
     )
 

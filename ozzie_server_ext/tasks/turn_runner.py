@@ -40,6 +40,7 @@ class TurnRunner:
         *,
         configuration: Configuration,
         sessions: Sessions,
+        conversations: Conversations,
         models: ModelService,
         knowledge: ModelKnowledge,
         artifacts: ArtifactStore,
@@ -60,7 +61,7 @@ class TurnRunner:
         self._jobs = jobs
         self._worker_ready = worker_ready
         self._leaving = leaving
-        self._conversations = Conversations(log)
+        self._conversations = conversations
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the turn of that row of `tasks`, until its model has answered; returns how many rounds that took.

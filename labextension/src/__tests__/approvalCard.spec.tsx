@@ -117,10 +117,17 @@ test('a card says what would happen, why Ozzie asks, what changes and what is at
   expect(find('[role=timer]').textContent).toBe('Expires in 60:00');
 });
 
+test('a card says where from outside that came which is behind the call', () => {
+  show({ made_from: 'web content (example.org)' });
+  expect(node.textContent).toContain('Made from web content (example.org).');
+  show({ made_from: '' });
+  expect(node.textContent).not.toContain('Made from');
+});
+
 test('nothing that a gateway says becomes anything else than text', () => {
   const bad = '<img src=x onerror=alert(1)>\u202e';
   const proof = `@@ -1,0 +1,1 @@\n+${bad}`;
-  const everywhere = { reason: bad, undo: bad, rule: bad, key: bad, session_cover: bad, arguments: bad };
+  const everywhere = { reason: bad, undo: bad, rule: bad, key: bad, session_cover: bad, arguments: bad, made_from: bad };
   show({ sentence: `Run \`${bad}\`?`, ...everywhere, proof });
   expect(node.querySelector('img')).toBeNull();
   expect(node.textContent).not.toContain('\u202e');

@@ -112,6 +112,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     in_force_until: null,
     notebook: 'notes.ipynb',
     checked: '',
+    made_from: '',
     arguments: '{\n  "path": "notes/a.md"\n}',
     ...given
   };
@@ -121,13 +122,35 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 export function asking(position: number, given: Partial<Approval> = {}): Recorded {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
-  const { checked, arguments: args } = more;
+  const { checked, made_from, arguments: args } = more;
   const cover =
     session_cover === null
       ? null
-      : { tool_id, version: '1', project: '/home/ana', rule, below: [], on: [], labels: [], said: session_cover };
+      : {
+          tool_id,
+          version: '1',
+          project: '/home/ana',
+          rule,
+          below: [],
+          on: [],
+          hosts: [],
+          labels: [],
+          said: session_cover
+        };
   const request = { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, reason, rule, place };
-  const about = { side_effect, risk_level, undo, binds, needs, cover, key, expires_at, checked, arguments: args };
+  const about = {
+    side_effect,
+    risk_level,
+    undo,
+    binds,
+    needs,
+    cover,
+    key,
+    expires_at,
+    checked,
+    made_from,
+    arguments: args
+  };
   const payload = { ...request, ...about };
   return anEvent('approval.requested', position, payload, { taskId: more.task_id, sessionId: more.session_id });
 }

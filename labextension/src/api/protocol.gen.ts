@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened.
+ * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did.
  */
 export interface Approval {
   answered_at: string | null;
@@ -34,6 +34,7 @@ export interface Approval {
   extent: '' | 'once' | 'session';
   in_force_until: string | null;
   key: string;
+  made_from: string;
   name: string;
   needs: Way;
   notebook: string;

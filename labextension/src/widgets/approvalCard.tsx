@@ -211,6 +211,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <Spans text={row.sentence} />
       </p>
       <p>{becauseText(row.reason, trans)}</p>
+      {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
       <Proof row={row} isOpen={grave} textOf={textOf} trans={trans} onWhole={onWhole} />
       <dl className="jp-Ozzie-facts">

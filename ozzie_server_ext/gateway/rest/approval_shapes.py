@@ -49,7 +49,8 @@ class Approval:
     empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's
     notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model
     did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long
-    ones shortened.
+    ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where
+    nothing did.
     """
 
     approval_id: str
@@ -85,3 +86,4 @@ class Approval:
     notebook: str
     checked: str
     arguments: str
+    made_from: str

@@ -151,6 +151,7 @@ def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.
         notebook=notebooks.get(approval.session_id, ""),
         checked=asked.checked,
         arguments=asked.arguments,
+        made_from=asked.made_from,
     )
 
 

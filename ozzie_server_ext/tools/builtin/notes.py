@@ -8,14 +8,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import Artifact
-from ozzie_server_ext.domain.content import CLEAN
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.domain.toolmeta import Idempotency, Made, RiskLevel, SideEffect, ToolMeta, ToolResult
@@ -91,7 +90,7 @@ async def read_note(
     if not name:
         listed: list[Json] = [_listed(context, each, artifact) for each, artifact in notes.items()]
         told = "1 note" if len(listed) == 1 else f"{len(listed)} notes"
-        content = reduce(or_, (artifact.content for artifact in notes.values()), CLEAN)  # a name is made from it, too
+        content = Content.of_all(artifact.content for artifact in notes.values())  # a name is made from it, too
         return ToolResult(ok=True, data={"notes": listed}, summary=told, content=content)
     if name not in notes:
         raise ToolFailed(f"There is no note {quoted(name)}; there are: {', '.join(notes) or 'none'}.")

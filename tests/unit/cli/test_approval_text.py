@@ -51,6 +51,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "in_force_until": None,
         "notebook": "reports/may.ipynb",
         "checked": "",
+        "made_from": "",
         "arguments": '{\n  "path": "notes/suppliers.md"\n}',
         **changed,
     }
