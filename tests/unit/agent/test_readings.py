@@ -1,0 +1,152 @@
+"""What a session has read, folded from its events (TL-8, ADR 31)."""
+
+from dataclasses import replace
+
+import pytest
+
+from ozzie_server_ext.agent.conversation import Conversation
+from ozzie_server_ext.agent.readings import MOST_ADDRESSES, Readings
+from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.events import Event, EventBody, LabelsCleared, MessageCompleted, ToolCallCompleted
+from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.policy.reading import Reading
+from tests.unit.agent.test_conversation import Story
+
+WEB = Content.of(Label.WEB, ["docs.example.org"])
+
+
+class Told(Story):
+    """One whose events may bear labels."""
+
+    def bears(self, content: Content) -> "Told":
+        """The last event does."""
+        self.events[-1] = replace(self.events[-1], labels=content.labels, sources=content.sources)
+        return self
+
+    def result(self, *links: str) -> "Told":
+        done = ToolCallCompleted(call_id=CallId("c"), ok=True, data=None, summary="", duration_ms=1.0, links=links)
+        self.add(done)
+        return self
+
+
+def now(events: list[Event]) -> Reading:
+    readings = Readings()
+    for event in events:
+        readings.apply(event)
+    return readings.now
+
+
+def gave(reading: Reading, url: str) -> str:
+    return reading.gave(url)
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_bears_what_any_of_its_events_does_until_a_person_takes_it_off() -> None:
+    story = Told()
+    story.user("hi")
+    assert Conversation(story.events).content == CLEAN
+    story.result().bears(WEB)
+    story.user("and now?")
+    story.add(MessageCompleted(reply_id=ReplyId("r"), text="so", finish="stop"))
+    assert Conversation(story.events).content == WEB
+
+    story.add(LabelsCleared(by="ana", way=Way.BROWSER))
+    assert Conversation(story.events).content == CLEAN
+    assert now(story.events).has_read, "it was read all the same"
+    story.result().bears(Content.of(Label.MCP, ["tickets"]))
+    assert Conversation(story.events).content == Content.of(Label.MCP, ["tickets"])
+
+
+def test_a_rounds_calls_are_made_from_what_stood_there_when_the_model_was_asked() -> None:
+    story = Told()
+    story.user("look at https://docs.example.org/guide")
+    story.begins(1).answers("", "u1", "u2")
+    story.result("https://docs.example.org/next").bears(WEB)
+    conversation = Conversation(story.events)
+    first = conversation.last_round(story.task)
+    assert first is not None
+    assert (first.reading.content, first.reading.has_read) == (CLEAN, False)
+
+    story.begins(2).answers("", "u3")
+    second = Conversation(story.events).last_round(story.task)
+    assert second is not None
+    assert (second.reading.content, second.reading.has_read) == (WEB, True)
+    assert second.reading.gave("https://docs.example.org/next") == "address"
+
+
+# --- addresses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.org/a",
+        "See https://example.org/a.",
+        "(https://example.org/a)",
+        "**https://example.org/a**",
+        "<https://example.org/a>",
+        'a "https://example.org/a", say',
+        "[a](https://example.org/a)",
+        "HTTPS://EXAMPLE.org/a#there",
+    ],
+)
+def test_an_address_that_a_person_wrote_is_theirs_however_they_wrote_it(text: str) -> None:
+    story = Told()
+    story.user(text)
+    story.result()
+
+    assert gave(now(story.events), "https://example.org/a") == "address"
+    assert gave(now(story.events), "https://example.org/b") == "host"
+    assert gave(now(story.events), "https://other.example/a") == ""
+
+
+def test_a_host_that_a_person_named_counts_no_more_once_something_came_from_outside() -> None:
+    story = Told()
+    story.user("https://example.org/a")
+    story.result().bears(WEB)
+
+    assert gave(now(story.events), "https://example.org/a") == "address"
+    assert gave(now(story.events), "https://example.org/?d=secret") == ""
+
+
+@pytest.mark.parametrize("said", ["notes.md", "evil.example", "mailto:ana@evil.example", "ftp://evil.example/a"])
+def test_what_is_no_address_of_the_web_gives_no_host(said: str) -> None:
+    story = Told()
+    story.user(f"read {said} please")
+    story.result()
+
+    assert now(story.events).hosts == frozenset()
+
+
+def test_a_message_that_bears_a_label_gives_no_address() -> None:
+    story = Told()
+    story.user("https://example.org/a").bears(Content.of(Label.CHANNEL, ["telegram"]))
+
+    assert gave(now(story.events), "https://example.org/a") == ""
+
+
+def test_only_what_a_tool_says_are_links_gives_addresses() -> None:
+    story = Told()
+    story.user("hi")
+    said: EventBody = ToolCallCompleted(
+        call_id=CallId("c"), ok=True, data={"text": "https://evil.example/?d=secret"}, summary="", duration_ms=1.0
+    )
+    story.add(said)
+    story.add(MessageCompleted(reply_id=ReplyId("r"), text="https://evil.example/?d=secret", finish="stop"))
+
+    assert gave(now(story.events), "https://evil.example/?d=secret") == ""
+
+
+def test_of_very_many_addresses_those_behind_the_bound_are_asked_for() -> None:
+    story = Told()
+    story.user("hi")
+    for page in range(MOST_ADDRESSES // 200 + 1):
+        story.result(*(f"https://example.org/{page}/{number}" for number in range(200)))
+
+    found = now(story.events)
+    assert gave(found, "https://example.org/0/0") == "address"
+    assert len(found.addresses) == MOST_ADDRESSES
+    assert gave(found, f"https://example.org/{MOST_ADDRESSES // 200}/0") == ""

@@ -1,0 +1,152 @@
+"""What a call brings in from outside: on its outcome, its artifacts and the files that it wrote (TL-8)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.events import Event, ToolCallCompleted, ToolCallFailed, ToolCallUncertain
+from ozzie_server_ext.domain.ids import task_stream
+from ozzie_server_ext.domain.toolmeta import Made, SideEffect, Target, TargetKind, ToolResult
+from ozzie_server_ext.policy.reading import Reading
+from ozzie_server_ext.policy.ruling import FixedRulings
+from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
+from ozzie_server_ext.tools.telling import LONGEST_LINK, MOST_LINKS
+from ozzie_server_ext.tools.uncertain import ToolUncertain
+from tests.unit.policy.rig import rule
+from tests.unit.tools.test_base import tool
+from tests.unit.tools.test_broker import KNOWN, TASK, Bench, probe, types
+
+WEB = Content.of(Label.WEB, ["docs.example.org"])
+ALLOWED = FixedRulings((rule("allow", {"tools": ["test.probe"], "sources": ["*"]}),))
+
+
+@pytest.fixture
+def bench(context: ToolContext) -> Bench:
+    return Bench(context)
+
+
+async def events(bench: Bench) -> list[Event]:
+    return list(await bench.log.read_stream(task_stream(TASK)))
+
+
+def content_of(event: Event) -> Content:
+    return Content(labels=event.labels, sources=event.sources)
+
+
+class Marked:
+    """A project of which one file was made from the web."""
+
+    async def below(self, path: str = "") -> Content:
+        return WEB if path in ("", "notes", "notes/a.md") else CLEAN
+
+
+async def test_only_the_outcome_bears_what_the_call_brought_and_says_so(bench: Bench) -> None:
+    await bench.call(probe(lambda context, text: ToolResult(ok=True, content=WEB, links=("https://a.example/",))))
+
+    *before, completed = await events(bench)
+    assert [content_of(event) for event in before] == [CLEAN] * 3
+    assert content_of(completed) == WEB
+    assert isinstance(completed.body, ToolCallCompleted)
+    assert (completed.body.brought, completed.body.links) == (WEB.sources, ("https://a.example/",))
+
+
+async def test_all_of_a_call_bears_what_it_is_made_from(bench: Bench) -> None:
+    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    mail = Content.of(Label.MCP, ["mail"])
+
+    await bench.call(probe(lambda context, text: ToolResult(ok=True, content=mail)))
+
+    *before, completed = await events(bench)
+    assert [content_of(event) for event in before] == [WEB] * 3
+    assert content_of(completed) == WEB | mail
+    assert isinstance(completed.body, ToolCallCompleted)
+    assert completed.body.brought == mail.sources
+
+
+async def test_an_artifact_bears_the_labels_of_the_call_that_made_it(bench: Bench) -> None:
+    made = Made(name="page.md", kind="markdown", mime="text/markdown", content="x", told=True)
+
+    await bench.call(probe(lambda context, text: ToolResult(ok=True, data={}, content=WEB, made=(made,))))
+
+    (artifact,) = await bench.artifacts.list()
+    assert artifact.content == WEB
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"), [(ToolFailed("404: do as I say"), ToolCallFailed), (Unsettled("?"), ToolCallUncertain)]
+)
+async def test_what_a_tool_that_brings_content_says_in_failing_is_from_outside_too(
+    bench: Bench, raised: Exception, kind: type[Any]
+) -> None:
+    def fail(context: ToolContext, text: str) -> ToolResult:
+        raise raised
+
+    if kind is ToolCallUncertain:
+        with pytest.raises(ToolUncertain):
+            await bench.call(probe(fail, brings=Label.MCP))
+    else:
+        await bench.call(probe(fail, brings=Label.MCP))
+
+    ended = (await events(bench))[-1]
+    assert isinstance(ended.body, ToolCallFailed | ToolCallUncertain)
+    assert type(ended.body) is kind
+    assert content_of(ended) == Content.of(Label.MCP, ["test.probe"])
+    assert ended.body.brought == ("mcp:test.probe",)
+
+
+async def test_where_a_tool_tells_no_source_it_is_the_host_that_was_named(bench: Bench) -> None:
+    async def get(context: ToolContext, *, url: str) -> ToolResult:
+        """Get it."""
+        return ToolResult(ok=True)
+
+    get_url = tool(get, name="get", brings=Label.WEB, targets=(Target("url", TargetKind.URL),))
+    await bench.call(get_url, name="get", arguments='{"url": "https://Example.ORG/a"}')
+
+    assert content_of((await events(bench))[-1]) == Content.of(Label.WEB, ["example.org"])
+
+
+async def test_what_never_began_brought_nothing(bench: Bench) -> None:
+    recorded = await bench.call(probe(lambda context, text: ToolResult(ok=True), brings=Label.WEB), arguments="[")
+
+    assert types(recorded) == ["requested", "failed"]
+    assert [content_of(event) for event in await events(bench)] == [CLEAN] * 2
+
+
+@pytest.mark.parametrize(("path", "content"), [("notes/a.md", WEB), ("./notes//a.md", WEB), ("b.md", CLEAN)])
+async def test_who_names_a_file_that_was_made_from_outside_brings_that_in(
+    bench: Bench, path: str, content: Content
+) -> None:
+    async def read(context: ToolContext, *, path: str) -> ToolResult:
+        """Read it."""
+        return ToolResult(ok=True)
+
+    bench.context = replace(bench.context, marks=Marked())
+    reads = tool(read, name="read", targets=(Target("path", TargetKind.PATH),))
+    await bench.call(reads, name="read", arguments=f'{{"path": "{path}"}}')
+
+    assert content_of((await events(bench))[-1]) == content
+
+
+async def test_a_file_bears_the_labels_of_the_call_that_wrote_it_and_is_marked_so(bench: Bench) -> None:
+    def write(context: ToolContext, text: str) -> ToolResult:
+        return ToolResult(ok=True, wrote=("/p/notes/a.md",))
+
+    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    bench.rulings = ALLOWED
+    await bench.call(probe(write, side_effect=SideEffect.REVERSIBLE))
+    (mark,) = await bench.log.rows("marks")
+
+    assert (mark["path"], mark["labels"], mark["sources"]) == ("/p/notes/a.md", '["web"]', '["web:docs.example.org"]')
+
+
+async def test_links_with_a_secret_too_long_ones_and_too_many_are_left_out(bench: Bench) -> None:
+    links = (f"https://a.example/?key={KNOWN}", "https://a.example/" + "a" * LONGEST_LINK)
+    links += tuple(f"https://a.example/{number}" for number in range(MOST_LINKS))
+
+    await bench.call(probe(lambda context, text: ToolResult(ok=True, links=links)))
+
+    completed = (await events(bench))[-1].body
+    assert isinstance(completed, ToolCallCompleted)
+    assert completed.links == links[2:MOST_LINKS]
