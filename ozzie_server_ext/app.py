@@ -13,6 +13,7 @@ from ozzie_server_ext.artifacts.sweep import Sweep
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import ArtifactsSettings
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
@@ -289,6 +290,7 @@ class Ozzie:
         message_id: MessageId | None = None,
         attended: bool = True,
         answer_schema: JsonObject | None = None,
+        content: Content = CLEAN,
     ) -> Submitted:
         config = await self.configuration.refresh()
         await self.secrets.refresh()
@@ -303,6 +305,7 @@ class Ozzie:
             message_id=message_id,
             attended=attended,
             answer_schema=answer_schema,
+            content=content,
         )
 
     async def _kept(self) -> ArtifactsSettings | None:

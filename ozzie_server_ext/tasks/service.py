@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ozzie_server_ext.agent.fitting import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -91,8 +92,10 @@ class TaskService:
         message_id: MessageId | None = None,
         attended: bool = True,
         answer_schema: JsonObject | None = None,
+        content: Content = CLEAN,
     ) -> Submitted:
-        """Take in a message as a new turn of its session. It is durable when this returns.
+        """Take in a message as a new turn of its session. It is durable when this returns. `content` is what of the
+        message is not a person's own: who submits for a channel, a schedule or another task hands it on (TL-8).
 
         A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
         second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized
@@ -116,6 +119,7 @@ class TaskService:
             model=model,
             attended=attended,
             answer_schema=answer_schema,
+            content=content,
         )
         if message_id is None:
             return await begin(TaskId(self._ids.new()), named=await self._looked_at(text, answer_schema))
@@ -156,6 +160,7 @@ class TaskService:
         model: str,
         attended: bool,
         answer_schema: JsonObject | None,
+        content: Content,
         message_id: MessageId | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
@@ -187,6 +192,8 @@ class TaskService:
                     source="hub",
                     session_id=session_id,
                     task_id=task_id,
+                    labels=content.labels,
+                    sources=content.sources,
                 )
                 for body in bodies
             ],

@@ -42,27 +42,27 @@ class LabelledFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNamed:
+class LabelledSession:
     session_id: SessionId
 
 
-async def get_session_labels(call: Call, asked: SessionNamed) -> Labels:
+async def get_session_labels(call: Call, asked: LabelledSession) -> Labels:
     """What of a session came from outside. Effects and requests that may be made from that ask first."""
     return _shown(await call.ozzie.labels.of_session(ids.SessionId(asked.session_id)))
 
 
-async def clear_session_labels(call: Call, asked: SessionNamed) -> Labels:
+async def clear_session_labels(call: Call, asked: LabelledSession) -> Labels:
     """Take off what a session has read so far, which a person answers for; what that was."""
     session_id = ids.SessionId(asked.session_id)
     return _shown(await call.ozzie.labels.clear_session(session_id, answerer_of(call.principal)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesQuery:
+class LabelsQuery:
     """Nothing."""
 
 
-async def list_labelled_files(call: Call, asked: FilesQuery) -> LabelledFiles:
+async def list_labelled_files(call: Call, asked: LabelsQuery) -> LabelledFiles:
     """The files of the project that were made from content from outside."""
     found = await call.ozzie.labels.files()
     items = [
@@ -72,11 +72,11 @@ async def list_labelled_files(call: Call, asked: FilesQuery) -> LabelledFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileNamed:
+class LabelledFileNamed:
     path: FilePath
 
 
-async def clear_file_labels(call: Call, asked: FileNamed) -> Labels:
+async def clear_file_labels(call: Call, asked: LabelledFileNamed) -> Labels:
     """Take off what a file was made from, which a person answers for; what that was."""
     return _shown(await call.ozzie.labels.clear_file(asked.path, answerer_of(call.principal)))
 
