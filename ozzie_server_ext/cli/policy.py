@@ -10,6 +10,7 @@ from ozzie_server_ext.cli.tools import RULINGS
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.reading import content_of
 from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
@@ -17,7 +18,9 @@ from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.rules import Rule
+from ozzie_server_ext.policy.sources import SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.contract_words import NEEDS
 from ozzie_server_ext.render.text import visible_label, visible_prose
@@ -60,7 +63,8 @@ def explain_call(options: argparse.Namespace) -> int:
     project = _project(options)
     policy = load(find_home(os.environ), project, registry.find)
     caller = Caller(project=str(project), channel=options.channel, user=options.user, attended=not options.unattended)
-    found = explain(Action.of(tool.meta, _checked(tool, options.args), caller), policy.rules)
+    reading = Reading(content=_content(options.source), has_read=bool(options.source))
+    found = explain(Action.of(tool.meta, _checked(tool, options.args), caller, reading), policy.rules)
     if options.json:
         print_json(_explained(found))
         return 0
@@ -134,6 +138,17 @@ def _checked(tool: Tool, text: str) -> JsonObject:
             f"The arguments are not a JSON object: {error}", hint='Write them as \'{"path": "a.txt"}\'.'
         ) from None
     return tool.check(given)
+
+
+def _content(sources: list[str]) -> Content:
+    """What a call is made from that comes from there. Raises InputError for what is no source."""
+    for source in sources:
+        try:
+            SourcePattern.of(source)
+        except ValueError as error:
+            raise InputError(f"{error}.") from None
+    labels = {source.partition(":")[0] for source in sources}
+    return Content(labels=tuple(sorted(labels)), sources=tuple(sorted(set(sources))))
 
 
 def _said(rule: Rule) -> str:

@@ -86,6 +86,13 @@ POLICY = Group(
                 ),
                 argument("--user", default="", metavar="NAME", help="who asks"),
                 argument("--unattended", action="store_true", help="as if nobody were there to be asked"),
+                argument(
+                    "--source",
+                    action="append",
+                    default=[],
+                    metavar="SOURCE",
+                    help="as if it were made from content from there, such as web:example.org; it may be repeated",
+                ),
                 _PROJECT,
             ),
         ),

@@ -48,7 +48,7 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
 
 
 def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home: GatewayHome) -> None:
-    text = DOCUMENT.read_text().split("```jsonc\n")[2].split("```")[0]
+    text = DOCUMENT.read_text().split("```jsonc\n")[3].split("```")[0]
     (home.home / "policy.jsonc").write_text(text)
     note = '{"path": "notes/a.md", "text": ""}'
 
@@ -61,6 +61,42 @@ def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home:
     assert explained[0] == "write_file is checked first. Notes may be changed where that was asked for."
     assert alone.startswith("write_file is checked by a second model, and does not run unattended where that does not")
     assert (found["decision"], found["considered"][0]["decision"]) == ("CHECK", "CHECK")
+
+
+def test_the_rule_of_the_document_on_content_from_outside_is_taken_and_explained(home: GatewayHome) -> None:
+    text = DOCUMENT.read_text().split("```jsonc\n")[2].split("```")[0]
+    (home.home / "policy.jsonc").write_text(text)
+    note = '{"path": "notes/a.md", "text": ""}'
+
+    def explained(*more: str) -> list[str]:
+        return ozzie(home, "policy", "explain", "write_file", note, *more).stdout.splitlines()
+
+    assert ozzie(home, "policy", "check").returncode == 0
+    assert explained("--source", "web:docs.python.org")[1].startswith("  by docs-to-notes in ")
+    assert explained("--source", "web:docs.python.org", "--source", "web:evil.example")[:2] == [
+        "write_file asks first. It changes something of yours.",
+        "  by default.changes",
+    ]
+
+
+def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outside(home: GatewayHome) -> None:
+    allows = rule("notes", "allow", paths=["notes/**"], tools=["write_file"])
+    write(home, {**allows, "examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a"}}]}})
+    note = '{"path": "notes/a.md", "text": ""}'
+
+    plain = ozzie(home, "policy", "explain", "write_file", note).stdout.splitlines()
+    asked = ozzie(home, "policy", "explain", "write_file", note, "--source", "web:example.org").stdout.splitlines()
+    misspelt = ozzie(home, "policy", "explain", "write_file", note, "--source", "example.org")
+
+    assert plain[0].startswith("write_file runs.")
+    assert asked[:3] == [
+        "write_file asks first. Content from outside may be behind it.",
+        "  by floor.outside",
+        "  Rule notes would let it run, but does not say which content from outside it means: name fs.write and state "
+        '"sources".',
+    ]
+    assert misspelt.returncode != 0
+    assert '"example.org" is no source: write the kind and the place' in misspelt.stderr
 
 
 def test_without_rules_that_is_said(home: GatewayHome) -> None:
