@@ -63,7 +63,9 @@ class ToolMeta:
 
     Of content from outside (TL-8): whatever a call of a tool that `brings` a label says, bears it; `is_outbound` says
     that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
-    that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from."""
+    that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from. `told_by` is who
+    wrote its name, its description and its schema, where that was somebody outside: whoever is offered it reads
+    those."""
 
     tool_id: str
     name: str
@@ -79,6 +81,7 @@ class ToolMeta:
     brings: Label | None = None
     is_outbound: bool = False
     keeps_labels: bool = False
+    told_by: Content = CLEAN
 
     @property
     def may_be_repeated(self) -> bool:

@@ -9,6 +9,7 @@ from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.models.chain import Chain
@@ -95,7 +96,8 @@ class TurnRunner:
             attended=bool(row["attended"]),
         )
         conversation = await self._conversations.get(recorder.session_id)
-        recorder = replace(recorder, read=lambda: conversation.content)
+        told = Content.of_all(tool.meta.told_by for tool in self.parts.registry.all())
+        recorder = replace(recorder, read=lambda: conversation.content | told)
         caller = Caller(
             project=str(self._project.resolve()),
             channel=str(row["channel"]),
