@@ -13,8 +13,8 @@ import warnings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.child import limit_child
-from ozzie_server_ext.programs.web_download import Download, Downloaded
-from ozzie_server_ext.programs.web_hits import READERS
+from ozzie_server_ext.programs.web_download import Download, Downloaded, RefusedByStatus
+from ozzie_server_ext.programs.web_hits import READERS, challenged
 from ozzie_server_ext.programs.web_page import page_of
 from ozzie_server_ext.programs.web_text import HTML_TYPES, cleaned, links_in, text_of
 from ozzie_server_ext.protocol.codec import decode, encode
@@ -27,6 +27,8 @@ MAX_CPU_S = 20
 MAX_WALL_S = 60
 """Whoever started it ends it before; this is for where they are gone."""
 MAX_MEMORY = 1 << 30
+_TOO_MANY = (403, 429)
+"""What search engines answer who asks more often than they like."""
 _RECURSION = 5000
 """For levels that are bounded in `web_page`: each takes a handful of calls."""
 
@@ -59,10 +61,10 @@ def _fetched(asked: JsonObject) -> Fetched:
     got = _download(asked, Follows(str(asked["follows"])))
     if got.leads_to:
         return Fetched(url=got.url, status=got.status, hosts=got.hosts, leads_to=got.leads_to)
-    text, title, links = text_of(got), "", ()
+    text, title, links, cut = text_of(got), "", (), got.cut
     if got.type in HTML_TYPES:
         page = page_of(text, got.url)
-        text, title, links = page.markdown, page.title, page.links
+        text, title, links, cut = page.markdown, page.title, page.links, cut or page.cut
     else:
         text = cleaned(text)
         links = links_in(text)
@@ -75,14 +77,17 @@ def _fetched(asked: JsonObject) -> Fetched:
         links=links,
         hosts=got.hosts,
         size=len(got.body),
-        cut=got.cut or len(text) > MAX_TEXT,
+        cut=cut or len(text) > MAX_TEXT,
     )
 
 
 def _searched(asked: JsonObject) -> Searched:
     engine, most = str(asked["engine"]), asked["max_results"]
     assert isinstance(most, int)
-    got = _download(asked, Follows.SAME_HOST)
+    try:
+        got = _download(asked, Follows.SAME_HOST)
+    except RefusedByStatus as refused:
+        raise (challenged(engine) if refused.status in _TOO_MANY else refused) from None
     hits = READERS[str(asked["reader"])](got, engine)
     return Searched(hits=hits[:most], engine=engine, hosts=got.hosts)
 

@@ -27,22 +27,23 @@ class Unpacking:
                 "web.type", "It is packed in a way that was not asked for.", "Look for the same on another page."
             )
         self._unpack = zlib.decompressobj(self._kind) if self._kind else None
-        self._came = self._gave = 0
+        self._took = self._gave = 0
         self._members = 0
         self.is_whole = self._unpack is None
 
     def feed(self, raw: bytes) -> Iterator[bytes]:
         """What more is known now. Raises BadPacking, and NotFetchable for what becomes far more than it is."""
-        self._came += len(raw)
         if self._unpack is None:
             yield raw
             return
         more = bool(raw)
         while more:
-            piece, raw = self._step(raw)
+            piece, left = self._step(raw)
+            self._took += len(raw) - len(left)
+            raw = left
             more = bool(raw) or len(piece) == _PIECE  # then some of it may be held back
             self._gave += len(piece)
-            if self._gave > _FREE and self._gave > MAX_RATIO * self._came:
+            if self._gave > _FREE and self._gave > MAX_RATIO * self._took:
                 raise bomb()
             if piece:
                 yield piece

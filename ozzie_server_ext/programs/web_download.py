@@ -14,7 +14,7 @@ from ozzie_server_ext.programs.web_text import Declared, expect_text, type_of
 from ozzie_server_ext.programs.web_transport import Deadline, GuardedBackend, Resolver, trusted
 from ozzie_server_ext.web.address import Address, read_address, redirected
 from ozzie_server_ext.web.allowance import Allowance, Limits
-from ozzie_server_ext.web.port import Follows, web_error
+from ozzie_server_ext.web.port import Follows, NotAnswered, web_error
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEAD = 4096
@@ -28,6 +28,16 @@ _HEADERS = (
     (b"Connection", b"close"),
 )
 """All that is said of us: no cookie, no credential, no page that we come from."""
+
+
+class RefusedByStatus(NotAnswered):
+    """The server says no."""
+
+    code = "web.status"
+
+    def __init__(self, message: str, *, hint: str, status: int) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +126,13 @@ class Download:
                 ) as response,
             ):
                 return self._answer(address, first, response)
-        except httpcore.TimeoutException:
+        except httpcore.TimeoutException as error:
+            most = self._limits.wall_s
+            if isinstance(error, httpcore.ConnectTimeout):
+                most = min(most, self._limits.connect_s)
             raise web_error(
                 "web.timed_out",
-                f"{first.name} did not answer within {self._deadline.seconds:g} s.",
+                f"{first.name} did not answer within {most:g} s.",
                 "Try again later, or look for the same on another page.",
             ) from None
         except httpcore.ProtocolError:
@@ -216,4 +229,4 @@ def _refused_by(first: Address, status: int) -> OzzieError:
             hint = "Try again in some minutes."
         case _:
             hint = "Try again later, or look for the same on another page."
-    return web_error("web.status", f"{first.name} answers {said}.", hint)
+    return RefusedByStatus(f"{first.name} answers {said}.", hint=hint, status=status)

@@ -59,6 +59,11 @@ class _Converter(MarkdownConverter):
         link = self._link_of(str(el.get("href") or ""))
         return f"{prefix}[{' '.join(text.split())}]({link}){suffix}" if link else prefix + text + suffix
 
+    # Blocks that markdownify takes for words within a line.
+    convert_main = convert_header = convert_footer = convert_nav = convert_aside = MarkdownConverter.convert_div
+    convert_form = convert_fieldset = convert_figure = convert_address = MarkdownConverter.convert_div
+    convert_details = convert_summary = convert_hgroup = convert_center = MarkdownConverter.convert_div
+
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
         """Counted here: markdownify counts the items before each item, which takes the square of their number."""
         bullet = "- "

@@ -10,7 +10,7 @@ from ozzie_server_ext.programs.web_markdown import markdown_of, texts_of
 from ozzie_server_ext.programs.web_visible import shown, soup_of
 from ozzie_server_ext.render.text import without_hidden
 from ozzie_server_ext.web.address import joined
-from ozzie_server_ext.web.port import MAX_LINK, MAX_LINKS, MAX_TITLE, MAX_URL
+from ozzie_server_ext.web.port import MAX_LINK, MAX_LINKS, MAX_TAGS, MAX_TITLE, MAX_URL
 
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
 """What stands around a page's own text."""
@@ -26,10 +26,12 @@ class Page:
     title: str
     markdown: str
     links: tuple[str, ...]
+    cut: bool
 
 
 def page_of(html: str, url: str) -> Page:
     """A page that stood at `url`."""
+    whole, html = html, _beginning(html)
     soup = soup_of(html)
     base = _base(soup, url)
 
@@ -45,7 +47,17 @@ def page_of(html: str, url: str) -> Page:
     except Exception:
         # markdownify trips over a few things that no author means. The text is there all the same.
         markdown = without_hidden("\n".join(filter(None, map(str.strip, texts_of(root, skipped)))))
-    return Page(title=_title(soup), markdown=markdown, links=_links(shown(soup), link_of))
+    return Page(title=_title(soup), markdown=markdown, links=_links(shown(soup), link_of), cut=html != whole)
+
+
+def _beginning(html: str) -> str:
+    """As much of it as has no more tags than are read."""
+    at = -1
+    for _ in range(MAX_TAGS):
+        at = html.find("<", at + 1)
+        if at < 0:
+            return html
+    return html[:at]
 
 
 def _base(soup: Tag, url: str) -> str:

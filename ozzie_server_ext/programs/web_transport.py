@@ -24,10 +24,9 @@ _MOST_TRIED = 4
 
 
 class Deadline:
-    """When a request has to be done, with all its redirects. `seconds` is how long it had."""
+    """When a request has to be done, with all its redirects."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
         self._end = time.monotonic() + seconds
 
     def left(self, most: float | None = None) -> float:

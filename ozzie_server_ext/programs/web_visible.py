@@ -87,8 +87,6 @@ def is_hidden(tag: Tag) -> bool:
     if tag.name in _NEVER:
         return True
     attributes = tag.attrs
-    if not attributes:
-        return False
     if "hidden" in attributes or str(attributes.get("aria-hidden", "")).strip().lower() == "true":
         return True
     if tag.name == "dialog" and "open" not in attributes:

@@ -58,7 +58,7 @@ def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str,
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
         raise _refused("Only addresses that begin with http:// or https:// are fetched.")
-    if "%" in parts.netloc:
+    if "%" in parts.netloc or ("[" in parts.netloc and ":" not in str(host)):
         raise _refused(_why_none(url))
     port = _port(parts.netloc, PORTS[scheme])
     if port not in _MORE_PORTS and port not in ports:

@@ -13,6 +13,8 @@ MAX_QUERY = 400
 MAX_HITS = 20
 MAX_TEXT = 1_000_000
 """In characters, of a page's text. What comes behind that is cut."""
+MAX_TAGS = 200_000
+"""Of a page. What comes behind that is cut."""
 MAX_LINKS = 200
 MAX_LINK = 500
 """In characters. A longer link is none: it is made for carrying something."""

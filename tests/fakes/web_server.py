@@ -90,7 +90,7 @@ class FakeWeb:
 
     def allowance(self, **names: Sequence[Sequence[str]]) -> Allowance:
         """That these servers may be reached by their names, and what further names lead to (`_` for `.`)."""
-        known: dict[str, tuple[tuple[str, ...], ...]] = {name: ((LOOPBACK,),) for name in NAMES}
+        known: dict[str, tuple[tuple[str, ...], ...]] = dict.fromkeys(NAMES, ((LOOPBACK,),))
         known |= {name.replace("_", "."): tuple(map(tuple, answers)) for name, answers in names.items()}
         ports = (self.port, self.secure_port)
         return Allowance(addresses=(LOOPBACK,), ports=ports, names=known, authorities=self.authority)
@@ -129,6 +129,9 @@ class _Handler(socketserver.BaseRequestHandler):
             if not piece:
                 return
             raw += piece
+            if raw[:1] == b"\x16":  # as servers do that hear TLS where they speak none
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                return
         first, *fields = raw.decode("latin-1").split("\r\n\r\n")[0].split("\r\n")
         method, path, _ = first.split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in fields)}

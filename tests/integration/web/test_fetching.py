@@ -43,7 +43,7 @@ async def test_a_page_comes_as_markdown_with_its_title_and_links(servers: FakeWe
 async def test_a_request_says_nothing_of_whoever_asks(
     servers: FakeWeb, web: ErrandWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No cookie that was set, no page that it comes from, no password of a netrc file, and no proxy of the environment."""
+    """No cookie that was set, no page that it comes from; and no proxy of the environment is asked."""
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     servers.pages |= {"/": leads("/b?x=1"), "/b?x=1": answer(PAGE)}
