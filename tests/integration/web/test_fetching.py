@@ -46,8 +46,10 @@ async def test_a_request_says_nothing_of_whoever_asks(
     """No cookie that was set, no page that it comes from; and no proxy of the environment is asked."""
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    servers.pages |= {"/": leads("/b?x=1"), "/b?x=1": answer(PAGE)}
-    servers.pages["/"] = servers.pages["/"].replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n")  # pyright: ignore[reportAttributeAccessIssue]
+    servers.pages |= {
+        "/": answer(status="302 Found", location="/b?x=1", set_cookie="a=b"),
+        "/b?x=1": answer(PAGE),
+    }
 
     await fetch(web, servers.url())
 
