@@ -75,6 +75,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling
 from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.vault import Vault
+from ozzie_server_ext.web.reach import ErrandWeb
 
 log = logger(__name__)
 
@@ -217,6 +218,7 @@ class Ozzie:
             artifacts=self.artifacts,
             progress=progress,
             jobs=jobs,
+            web=ErrandWeb(),
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )

@@ -50,6 +50,8 @@ from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling
 from ozzie_server_ext.tools.uncertain import ToolUncertain
+from ozzie_server_ext.web.port import Web
+from ozzie_server_ext.web.reach import ErrandWeb
 
 POLICY_TEXT = Path("policy.jsonc")
 """What a policy that is given as a text is called where a rule of it decides."""
@@ -66,6 +68,7 @@ async def open_gate(
     expires_s: float = EXPIRES_S,
     known_secrets: Callable[[], Sequence[str]] = tuple,
     clock: SystemClock | FakeClock | None = None,
+    web: Web | None = None,
 ) -> AsyncIterator["Gate"]:
     """A gate that is good within the `async with`.
 
@@ -73,7 +76,8 @@ async def open_gate(
     One gate at a time writes to a folder: who opens it last. `project` is the folder that tools for files work in, the
     current one by default. `caller` is whom calls are made for, as rules see it. `session` is what a yes for the
     session is good in. `expires_s`: how long a question waits. `known_secrets`: texts that are taken out of whatever is
-    recorded. Raises OSError or OzzieError where the folder can't be used.
+    recorded. `web` is how tools reach the web: by default the public web, and nothing else. Raises OSError or
+    OzzieError where the folder can't be used.
     """
     clock = clock or SystemClock()
     ids = UlidSource(clock)
@@ -90,7 +94,9 @@ async def open_gate(
         jobs = BubblewrapRunner(ids)
         closing.push_async_callback(jobs.close)
         who = replace(caller or Caller(), project=str(root))
-        yield Gate(log, blobs, clock, ids, root, who, SessionId(session), expires_s, known_secrets, jobs)
+        yield Gate(
+            log, blobs, clock, ids, root, who, SessionId(session), expires_s, known_secrets, jobs, web or ErrandWeb()
+        )
 
 
 class Gate:
@@ -109,6 +115,7 @@ class Gate:
         expires_s: float,
         known_secrets: Callable[[], Sequence[str]],
         jobs: JobRunner,
+        web: Web,
     ) -> None:
         self.log = log
         self.blobs = blobs
@@ -128,6 +135,7 @@ class Gate:
             artifacts=self.artifacts.of(session_id),
             jobs=jobs,
             marks=FileMarks(log, project),
+            web=web,
         )
         self._busy: set[TaskId] = set()
 

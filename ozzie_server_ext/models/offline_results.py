@@ -65,14 +65,39 @@ def excerpt(path: str, data: Json) -> str:
 def printed(data: Json) -> str:
     """What a command printed, and how it ended."""
     text = field(data, "output") if isinstance(data, dict) and isinstance(data.get("output"), str) else ""
-    kept = data.get("kept") if isinstance(data, dict) else None
-    if not text and isinstance(kept, list):
-        text = next((field(each, "head") + "…\n" for each in kept if isinstance(each, dict) and "head" in each), "")
+    text = text or _kept_head(data)
     code_ = data.get("exit_code") if isinstance(data, dict) else None
     ended = field(data, "ended") if isinstance(data, dict) and data.get("ended") else ""
     how = ended or ("It ran." if code_ == 0 else f"It ended with {code(f'exit {code_}')}.")
     shown = "\n".join(text.rstrip().splitlines()[:_SHOWN_ENTRIES])
     return f"{how}\n\n{_fenced(shown)}" if shown else f"{how} It printed nothing."
+
+
+def fetched(data: Json) -> str:
+    """Where a page stood, and how it begins; or where it leads."""
+    where = code(field(data, "url") if isinstance(data, dict) and "url" in data else "")
+    if isinstance(data, dict) and data.get("leads_to"):
+        return f"{where} redirects to {code(field(data, 'leads_to'))}, which was not followed."
+    text = _kept_head(data) or (field(data, "text") if isinstance(data, dict) and "text" in data else "")
+    shown = "\n".join(text.splitlines()[:_SHOWN_LINES])[:_SHOWN_CHARS]
+    title = field(data, "title") if isinstance(data, dict) and data.get("title") else ""
+    head = f"{where}, {code(title)}" if title else where
+    return f"{head} begins:\n\n{_fenced(shown)}" if shown else f"{head} has no text."
+
+
+def found(data: Json) -> str:
+    """What a search of the web gave."""
+    results = data.get("results") if isinstance(data, dict) else None
+    if not isinstance(results, list) or not results:
+        return "The search found nothing."
+    return "\n".join(f"- {code(field(each, 'title'))}: {code(field(each, 'url'))}" for each in results)
+
+
+def _kept_head(data: Json) -> str:
+    """The beginning of what was too long to be told, and is kept."""
+    kept = data.get("kept") if isinstance(data, dict) else None
+    heads = [each for each in kept if isinstance(each, dict) and "head" in each] if isinstance(kept, list) else []
+    return field(heads[0], "head") + "…\n" if heads else ""
 
 
 def count_rows(path: str, data: Json, *, unit: str) -> str:

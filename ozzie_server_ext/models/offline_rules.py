@@ -13,7 +13,17 @@ from typing import TypeAlias
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
-from ozzie_server_ext.models.offline_results import code, count_rows, excerpt, field, listing, names_in, printed
+from ozzie_server_ext.models.offline_results import (
+    code,
+    count_rows,
+    excerpt,
+    fetched,
+    field,
+    found,
+    listing,
+    names_in,
+    printed,
+)
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
 
 LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
@@ -71,6 +81,8 @@ _IS_THERE = "is there already"
 _ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
 _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _RUN = re.compile(r"\brun\b([^`]*)(`+)([^`]+)\2", re.I)
+_FETCH = re.compile(r"\bfetch (https?://[^\s`\"'<>]{1,1900})", re.I)
+_SEARCH = re.compile(r"\bsearch the web for [`\"']?([^`\"']{1,300})", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
@@ -217,6 +229,22 @@ def _run(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask(tool, {argument: wanted[3].strip()}) if given is None else Say(printed(given.data))
 
 
+def _fetch(question: str, seen: Sequence[Seen]) -> Move | None:
+    wanted = _FETCH.search(question)
+    if wanted is None:
+        return None
+    given = _given("fetch_url", seen)
+    return Ask("fetch_url", {"url": wanted[1].rstrip(".,;!")}) if given is None else Say(fetched(given.data))
+
+
+def _search(question: str, seen: Sequence[Seen]) -> Move | None:
+    wanted = _SEARCH.search(question)
+    if wanted is None:
+        return None
+    given = _given("web_search", seen)
+    return Ask("web_search", {"query": wanted[1].strip(" .?!")}) if given is None else Say(found(given.data))
+
+
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = _path(question)
     if not path or not (_READ.search(question) or "@" in question):
@@ -265,7 +293,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_ask_back, _run, _rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (_ask_back, _run, _fetch, _search, _rows, _list, _sum, _read, _time, _greeting)
 
 
 def _abilities(tools: Collection[str]) -> str:
@@ -277,6 +305,8 @@ def _abilities(tools: Collection[str]) -> str:
         "write_file": "write a two-line note to a file",
         "ask_user": "ask you back",
         "shell": "run a command that stands between backticks",
+        "fetch_url": "fetch an address",
+        "web_search": "search the web",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:

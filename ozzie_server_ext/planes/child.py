@@ -25,12 +25,14 @@ def become_child(parent: int, *, nice: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def limit_child(*, cpu_s: int, memory: int, nice: int) -> None:
+def limit_child(*, cpu_s: int, memory: int, nice: int, wall_s: int = 0) -> None:
     """Called by the child itself: step back behind the parent, and what it may use up before the system ends it.
-    `memory` is address space in bytes, of which Python takes some."""
+    `memory` is address space in bytes, of which Python takes some. `wall_s` is for one that waits for others: it ends
+    after that also where its parent is gone and nobody else ends it; 0 is no such limit."""
     import resource  # there is none on Windows, where these limits don't exist
 
     os.nice(nice)
+    signal.alarm(wall_s)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError, ValueError):  # macOS refuses this one

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
@@ -23,15 +24,15 @@ class ErrandEnded(ErrandFailed):
     """It was ended, because it used up what it may."""
 
 
-async def run_errand(module: str, task: bytes) -> bytes:
+async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -> bytes:
     """What `python -m module` writes to its standard output when it reads `task`. Where the caller is cancelled, it is
-    ended. Raises ErrandFailed."""
+    ended, and so it is after `wall_s`, MAX_WALL_S by default. Raises ErrandFailed."""
     try:
         # Files without a name, and no pipes: nobody has to read while it writes.
         with TemporaryFile() as asked, TemporaryFile() as told, TemporaryFile() as said:
             asked.write(task)
             asked.seek(0)
-            status = await _status(module, asked, told, said)
+            status = await _status(module, asked, told, said, wall_s or MAX_WALL_S)
             told.seek(0)
             said.seek(0)
             answer, last = told.read(), said.read().decode(errors="replace").strip().rpartition("\n")[2]
@@ -44,16 +45,18 @@ async def run_errand(module: str, task: bytes) -> bytes:
     return answer
 
 
-async def _status(module: str, asked: BinaryIO, told: BinaryIO, said: BinaryIO) -> int | None:
+async def _status(module: str, asked: BinaryIO, told: BinaryIO, said: BinaryIO, wall_s: float) -> int | None:
     """How it ended; None where its time was up."""
     child = _spawn(module, asked, told, said)
     try:
-        # Polled, because child watchers differ between Python versions (see process.ChildProcess).
-        for _ in range(int(MAX_WALL_S / _POLL_S)):
+        # Polled, because child watchers differ between Python versions (see process.ChildProcess); more seldom the
+        # longer it takes.
+        began = time.monotonic()
+        while (took := time.monotonic() - began) < wall_s:
             if (status := child.poll()) is not None:
                 return status
-            await asyncio.sleep(_POLL_S)
-        return None
+            await asyncio.sleep(_POLL_S + took / 50)
+        return child.poll()
     finally:
         child.kill()
         child.wait()

@@ -17,6 +17,8 @@ _HIDING = (
 )
 _LABEL = re.compile("[\x00-\x1f" + _HIDING)
 _PROOF = re.compile("[\x00-\x08\x0b-\x1f" + _HIDING)
+# What shows nothing by itself though it is a letter or a mark: fillers, joiners, variation selectors.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 BACKTICK = "\\u0060"
 """What a backtick within a quoted name is shown as."""
 _CRLF = re.compile(r"\r\n?")
@@ -40,6 +42,12 @@ def visible_proof(text: str) -> str:
 def visible_label(text: str) -> str:
     """`text` on one line for a label, an argument, a title: nothing invisible is left in it."""
     return _LABEL.sub(_escaped, _GAP.sub(" ", _CRLF.sub("\n", text)).strip())
+
+
+def without_hidden(text: str) -> str:
+    """`text` without any character that nobody sees but a model reads, tabs and newlines apart: what is hidden so in
+    text from outside is not for people. Emoji lose their joiners."""
+    return _BLANK.sub("", _PROOF.sub("", _CRLF.sub("\n", text)))
 
 
 def inside(sentence: str) -> str:

@@ -27,6 +27,7 @@ from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.web.port import Web
 
 
 class TurnRunner:
@@ -47,6 +48,7 @@ class TurnRunner:
         artifacts: ArtifactStore,
         progress: Progress,
         jobs: JobRunner,
+        web: Web,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -60,6 +62,7 @@ class TurnRunner:
         self._artifacts = artifacts
         self._progress = progress
         self._jobs = jobs
+        self._web = web
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -105,8 +108,15 @@ class TurnRunner:
             attended=bool(row["attended"]),
         )
         artifacts = self._artifacts.of(recorder.session_id)
-        marks = FileMarks(self._log, self._project)
-        context = ToolContext(self._project, clock, caller, artifacts=artifacts, jobs=self._jobs, marks=marks)
+        context = ToolContext(
+            self._project,
+            clock,
+            caller,
+            artifacts=artifacts,
+            jobs=self._jobs,
+            marks=FileMarks(self._log, self._project),
+            web=self._web,
+        )
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
 
     async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:

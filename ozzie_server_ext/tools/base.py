@@ -22,6 +22,7 @@ from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.web.port import NoWeb, Web
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -107,8 +108,8 @@ class Silent:
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
-    for what it says meanwhile; `jobs` runs commands apart from the gateway. `reading` is what the call is made from;
-    `marks` knows which files of the project are."""
+    for what it says meanwhile; `jobs` runs commands apart from the gateway; `web` reaches the public web. `reading` is
+    what the call is made from; `marks` knows which files of the project are."""
 
     project: Path
     clock: Clock
@@ -119,6 +120,7 @@ class ToolContext:
     jobs: JobRunner = field(default_factory=NoJobs)
     reading: Reading = UNREAD
     marks: Marks = field(default_factory=NoMarks)
+    web: Web = field(default_factory=NoWeb)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

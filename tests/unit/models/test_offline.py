@@ -270,6 +270,61 @@ def test_what_it_printed_and_how_it_ended_is_the_answer(data: Json, told: str) -
     assert told in said(user("Run `wc -l x`"), *gave("shell", data), tools=HANDS)
 
 
+@pytest.mark.parametrize(
+    ("question", "tool", "args"),
+    [
+        ("Fetch https://example.org/a?b=c#d.", "fetch_url", {"url": "https://example.org/a?b=c#d"}),
+        ("Please fetch http://example.org/list/files", "fetch_url", {"url": "http://example.org/list/files"}),
+        ("Search the web for jupyter kernels.", "web_search", {"query": "jupyter kernels"}),
+        ("Please search the web for `what is 2+2`", "web_search", {"query": "what is 2+2"}),
+    ],
+)
+def test_an_address_is_fetched_and_the_web_is_searched(question: str, tool: str, args: JsonObject) -> None:
+    assert asked(user(question), tools=ALL_TOOLS | {"fetch_url", "web_search"}) == Ask(tool, args)
+    assert f"needs the tool `{tool}`" in said(user(question))
+
+
+@pytest.mark.parametrize(
+    ("question", "tool", "data", "told"),
+    [
+        (
+            "Fetch https://a.b/",
+            "fetch_url",
+            {"url": "https://a.b/", "title": "T", "text": "# Hi\n"},
+            "`T` begins:\n\n```\n# Hi",
+        ),
+        ("Fetch https://a.b/", "fetch_url", {"url": "https://a.b/", "text": ""}, "`https://a.b/` has no text."),
+        (
+            "Fetch https://a.b/",
+            "fetch_url",
+            {"url": "https://a.b/", "text": {"cut": True}, "kept": [{"head": "Long\n", "tail": "."}]},
+            "`https://a.b/` begins:\n\n```\nLong\n…\n```",
+        ),
+        (
+            "Fetch https://a.b/",
+            "fetch_url",
+            {"url": "https://a.b/", "leads_to": "https://c.d/"},
+            "`https://a.b/` redirects to `https://c.d/`, which was not followed.",
+        ),
+        (
+            "Search the web for x",
+            "web_search",
+            {"results": [{"title": "A `b`", "url": "https://a.b/"}]},
+            "- `A ˋbˋ`: `https://a.b/`",
+        ),
+        ("Search the web for x", "web_search", {"results": []}, "The search found nothing."),
+        (
+            "Search the web for x",
+            "web_search",
+            {"error": {"code": "web.challenged", "message": "Not now."}},
+            "Not now.",
+        ),
+    ],
+)
+def test_what_the_web_gave_is_the_answer(question: str, tool: str, data: Json, told: str) -> None:
+    assert told in said(user(question), *gave(tool, data), tools=ALL_TOOLS | {tool})
+
+
 def test_anything_else_is_answered_with_what_it_can_do() -> None:
     text = said(user("Write a poem."))
     assert "calculate, tell the time, list folders and read files" in text
@@ -284,7 +339,7 @@ def test_a_conversation_without_a_user_gets_an_answer_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("question", "tool"),
     [("What is 2+2?", "calculator"), ("What time is it?", "current_time"), ("list files", "list_files"),
-     ("Read @a.txt", "read_file")],
+     ("Read @a.txt", "read_file"), ("Fetch https://a.b/", "fetch_url"), ("Search the web for x", "web_search")],
 )  # fmt: skip
 def test_results_of_any_shape_end_in_an_answer(question: str, tool: str, data: Json) -> None:
     assert LABEL in said(user(question), *gave(tool, data))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.approvals import may_cover, weakest_way
+from ozzie_server_ext.domain.content import Label
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.policy.engine import default_for
@@ -58,7 +59,7 @@ def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
 @pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
 def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) -> None:
     named = {target.argument for target in item.meta.targets}
-    paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name}
+    paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name or name == "url"}
     assert named == paths, "what a rule can't see, it can't forbid"
     assert item.spec.name == item.meta.name
     assert len(item.spec.description) > 20
@@ -95,7 +96,16 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "note.write": ("write_note",),
         "shell.run": ("shell", "cmd"),
         "code.python": ("python",),
+        "web.fetch": ("fetch_url",),
+        "web.search": ("web_search",),
     }
+
+
+def test_what_reaches_out_says_so_and_what_it_brings() -> None:
+    """A call that changes nothing can carry content away (TL-8)."""
+    out = {item.meta.tool_id: item.meta.brings for item in builtin_tools() if item.meta.is_outbound}
+
+    assert out == {"web.fetch": Label.WEB, "web.search": Label.WEB}
 
 
 def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked() -> None:
@@ -116,6 +126,8 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "shell.run": ("ALLOW", "relay", True),
         "time.now": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),
+        "web.fetch": ("ALLOW", "relay", True),
+        "web.search": ("ALLOW", "relay", True),
     }
 
     found = {

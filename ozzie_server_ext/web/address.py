@@ -1,0 +1,144 @@
+"""Addresses of the web as they are asked for: read once, by rules that leave no second way to read them (SX-2)."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urljoin, urlsplit
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.policy.hosts import Host, host_of
+from ozzie_server_ext.web.port import MAX_URL, web_error
+from ozzie_server_ext.web.public import is_public
+
+PORTS = {"http": 80, "https": 443}
+_MORE_PORTS = frozenset({80, 443, 8080, 8443})
+_OWN_ENDS = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa", "onion", "invalid")
+"""Names that end so are of a machine, a house or a company, or of no resolver (RFC 6761, RFC 6762, ICANN)."""
+_KEPT = "!#$%&'()*+,/:;=?@[]~"
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_TURNED = re.compile(r"[\x00-\x1f\x7f\\]")
+_PORT = re.compile(r"[0-9]{0,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`host` is canonical. `target` is path and query, in ASCII, as it stands in a request."""
+
+    scheme: str
+    host: Host
+    port: int
+    target: str
+
+    @property
+    def name(self) -> str:
+        """The host as certificates and the Host header name it, an IPv6 address without brackets."""
+        return str(self.host)
+
+    @property
+    def authority(self) -> str:
+        """Host and, where it is not the usual one, port."""
+        host = f"[{self.host}]" if ":" in self.name else self.name
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+    def is_same_host(self, other: "Address") -> bool:
+        return self.name.removeprefix("www.") == other.name.removeprefix("www.")
+
+
+def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str, ...] = ()) -> Address:
+    """An address that may be asked for. `ports` and `addresses`: see `Allowance`. Raises NotFetchable."""
+    if len(url) > MAX_URL:
+        raise _refused(f"The address has {len(url):,} characters, and {MAX_URL:,} at most are taken.")
+    host = host_of(url)
+    if host is None:
+        raise _refused(_why_none(url))
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    if scheme not in PORTS:
+        raise _refused("Only addresses that begin with http:// or https:// are fetched.")
+    if "%" in parts.netloc or ("[" in parts.netloc and ":" not in str(host)):
+        raise _refused(_why_none(url))
+    port = _port(parts.netloc, PORTS[scheme])
+    if port not in _MORE_PORTS and port not in ports:
+        raise _refused("Only the ports 80, 443, 8080 and 8443 are reached.")
+    address = Address(scheme, host, port, _target(parts.path, parts.query))
+    _expect_public(address, addresses)
+    return address
+
+
+def redirected(base: Address, location: str) -> str:
+    """Where a redirect leads, as text that is not checked yet; "" where it is none. `location` is as it came, each byte
+    a character. What readers of addresses drop or turn round is in no honest one."""
+    if _TURNED.search(location):
+        return ""
+    try:
+        return urljoin(base.url, quote(location.strip(" ").encode("latin-1"), safe=_KEPT)).split("#", 1)[0]
+    except ValueError:
+        return ""
+
+
+def joined(base: str, href: str, *, longest: int) -> str:
+    """A link of a page as an absolute address of http or https without a fragment; "" for what is none, is longer, or
+    can be read in two ways."""
+    href = href.strip(" \t\r\n\f")
+    if not href or href.startswith("#") or len(href) > 4 * longest:
+        return ""
+    try:
+        url = urljoin(base, href).split("#", 1)[0]
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    # Browsers take a space for %20, and so what is meant is clear.
+    url = _percent(url.replace(" ", "%20")) if parts.scheme.lower() in PORTS else ""
+    # A bracket or a parenthesis would end the link within Markdown.
+    for character, code in (("(", "%28"), (")", "%29"), ("<", "%3C"), (">", "%3E")):
+        url = url.replace(character, code)
+    return url if url and len(url) <= longest and host_of(url) is not None else ""
+
+
+def _port(netloc: str, usual: int) -> int:
+    """By itself, as `urlsplit` takes signs, spaces and digits of other scripts."""
+    written = netloc.rpartition("]")[2].partition(":")[2]
+    if not _PORT.fullmatch(written):
+        raise _refused("Its port is no number.")
+    return int(written) if written else usual
+
+
+def _target(path: str, query: str) -> str:
+    target = quote(path or "/", safe=_KEPT.replace("?", "").replace("#", "")) + (f"?{_percent(query)}" if query else "")
+    return _BAD_PERCENT.sub("%25", target)
+
+
+def _percent(text: str) -> str:
+    return _BAD_PERCENT.sub("%25", quote(text, safe=_KEPT, errors="replace"))
+
+
+def _expect_public(address: Address, allowed: tuple[str, ...]) -> None:
+    host = address.host
+    if not isinstance(host, str):
+        if not is_public(host) and str(host) not in allowed:
+            raise not_public()
+        return
+    last = host.rsplit(".", 1)[-1]
+    if "." not in host or last in _OWN_ENDS:
+        raise not_public()
+
+
+def not_public() -> OzzieError:
+    """What is said of whatever is no place of the public web."""
+    return _refused(
+        "That address is not on the public web: it is of this machine, a private network, or reserved.",
+        "Such addresses are never fetched. Ask the user for what stands there.",
+    )
+
+
+def _why_none(url: str) -> str:
+    if "@" in url.split("//", 1)[-1].split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]:
+        return "An address with a user or a password in it is not fetched."
+    return "That is no address that all readers understand alike."
+
+
+def _refused(message: str, hint: str = "Give an absolute address, such as https://example.org/page.") -> OzzieError:
+    return web_error("web.refused", message, hint)
