@@ -60,9 +60,9 @@ class _Converter(MarkdownConverter):
         return f"{prefix}[{' '.join(text.split())}]({link}){suffix}" if link else prefix + text + suffix
 
     # Blocks that markdownify takes for words within a line.
-    convert_main = convert_header = convert_footer = convert_nav = convert_aside = MarkdownConverter.convert_div
-    convert_form = convert_fieldset = convert_figure = convert_address = MarkdownConverter.convert_div
-    convert_details = convert_summary = convert_hgroup = convert_center = MarkdownConverter.convert_div
+    _block = MarkdownConverter.convert_div  # pyright: ignore[reportAttributeAccessIssue]
+    convert_main = convert_header = convert_footer = convert_nav = convert_aside = convert_form = _block
+    convert_fieldset = convert_figure = convert_address = convert_details = convert_summary = convert_center = _block
 
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
         """Counted here: markdownify counts the items before each item, which takes the square of their number."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -110,19 +110,17 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class _Handler(socketserver.BaseRequestHandler):
-    server: _Server
-
     def handle(self) -> None:
-        connection = self.request
+        server, connection = cast(_Server, self.server), self.request
         connection.settimeout(10)
-        if self.server.context is not None:
-            connection = self.server.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        if server.context is not None:
+            connection = server.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         with connection:
             if isinstance(connection, ssl.SSLSocket):
                 connection.do_handshake()
-            self._serve(connection)
+            self._serve(server.web, connection)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, web: FakeWeb, connection: socket.socket) -> None:
         raw = b""
         while b"\r\n\r\n" not in raw:
             piece = connection.recv(65536)
@@ -135,8 +133,7 @@ class _Handler(socketserver.BaseRequestHandler):
         first, *fields = raw.decode("latin-1").split("\r\n\r\n")[0].split("\r\n")
         method, path, _ = first.split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in fields)}
-        web = self.server.web
-        web.asked.append(Asked(method, path, headers, self.server.context is not None))
+        web.asked.append(Asked(method, path, headers, isinstance(connection, ssl.SSLSocket)))
         said = web.pages.get(path, answer("nothing", status="404 Not Found"))
         if callable(said):
             said(connection)
