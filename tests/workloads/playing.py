@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,10 +22,9 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
-from ozzie_server_ext.models.router import Models
-from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.tasks.approvals import Answerer
+from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.workload import Workload
 
 WAIT_S = 20
@@ -63,15 +62,10 @@ class Played:
         return file.read_text() if file.exists() else None
 
 
-class _Scripted(Ozzie):
-    """With a script in the place of the offline model."""
-
+class _ThatMonday(ScriptedOzzie):
     def __init__(self, home: Home, project: Path) -> None:
         super().__init__(home, project)
         self.clock = Pinned()
-
-    def answer_with(self, model: ScriptedDriver) -> None:
-        self._runner.parts = replace(self._runner.parts, models=Models(offline=model))
 
 
 def play_all(workloads: Iterable[Workload], folder: Path) -> list[Played]:
@@ -87,10 +81,10 @@ async def play(workload: Workload, folder: Path) -> Played:
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(text)
     home.create()
-    ozzie = await _Scripted.start(home, project)
-    assert isinstance(ozzie, _Scripted)
+    ozzie = await _ThatMonday.start(home, project)
+    assert isinstance(ozzie, _ThatMonday)
     try:
-        ozzie.answer_with(ScriptedDriver(workload.script()))
+        ozzie.plays(*workload.script())
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
         task_id = (await ozzie.submit(session.session_id, workload.message, origin)).task_id
