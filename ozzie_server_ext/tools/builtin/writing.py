@@ -28,12 +28,12 @@ from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.render.text import byte_count, cut_middle, line_count, quoted
 from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
-from ozzie_server_ext.tools.changes.afterwards import came_to_be
+from ozzie_server_ext.tools.changes.afterwards import came_to_be, went_to_trash
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
-from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
+from ozzie_server_ext.tools.changes.trash import move_to_trash
 from ozzie_server_ext.tools.threads import to_its_end
 
 MAX_TEXT = 200_000
@@ -170,11 +170,7 @@ async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
     if effect["root"] != _root(context):
         return None
     seen = decode(Seen, effect["seen"])
-    assert seen.file is not None
-    if await asyncio.to_thread(was_trashed, context.project, str(effect["key"]), seen.file.sha256):
-        return True
-    now = await asyncio.to_thread(look, context.project, seen.path)
-    return False if now.seen == seen else None
+    return await asyncio.to_thread(went_to_trash, context.project, seen, str(effect["key"]))
 
 
 def counts(old: str, new: str) -> str:
