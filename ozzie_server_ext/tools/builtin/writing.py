@@ -76,7 +76,7 @@ async def plan_trash(context: ToolContext, *, path: Path, version: Version) -> P
     if looked.seen.file is None:
         raise ToolFailed(f"{looked.seen.path} does not exist.")
     expect_version(version, looked.content, looked.seen.path, whole=False)
-    effect: JsonObject = {"root": _root(context), "seen": encode(looked.seen), "key": context.key}
+    effect: JsonObject = {"root": root_of(context), "seen": encode(looked.seen), "key": context.key}
     return Plan(
         args={"path": path, "version": version},
         effect=effect,
@@ -122,7 +122,7 @@ def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile,
     digest = hashlib.sha256(content).hexdigest()
     return Plan(
         args=args,
-        effect={"root": _root(context), "seen": encode(looked.seen), "sha256": digest},
+        effect={"root": root_of(context), "seen": encode(looked.seen), "sha256": digest},
         before=_before(looked) if looked.seen.file else None,
         preview=partial(_preview, looked, old, new),
         work=(looked.seen, content, counts(old.text, new.text)),
@@ -135,7 +135,7 @@ def _before(looked: Looked) -> Before:
     return Before(name=shown, mime="text/plain", content=looked.content)
 
 
-def _root(context: ToolContext) -> str:
+def root_of(context: ToolContext) -> str:
     """The project, as an effect names it: after a restart, it may be another one that is open."""
     return str(context.project.resolve())
 
@@ -150,7 +150,7 @@ async def write(context: ToolContext, plan: Plan) -> ToolResult:
 
 async def written(context: ToolContext, effect: JsonObject) -> bool | None:
     """Whether that write was done."""
-    if effect["root"] != _root(context):
+    if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
     return await asyncio.to_thread(came_to_be, context.project, seen, str(effect["sha256"]))
@@ -167,7 +167,7 @@ async def trash(context: ToolContext, plan: Plan) -> ToolResult:
 
 async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
     """Whether that file went to the trash: it is there now, or it still lies where it lay."""
-    if effect["root"] != _root(context):
+    if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
     return await asyncio.to_thread(went_to_trash, context.project, seen, str(effect["key"]))
