@@ -50,6 +50,8 @@ log = logger(__name__)
 
 _MADE_BY = ("shell.run", "code.python")
 _TOLD = 10
+_MOST_LISTED = 8000
+"""In characters, of paths in a refusal."""
 _RUN, _WRITE = 0o100, 0o222
 _ID = "fs.apply"
 
@@ -75,9 +77,9 @@ async def plan_apply(
     found, content = await _opened(context.artifacts, artifact)
     changes = await asyncio.to_thread(read_changes, content, found.name)
     if sorted(paths) != changes.paths:
-        raise ToolFailed(
-            f"{found.name} changes exactly these paths; name them all, and no other: {dumps(changes.paths)}"
-        )
+        said = dumps(changes.paths)
+        listed = said if len(said) <= _MOST_LISTED else "read the artifact for them"
+        raise ToolFailed(f"{found.name} changes exactly these paths; name them all, and no other: {listed}")
     args: JsonObject = {"artifact": artifact, "paths": [*paths]}
     return await asyncio.to_thread(_planned, context, args, changes)
 

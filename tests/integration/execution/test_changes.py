@@ -221,6 +221,16 @@ async def test_a_file_with_a_secret_is_refused_and_named_and_nothing_of_it_is_ke
     assert (told["ok"], await bench.kept()) == (False, {})
 
 
+async def test_a_value_that_only_the_gateway_knows_is_taken_out_and_then_nothing_is_applied(bench: Bench) -> None:
+    told = await changed(bench, f"echo 'say {KNOWN}' > notes/b; echo fine > notes/c")
+
+    assert KNOWN not in json.dumps(await kept(bench, told["artifact"]))
+    outcome = await bench.call("apply_changes", artifact=told["artifact"], paths=["notes/b", "notes/c"])
+    assert isinstance(outcome, ToolCallFailed)
+    assert outcome.message.startswith(f"notes/b is in {told['artifact']} not as the command left it: a secret may have")
+    assert not (bench.project / "notes" / "c").exists()
+
+
 async def test_what_a_model_read_without_its_secrets_is_not_written_back_over_them(bench: Bench) -> None:
     (bench.project / "notes" / "a.md").write_text(f"token = {TOKEN}\n")
 

@@ -226,6 +226,13 @@ async def test_it_has_to_name_all_that_it_changes_and_no_more(bench: Bench, path
     assert bench.tree() == before
 
 
+async def test_a_long_list_of_paths_is_left_to_the_artifact(bench: Bench) -> None:
+    name = await bench.keep(*(change(f"{'d' * 90}/{index:03}", None, b"x") for index in range(200)))
+
+    with pytest.raises(ToolFailed, match="no other: read the artifact for them"):
+        await bench.plan(name, "x")
+
+
 async def test_a_file_that_is_another_one_by_now_stops_all_of_it_and_is_named(bench: Bench) -> None:
     (bench.root / "data/sales.csv").write_text("theirs\n")
     (bench.root / "readme.md").unlink()
