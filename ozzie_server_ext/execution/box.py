@@ -60,7 +60,6 @@ class Box:
     argv: list[str]
     handed: Handed
     status: int
-    info: int
     out: int
     changed: int | None
     writable: tuple[str, ...]
@@ -80,14 +79,14 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one."""
     programs, limits = walls.programs, spec.limits
     uid = _FIRST_UID + number % _UIDS if walls.is_root else os.getuid()
-    status, info = handed.page(STATUS_BYTES), handed.page(4096)
+    status = handed.page(STATUS_BYTES)
     out = handed.page(limits.disk + _TAR_ROOM)
     changed = handed.page(limits.disk + _TAR_ROOM) if archive is not None else None
     copied = handed.text(archive) if archive is not None else None
     target = f"{PROJECT}/{spec.copied}".rstrip("/") if archive is not None else ""
 
     argv = [programs.bwrap, *_namespaces(walls), "--die-with-parent", "--new-session"]
-    argv += ["--seccomp", str(handed.text(walls.seccomp)), "--info-fd", str(info), "--hostname", "ozzie"]
+    argv += ["--seccomp", str(handed.text(walls.seccomp)), "--hostname", "ozzie"]
     argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, handed)]
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
@@ -104,7 +103,6 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
         argv=argv,
         handed=handed,
         status=status,
-        info=info,
         out=out,
         changed=changed,
         writable=("/tmp", "/dev/shm", *([target] if target else [])),

@@ -17,13 +17,14 @@ from tempfile import TemporaryDirectory
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.execution.box import Box, Walls, box
-from ozzie_server_ext.execution.copies import Copy, collected, copy_of, open_folder
+from ozzie_server_ext.execution.copies import Copy, copy_of, open_folder
 from ozzie_server_ext.execution.first import FirstProcess
 from ozzie_server_ext.execution.handed import Handed, read_page
 from ozzie_server_ext.execution.host import find_programs, own_interpreter
 from ozzie_server_ext.execution.job import Job
-from ozzie_server_ext.execution.runner import MIB, Collected, JobLimits, JobSpec, JobState, JobStatus, LogPiece
+from ozzie_server_ext.execution.runner import MIB, Collected, JobLimits, JobSpec, JobState, JobStatus, LogPiece, Was
 from ozzie_server_ext.execution.seccomp import machine, program
+from ozzie_server_ext.execution.taken import collected
 from ozzie_server_ext.execution.usage import usage
 from ozzie_server_ext.observability.logs import logger
 
@@ -191,7 +192,7 @@ class BubblewrapRunner:
             pass_fds=box.handed.all,
             start_new_session=True,
         )
-        first = FirstProcess(box.info)
+        first = FirstProcess(process.pid)
         job.begin(first.end)
         watching = asyncio.create_task(_watch(job, box, first))
         try:
@@ -266,7 +267,7 @@ def _walls() -> Walls:
     return Walls(programs=programs, interpreter=own_interpreter(), seccomp=program(kind), is_root=is_root)
 
 
-def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tuple[Box, Mapping[str, str]]:
+def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tuple[Box, Mapping[str, Was]]:
     """The box of a job, and what was in the folder that is copied. Raises InputError and OSError."""
     try:
         project = os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,21 +1,20 @@
 """The first process of a sandbox: everything in it ends with this one."""
 
 import contextlib
-import json
 import os
 import select
 import signal
 
-from ozzie_server_ext.execution.handed import read_page
 from ozzie_server_ext.execution.usage import with_children
 
 
 class FirstProcess:
-    """Known once bubblewrap has told it on the page `info`, which is some milliseconds behind its own start. Ending
-    bubblewrap itself would not do: until it has told that, what it started may outlive it."""
+    """The one child of bubblewrap, some milliseconds behind its own start. It is asked of the system, for what
+    bubblewrap itself tells is written where the command can write, too: a number of its own choosing would be ended in
+    the place of this one. Ending bubblewrap itself would not do: what it started may outlive it."""
 
-    def __init__(self, info: int) -> None:
-        self._info = info
+    def __init__(self, bubblewrap: int) -> None:
+        self._bubblewrap = bubblewrap
         self._pidfd = -1
         self._is_unwanted = False
         self._is_closed = False
@@ -27,12 +26,14 @@ class FirstProcess:
             return True
         if self._is_closed:
             return False
-        try:
-            pid = int(json.loads(read_page(self._info))["child-pid"])
-            self._pidfd = os.pidfd_open(pid)
-        except (ValueError, KeyError, ProcessLookupError):
+        for pid in with_children(self._bubblewrap)[1:2]:
+            try:
+                self._pidfd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                return False
+            self.pid = pid
+        if self.pid is None:
             return False
-        self.pid = pid
         if self._is_unwanted:
             self.end()
         return True

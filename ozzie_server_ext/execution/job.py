@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus
+from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus, Was
 
 _MOST_SAID = 300
 
@@ -15,7 +15,7 @@ class Job:
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
-        self.before: Mapping[str, str] = {}
+        self.before: Mapping[str, Was] = {}
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
         self.collected = Collected()

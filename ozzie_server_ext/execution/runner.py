@@ -81,20 +81,33 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """A file that a job left behind; `path` is relative to `/tmp/out`, or to the project where it was copied."""
+    """A file that a job left behind; `path` is relative to `/tmp/out`, or to the folder that was copied."""
 
     path: str
     content: bytes
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Was:
+    """What a file of the copied folder was when the job began; `sha256` of its content, hexadecimal."""
+
+    sha256: str
+    executable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """What is left of a job. Of the folder that was copied, `changed` are the files that are new or different, and
-    `deleted` the paths of those that are gone. `left_out` are names that can't be taken along, each with the reason."""
+    `deleted` the paths of those that are gone; `before` is what both were, but for new ones. `incomplete` is a sentence
+    about why that is not all that was changed; empty where it is. `left_out` are names that can't be taken along, each
+    with the reason."""
 
     out: tuple[JobFile, ...] = ()
     changed: tuple[JobFile, ...] = ()
     deleted: tuple[str, ...] = ()
+    before: Mapping[str, Was] = field(default_factory=dict)
+    incomplete: str = ""
     left_out: tuple[str, ...] = ()
 
 

@@ -21,13 +21,14 @@ class BrokenArchive(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A thing in an archive: a plain file's content lies at `offset`, `size` bytes of it."""
+    """A thing in an archive: a plain file's content lies at `offset`, `size` bytes of it; `mode` has its rights."""
 
     name: bytes
     is_file: bool
     is_folder: bool
     size: int
     offset: int
+    mode: int
 
 
 def members(descriptor: int, most: int) -> Iterator[Member]:
@@ -52,7 +53,8 @@ def members(descriptor: int, most: int) -> Iterator[Member]:
             continue
         found = name or header[:100].partition(b"\0")[0]
         name = b""
-        yield Member(found, kind in _FILE, kind == _FOLDER, size if kind in _FILE else 0, offset)
+        is_file, mode = kind in _FILE, _number(header[100:108])
+        yield Member(found, is_file, kind == _FOLDER, size if is_file else 0, offset, mode)
     raise BrokenArchive(f"it has more than {most:,} files")
 
 

@@ -100,6 +100,32 @@ def _kept_head(data: Json) -> str:
     return field(heads[0], "head") + "…\n" if heads else ""
 
 
+def changes_in(data: Json) -> tuple[str, list[str]] | None:
+    """The artifact with what a command changed in its copy, and the paths in it; None where there is none."""
+    changes = data.get("changes") if isinstance(data, dict) else None
+    if not isinstance(changes, dict) or not isinstance(changes.get("files"), list) or not changes.get("artifact"):
+        return None
+    files = changes["files"]
+    assert isinstance(files, list)
+    return field(changes, "artifact"), [field(file, "path") for file in files]
+
+
+def applied(data: Json) -> str:
+    """Which files were changed in the project, and which were not."""
+    found = data if isinstance(data, dict) else {}
+    done, left = (
+        [code(field(path)) for path in paths] for paths in (_list(found, "applied"), _list(found, "not_applied"))
+    )
+    if left:
+        return f"Applied: {', '.join(done)}. Not applied: {', '.join(left)}. {field(found, 'why')}"
+    return f"Applied: {', '.join(done)}." if done else "There was nothing to apply."
+
+
+def _list(data: dict[str, Json], name: str) -> list[Json]:
+    found = data.get(name)
+    return found if isinstance(found, list) else []
+
+
 def count_rows(path: str, data: Json, *, unit: str) -> str:
     """How many rows the file has: in a table, records below the header line; else lines."""
     text = field(data, "text", "content")

@@ -14,6 +14,8 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
 from ozzie_server_ext.models.offline_results import (
+    applied,
+    changes_in,
     code,
     count_rows,
     excerpt,
@@ -83,6 +85,7 @@ _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _RUN = re.compile(r"\brun\b([^`]*)(`+)([^`]+)\2", re.I)
 _FETCH = re.compile(r"\bfetch (https?://[^\s`\"'<>]{1,1900})", re.I)
 _SEARCH = re.compile(r"\bsearch the web for [`\"']?([^`\"']{1,300})", re.I)
+_CHANGING = re.compile(r"`\s+changing\s+`([^`]+)`", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
@@ -220,13 +223,20 @@ def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def _run(question: str, seen: Sequence[Seen]) -> Move | None:
-    """A command, or a program where it says Python, between backticks."""
-    wanted = _RUN.search(question)
+    """A command, or a program where it says Python, between backticks. What it changes in a folder that it may change
+    is applied."""
+    wanted, changing = _RUN.search(question), _CHANGING.search(question)
     if wanted is None:
         return None
     tool, argument = ("python", "code") if "python" in wanted[1].lower() else ("shell", "command")
-    given = _given(tool, seen)
-    return Ask(tool, {argument: wanted[3].strip()}) if given is None else Say(printed(given.data))
+    given, done = _given(tool, seen), _given("apply_changes", seen)
+    if given is None:
+        editable: JsonObject = {"editable_folder": changing[1].strip()} if changing else {}
+        return Ask(tool, {argument: wanted[3].strip(), **editable})
+    kept = changes_in(given.data)
+    if kept is not None and done is None:
+        return Ask("apply_changes", {"artifact": kept[0], "paths": [*kept[1]]})
+    return Say(printed(given.data) if done is None else f"{printed(given.data)}\n\n{applied(done.data)}")
 
 
 def _fetch(question: str, seen: Sequence[Seen]) -> Move | None:

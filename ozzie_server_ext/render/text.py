@@ -144,6 +144,11 @@ def line_count(lines: int) -> str:
     return _counted(lines, "line")
 
 
+def file_count(files: int) -> str:
+    """ "1 file", "3 files"."""
+    return _counted(files, "file")
+
+
 def step_count(steps: int) -> str:
     """ "1 step", "3 steps"."""
     return _counted(steps, "step")

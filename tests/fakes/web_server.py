@@ -55,8 +55,9 @@ def leads(location: str, status: str = "302 Found") -> bytes:
 
 @dataclass
 class FakeWeb:
-    """One plain and one secure server. A context manager. What is at no path answers 404."""
+    """One plain and one secure server at that address. A context manager. What is at no path answers 404."""
 
+    host: str = LOOPBACK
     pages: dict[str, Answer] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -101,7 +102,7 @@ class _Server(socketserver.ThreadingTCPServer):
     request_queue_size = 16
 
     def __init__(self, web: FakeWeb, context: ssl.SSLContext | None) -> None:
-        super().__init__((LOOPBACK, 0), _Handler)
+        super().__init__((web.host, 0), _Handler)
         self.web = web
         self.context = context
 

@@ -23,7 +23,9 @@ from ozzie_server_ext.tools.changes.afterwards import came_to_be
 from ozzie_server_ext.tools.changes.leftovers import clear_leftovers, leftovers
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Seen, look
+from ozzie_server_ext.tools.changes.several import Step, carry_out, make_way, was_done
 from ozzie_server_ext.tools.changes.trash import move_to_trash, restore, was_trashed
+from ozzie_server_ext.tools.changes.trash_note import all_notes
 
 OLD, NEW = b"the old content\n" * 4, b"the new one\n" * 3
 OLD_HASH, NEW_HASH = sha256(OLD).hexdigest(), sha256(NEW).hexdigest()
@@ -125,6 +127,44 @@ class Restoring:
         return "in its place" if back else "in the trash"
 
 
+class Applying:
+    """Several files, one of them to the trash: made again for the rest, it comes to its end."""
+
+    old, new, gone = "a/old.txt", "b/new.txt", "a/gone.txt"
+
+    def prepare(self, root: Path) -> Callable[[], object]:
+        (root / "a").mkdir()
+        for path in (self.old, self.gone):
+            (root / path).write_bytes(OLD)
+        self.steps = self._steps(root)
+        return lambda: self._apply(root, self.steps)
+
+    def check(self, root: Path) -> str:
+        there = [
+            (root / self.old).read_bytes() == NEW,
+            (root / self.new).exists(),
+            not (root / self.gone).exists(),
+        ]
+        assert [was_done(root, step.effect, "key") for step in self.steps] == there
+        left = [step for step, is_done in zip(self._steps(root), there, strict=True) if not is_done]
+        self._apply(root, left)
+        assert [(root / path).read_bytes() for path in (self.old, self.new)] == [NEW, NEW]
+        assert not (root / self.gone).exists()
+        assert [note.path for note in all_notes(root)] == [self.gone]
+        for path in (self.old, self.new):  # of a file that needs no change any more, the next one clears them
+            assert clear_leftovers(root, path).kept == ()
+        assert [os.listdir(root / folder) for folder in ("a", "b")] == [["old.txt"], ["new.txt"]]
+        return f"{sum(there)} of 3"
+
+    def _steps(self, root: Path) -> list[Step]:
+        contents = {self.old: NEW, self.new: NEW, self.gone: None}
+        return [Step(seen=look(root, path).seen, content=content) for path, content in contents.items()]
+
+    def _apply(self, root: Path, steps: list[Step]) -> None:
+        for step in make_way(root, tuple(steps)).steps:
+            carry_out(root, step, "key", WHEN)
+
+
 def _check_beside(root: Path, path: str) -> str:
     """What lies beside the file is recognised, nobody may read it who may not read the file, and it is none of ours
     that nobody knows."""
@@ -187,7 +227,7 @@ def _module(called: object) -> str:
 def main() -> None:
     root = Path(sys.argv[1]) / "project"
     root.mkdir()
-    changes = (Replacing(), Creating(), Trashing(), Restoring())
+    changes = (Replacing(), Creating(), Trashing(), Restoring(), Applying())
     json.dump({type(change).__name__: kill_before_each_call(change, root) for change in changes}, sys.stdout)
 
 

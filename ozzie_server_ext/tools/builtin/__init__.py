@@ -1,9 +1,21 @@
 """The tools that come with Ozzie, one family a file."""
 
 from ozzie_server_ext.tools.base import Tool
-from ozzie_server_ext.tools.builtin import artifacts, calc, commands, files, notes, search, time, user, web, writing
+from ozzie_server_ext.tools.builtin import (
+    applying,
+    artifacts,
+    calc,
+    commands,
+    files,
+    notes,
+    search,
+    time,
+    user,
+    web,
+    writing,
+)
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    families = (calc, time, files, search, writing, commands, web, artifacts, notes, user)
+    families = (calc, time, files, search, writing, applying, commands, web, artifacts, notes, user)
     return tuple(tool for family in families for tool in family.TOOLS)

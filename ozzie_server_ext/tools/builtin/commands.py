@@ -1,4 +1,5 @@
-"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside (TL-7)."""
+"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside (TL-7). Of a
+folder that they may edit they get a copy; what they change in it is kept apart, for `apply_changes` (ADR 33)."""
 
 import asyncio
 import codecs
@@ -6,6 +7,7 @@ import mimetypes
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -24,8 +26,9 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
-from ozzie_server_ext.render.text import line_count
+from ozzie_server_ext.render.text import file_count, line_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
 from ozzie_server_ext.tools.pages import count_lines
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
@@ -44,6 +47,14 @@ _SHOWN = 8000
 """In characters, of what a command printed and the model reads at once: its beginning and its end."""
 
 Folder = Annotated[str, Field(description="Where it starts, relative to the project folder.", max_length=1024)]
+Editable = Annotated[
+    str | None,
+    Field(
+        description="A folder of the project that it may change, in a copy. The changes are kept, and are not in the "
+        "project before apply_changes.",
+        max_length=1024,
+    ),
+]
 Seconds = Annotated[int, Field(description="It is ended after so many seconds.", ge=1, le=MAX_S)]
 
 
@@ -52,11 +63,13 @@ async def shell(
     *,
     command: Annotated[str, Field(description="For sh.", min_length=1, max_length=MAX_COMMAND)],
     folder: Folder = ".",
+    editable_folder: Editable = None,
     timeout_s: Seconds = 60,
 ) -> ToolResult:
-    """Run a shell command in a sandbox: it reads the project at /project, has no network, and can change nothing. Files
-    that it writes to $OUT are kept as artifacts. Hidden files are not there."""
-    return await _run(context, ["sh", "/job/main.sh"], {"main.sh": command.encode()}, folder, timeout_s)
+    """Run a shell command in a sandbox: it reads the project at /project, has no network, and can change nothing but a
+    copy of `editable_folder`. Files that it writes to $OUT are kept as artifacts. Hidden files are not there."""
+    files = {"main.sh": command.encode()}
+    return await _run(context, ["sh", "/job/main.sh"], files, folder, editable_folder, timeout_s)
 
 
 async def python(
@@ -64,21 +77,33 @@ async def python(
     *,
     code: Annotated[str, Field(description="A whole program.", min_length=1, max_length=MAX_COMMAND)],
     folder: Folder = ".",
+    editable_folder: Editable = None,
     timeout_s: Seconds = 60,
 ) -> ToolResult:
     """Run a Python program in a sandbox, with the packages of the user's notebooks: it reads the project at /project,
-    has no network, and can change nothing. Print what you want to know. Files that it writes to os.environ["OUT"] are
-    kept as artifacts. Nothing of it is left for the next call."""
-    return await _run(context, ["python3", "/job/main.py"], {"main.py": code.encode()}, folder, timeout_s)
+    has no network, and can change nothing but a copy of `editable_folder`. Print what you want to know. Files that it
+    writes to os.environ["OUT"] are kept as artifacts. Nothing else of it is left for the next call."""
+    files = {"main.py": code.encode()}
+    return await _run(context, ["python3", "/job/main.py"], files, folder, editable_folder, timeout_s)
 
 
 async def _run(
-    context: ToolContext, argv: Sequence[str], files: Mapping[str, bytes], folder: str, timeout_s: int
+    context: ToolContext,
+    argv: Sequence[str],
+    files: Mapping[str, bytes],
+    folder: str,
+    editable_folder: str | None,
+    timeout_s: int,
 ) -> ToolResult:
-    where = "/".join(parts_below(folder))
-    os.close(await asyncio.to_thread(open_below, context.project, folder, folder=True))  # or it says what is wrong
+    # Models write "" for what they leave out; the project itself is ".".
+    editable = await asyncio.to_thread(_folder, context.project, editable_folder) if editable_folder else None
     spec = JobSpec(
-        argv=argv, project=context.project, folder=where, files=files, limits=JobLimits(wall_s=float(timeout_s))
+        argv=argv,
+        project=context.project,
+        folder=await asyncio.to_thread(_folder, context.project, folder),
+        copied=editable,
+        files=files,
+        limits=JobLimits(wall_s=float(timeout_s)),
     )
     jobs = context.jobs
     try:
@@ -93,8 +118,21 @@ async def _run(
     status, left = await jobs.status(job_id), await jobs.collect_artifacts(job_id)
     if status.state is JobState.FAILED and status.exit_code is None and not printed:
         raise ToolFailed(status.reason, code="sandbox.failed")
-    found = await asyncio.to_thread(_result, job_id, status, printed, left)
+    changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
+    found = await asyncio.to_thread(_result, job_id, status, printed, left, changes)
     return replace(found, content=await context.marks.below())  # it sees all of the project, whatever its folder is
+
+
+def _folder(project: Path, folder: str) -> str:
+    """The folder's path below the project. Raises ToolFailed where it can't be opened."""
+    os.close(open_below(project, folder, folder=True))
+    return "/".join(parts_below(folder))
+
+
+def _changes(spec: JobSpec, status: JobStatus, left: Collected) -> Proposal:
+    if status.exit_code is None:
+        return not_kept("The command did not come to its end.")
+    return proposal(spec.project, spec.copied or "", left)
 
 
 async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:
@@ -108,7 +146,7 @@ async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:
     return "".join(pieces) + decoder.decode(b"", final=True)
 
 
-def _result(job_id: str, status: JobStatus, printed: str, left: Collected) -> ToolResult:
+def _result(job_id: str, status: JobStatus, printed: str, left: Collected, changes: Proposal | None) -> ToolResult:
     made = [_made(file) for file in left.out[:MAX_FILES] if _is_named(file)]
     left_out: list[Json] = [*left.left_out, *(f"{file.path[:80]}…" for file in left.out if not _is_named(file))]
     left_out += [f"{file.path[:80]} (more than {MAX_FILES} files)" for file in left.out[MAX_FILES:][:MAX_FILES]]
@@ -119,20 +157,24 @@ def _result(job_id: str, status: JobStatus, printed: str, left: Collected) -> To
         made.append(log)
     if status.reason:
         data["ended"] = status.reason
+    ok, summary = status.state is JobState.SUCCEEDED, _summary(status, printed, left)
+    if changes is not None:
+        data["changes"] = changes.told
+        made += [changes.made] if changes.made else []
+        left_out += changes.left_out
+        ok = ok and not changes.is_refused
+        summary += " · changes not kept" if changes.is_refused else f" · {file_count(changes.count)} to apply"
     if left_out:
         data["left_out"] = left_out
-    return ToolResult(
-        ok=status.state is JobState.SUCCEEDED, data=data, summary=_summary(status, printed, left), made=tuple(made)
-    )
+    return ToolResult(ok=ok, data=data, summary=summary, made=tuple(made))
 
 
 def _summary(status: JobStatus, printed: str, left: Collected) -> str:
     match status.state:
         case JobState.SUCCEEDED | JobState.FAILED if status.exit_code is not None:
-            files = len(left.out)
             said = [f"exit {status.exit_code}"] if status.exit_code else []
             said.append(line_count(count_lines(printed)) if printed else "no output")
-            return " · ".join([*said, *([f"{files} file{'s' if files > 1 else ''}"] if files else [])])
+            return " · ".join([*said, *([file_count(len(left.out))] if left.out else [])])
         case JobState.TIMED_OUT:
             return "took too long"
         case JobState.CUT:
@@ -171,7 +213,7 @@ def _meta(tool_id: str, name: str, further: tuple[str, ...]) -> ToolMeta:
         idempotency=Idempotency.NOT_SUPPORTED,
         further_names=further,
         max_inline_chars=2 * _SHOWN,
-        targets=(Target("folder", TargetKind.PATH),),
+        targets=(Target("folder", TargetKind.PATH), Target("editable_folder", TargetKind.PATH)),
     )
 
 

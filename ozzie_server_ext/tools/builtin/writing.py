@@ -28,12 +28,12 @@ from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.render.text import byte_count, cut_middle, line_count, quoted
 from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
-from ozzie_server_ext.tools.changes.afterwards import came_to_be
+from ozzie_server_ext.tools.changes.afterwards import came_to_be, went_to_trash
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
-from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
+from ozzie_server_ext.tools.changes.trash import move_to_trash
 from ozzie_server_ext.tools.threads import to_its_end
 
 MAX_TEXT = 200_000
@@ -76,7 +76,7 @@ async def plan_trash(context: ToolContext, *, path: Path, version: Version) -> P
     if looked.seen.file is None:
         raise ToolFailed(f"{looked.seen.path} does not exist.")
     expect_version(version, looked.content, looked.seen.path, whole=False)
-    effect: JsonObject = {"root": _root(context), "seen": encode(looked.seen), "key": context.key}
+    effect: JsonObject = {"root": root_of(context), "seen": encode(looked.seen), "key": context.key}
     return Plan(
         args={"path": path, "version": version},
         effect=effect,
@@ -122,7 +122,7 @@ def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile,
     digest = hashlib.sha256(content).hexdigest()
     return Plan(
         args=args,
-        effect={"root": _root(context), "seen": encode(looked.seen), "sha256": digest},
+        effect={"root": root_of(context), "seen": encode(looked.seen), "sha256": digest},
         before=_before(looked) if looked.seen.file else None,
         preview=partial(_preview, looked, old, new),
         work=(looked.seen, content, counts(old.text, new.text)),
@@ -135,7 +135,7 @@ def _before(looked: Looked) -> Before:
     return Before(name=shown, mime="text/plain", content=looked.content)
 
 
-def _root(context: ToolContext) -> str:
+def root_of(context: ToolContext) -> str:
     """The project, as an effect names it: after a restart, it may be another one that is open."""
     return str(context.project.resolve())
 
@@ -145,12 +145,12 @@ async def write(context: ToolContext, plan: Plan) -> ToolResult:
     seen, content, summary = plan.work
     done = await to_its_end(partial(replace, context.project, seen, content))
     data: JsonObject = {"path": seen.path, "version": version_of(content), "changed": True, "notes": list(done.notes)}
-    return ToolResult(ok=True, data=data, summary=summary, wrote=(f"{_root(context)}/{seen.path}",))
+    return ToolResult(ok=True, data=data, summary=summary, wrote=(f"{root_of(context)}/{seen.path}",))
 
 
 async def written(context: ToolContext, effect: JsonObject) -> bool | None:
     """Whether that write was done."""
-    if effect["root"] != _root(context):
+    if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
     return await asyncio.to_thread(came_to_be, context.project, seen, str(effect["sha256"]))
@@ -167,14 +167,10 @@ async def trash(context: ToolContext, plan: Plan) -> ToolResult:
 
 async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
     """Whether that file went to the trash: it is there now, or it still lies where it lay."""
-    if effect["root"] != _root(context):
+    if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
-    assert seen.file is not None
-    if await asyncio.to_thread(was_trashed, context.project, str(effect["key"]), seen.file.sha256):
-        return True
-    now = await asyncio.to_thread(look, context.project, seen.path)
-    return False if now.seen == seen else None
+    return await asyncio.to_thread(went_to_trash, context.project, seen, str(effect["key"]))
 
 
 def counts(old: str, new: str) -> str:

@@ -6,6 +6,7 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes.leftovers import Kind, belongs_to, kind_of, names_of
 from ozzie_server_ext.tools.changes.outcome import told_in_words
 from ozzie_server_ext.tools.changes.seen import Seen, look
+from ozzie_server_ext.tools.changes.trash import was_trashed
 from ozzie_server_ext.tools.rooted import closing, open_deepest
 
 
@@ -34,6 +35,15 @@ def came_to_be(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
         return True
     still_none = seen.file is None and now is not None and now.file is None
     return False if Kind.NEW in kinds or still_none else None
+
+
+def went_to_trash(root: Path, seen: Seen, trash_id: str) -> bool | None:
+    """Whether the file that was seen went to the trash under that id: it is there now, or it still lies where it lay;
+    None where neither is so. Raises ToolFailed."""
+    assert seen.file is not None
+    if was_trashed(root, trash_id, seen.file.sha256):
+        return True
+    return False if look(root, seen.path).seen == seen else None
 
 
 def _beside(root: Path, seen: Seen, sha256_of_new: str) -> set[Kind]:

@@ -14,10 +14,12 @@ _NO_END = "\\ No newline at end of file"
 _Block = tuple[str, int, int, int, int]
 
 
-def unified(old: str, new: str) -> str:
-    """The diff without names of files; empty where the texts are the same."""
+def unified(old: str, new: str, most_steps: int = MOST_STEPS) -> str:
+    """The diff without names of files; empty where the texts are the same. `most_steps`: less than MOST_STEPS where it
+    is one of many."""
     before, after = lines_of(old), lines_of(new)
-    shown = "".join(part for group in _groups(before, after) for part in _hunk(before, after, group))
+    groups = _groups(before, after, most_steps)
+    shown = "".join(part for group in groups for part in _hunk(before, after, group))
     return shown.removesuffix("\n")
 
 
@@ -27,28 +29,28 @@ def lines_of(text: str) -> list[str]:
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
-def _groups(before: list[str], after: list[str]) -> Iterator[list[_Block]]:
+def _groups(before: list[str], after: list[str], most_steps: int) -> Iterator[list[_Block]]:
     first = _common(before, after)
     last = _common(islice(reversed(before), len(before) - first), islice(reversed(after), len(after) - first))
     begin, end = min(first, CONTEXT), min(last, CONTEXT)
     start, kept = first - begin, last - end
     old, new = before[start : len(before) - kept], after[start : len(after) - kept]
-    for group in _Bounded(old, new, begin, end).get_grouped_opcodes(CONTEXT):
+    for group in _Bounded(old, new, begin, end, most_steps).get_grouped_opcodes(CONTEXT):
         if any(tag != "equal" for tag, *_ in group):
             yield [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
 
 
 class _Bounded(SequenceMatcher[str]):
     """Of two lists of lines that have the first `begin` and the last `end` in common. It finds nothing more that they
-    have in common once it has looked at MOST_STEPS pairs."""
+    have in common once it has looked at so many pairs."""
 
-    def __init__(self, old: list[str], new: list[str], begin: int, end: int) -> None:
+    def __init__(self, old: list[str], new: list[str], begin: int, end: int, most_steps: int) -> None:
         super().__init__(None, old, new, autojunk=False)
         self._begin, self._end = begin, end
         self._sizes = len(old), len(new)
         there = Counter(new)
         self._steps = list(accumulate((1 + there[line] for line in old), initial=0))
-        self._left = MOST_STEPS
+        self._left = most_steps
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
         """Overrides what all of difflib's answers come from; any match is a right one."""

@@ -35,8 +35,9 @@ class Replaced:
     notes: tuple[str, ...]
 
 
-def replace(root: Path, seen: Seen, content: bytes) -> Replaced:
-    """Gives the file at `seen.path` that content, or makes it, with the folders that are missing, where none was.
+def replace(root: Path, seen: Seen, content: bytes, *, executable: bool | None = None) -> Replaced:
+    """Gives the file at `seen.path` that content, or makes it, with the folders that are missing, where none was. Where
+    `executable` is set, it is made so, or not so.
 
     Raises FileChanged where it is not what was seen, FileBusy, NotOffered or another ToolFailed: then nothing was done.
     Raises Unsettled where that can't be said.
@@ -50,9 +51,9 @@ def replace(root: Path, seen: Seen, content: bytes) -> Replaced:
         with told_in_words(seen.path), folder_as_seen(root, placed) as folder:
             kept = clear_in(folder, seen.name).kept
             if placed.file is None:
-                file, note = _create(folder, placed, content)
+                file, note = _create(folder, placed, content, executable)
             else:
-                file, note = _swap_in(folder, placed, content)
+                file, note = _swap_in(folder, placed, content, executable)
     except ToolFailed:
         remove_folders(root, seen.missing)
         raise
@@ -60,10 +61,10 @@ def replace(root: Path, seen: Seen, content: bytes) -> Replaced:
     return Replaced(with_changes(placed, file=file), (note, *found) if note else found)
 
 
-def _create(folder: Held, seen: Seen, content: bytes) -> tuple[FileSeen, str]:
+def _create(folder: Held, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
     if named(folder.descriptor, seen.name) is not None:
         raise _appeared(seen)
-    with new_version(folder, seen, content, like=None) as version:
+    with new_version(folder, seen, content, None, executable) as version:
         try:
             move(folder.descriptor, version.name, folder.descriptor, seen.name)
         except BaseException as error:
@@ -75,11 +76,11 @@ def _create(folder: Held, seen: Seen, content: bytes) -> tuple[FileSeen, str]:
         return version.file, folder.sync()
 
 
-def _swap_in(folder: Held, seen: Seen, content: bytes) -> tuple[FileSeen, str]:
+def _swap_in(folder: Held, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
     with opened_as_seen(folder, seen) as old:
         if not old.writable(folder):
             raise ToolFailed(f"{seen.path} is read-only, so it was left alone.")
-        with new_version(folder, seen, content, like=old.descriptor) as version:
+        with new_version(folder, seen, content, old.descriptor, executable) as version:
             try:
                 # Writing took a while. What changed in that is found here, before anybody sees the new version.
                 old.confirm()

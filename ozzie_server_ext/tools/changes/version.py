@@ -19,6 +19,7 @@ from ozzie_server_ext.tools.rooted import closing, open_plain
 _ACL = "system.posix_acl_access"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
+_READ, _RUN = 0o444, 0o111
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,12 @@ class Version:
 
 
 @contextmanager
-def new_version(folder: Held, seen: Seen, content: bytes, like: int | None) -> Iterator[Version]:
+def new_version(
+    folder: Held, seen: Seen, content: bytes, like: int | None, executable: bool | None = None
+) -> Iterator[Version]:
     """Writes it and makes it durable. `like` is open on the file whose rights it takes over; without one it is made
-    0644 less the umask. It stays until somebody discards it.
+    0644 less the umask. Where `executable` is set, who may read it may run it, or nobody may. It stays until somebody
+    discards it.
 
     Raises ToolFailed where owner or rights can't be kept, NotOffered, OSError; then nothing of it is left.
     """
@@ -69,6 +73,8 @@ def new_version(folder: Held, seen: Seen, content: bytes, like: int | None) -> I
                 _write_all(writing, content)
                 if like is not None:
                     _take_rights(writing, like, seen.path)
+                if executable is not None:
+                    _set_executable(writing, executable)
                 os.fsync(writing)
                 reading = open_plain(folder.descriptor, part, part)
                 if reading is None:
@@ -117,6 +123,11 @@ def _take_rights(descriptor: int, like: int, path: str) -> None:
             "change it by hand."
         ) from None
     os.fchmod(descriptor, stat.S_IMODE(info.st_mode) & _PERMISSIONS)
+
+
+def _set_executable(descriptor: int, executable: bool) -> None:
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_RUN
+    os.fchmod(descriptor, mode | (mode & _READ) >> 2 if executable else mode)
 
 
 def _attributes(descriptor: int) -> list[str]:

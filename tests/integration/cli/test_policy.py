@@ -244,6 +244,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["read_artifact", "artifact.read", "runs"],
         ["calculator", "calc.eval", "runs"],
         ["python", "code.python", "runs"],
+        ["apply_changes", "fs.apply", "asks"],
         ["edit_file", "fs.edit", "asks"],
         ["find_files", "fs.find", "runs"],
         ["list_files", "fs.list", "runs"],
@@ -259,7 +260,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["fetch_url", "web.fetch", "runs"],
         ["web_search", "web.search", "runs"],
     ]
-    assert [line.split()[2] for line in after] == ["runs"] * 3 + ["never"] * 7 + ["runs"] * 7
+    assert [line.split()[2] for line in after] == ["runs"] * 3 + ["never"] * 8 + ["runs"] * 7
     file = home.home / "policy.jsonc"
     assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
     assert "path          needed. Relative to the project folder." in shown

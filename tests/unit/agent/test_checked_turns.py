@@ -49,6 +49,7 @@ from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Round, Say, Step, Use, Wait
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.builtin.texts import version_of
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.policy.rig import rule
@@ -72,7 +73,9 @@ class Checked(TurnRig):
 
     def __init__(self, project: Path, script: Sequence[Round], *, attended: bool = True, **plan: Any) -> None:
         plan = {"checker": second, "attended": attended, **plan}
-        super().__init__(project, [*script, [Say("Done.")]], plan=replace(PLAN, **plan), rules=(RULE,))
+        # Some tools: what all of them take of a budget is another figure with each new one.
+        told = [*script, [Say("Done.")]]
+        super().__init__(project, told, tools=writing.TOOLS, plan=replace(PLAN, **plan), rules=(RULE,))
         self.context = replace(self.context, caller=replace(self.context.caller, attended=attended))
 
     async def begin(self, text: str = "Write a note.") -> None:

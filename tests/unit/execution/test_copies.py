@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.execution.copies import MAX_TAKEN, MAX_TAKEN_FILES, collected, copy_of
-from ozzie_server_ext.execution.runner import Collected
+from ozzie_server_ext.execution.copies import copy_of
+from ozzie_server_ext.execution.runner import Collected, Was
+from ozzie_server_ext.execution.taken import MAX_TAKEN, MAX_TAKEN_FILES, collected
 from tests.deep import deep_folders
+
+WAS = Was(sha256="0", executable=False)
 
 
 def page(content: bytes, room: int = 1 << 20) -> int:
@@ -22,10 +25,10 @@ def page(content: bytes, room: int = 1 << 20) -> int:
     return descriptor
 
 
-def read(content: bytes, **before: str) -> Collected:
+def read(content: bytes) -> Collected:
     descriptor = page(content)
     try:
-        return collected(descriptor, None, before, whole=True)
+        return collected(descriptor, None, {}, whole=True)
     finally:
         os.close(descriptor)
 
@@ -135,7 +138,7 @@ def test_more_than_is_taken_is_named() -> None:
 def test_one_that_is_cut_off_gives_what_is_whole_and_says_so() -> None:
     whole = archive(("a", b"1"), ("b", b"2" * 5000))
     descriptor = page(whole[:2048], room=0)
-    found = collected(descriptor, descriptor, {"gone": "0"}, whole=True)
+    found = collected(descriptor, descriptor, {"gone": WAS}, whole=True)
     os.close(descriptor)
 
     assert [file.path for file in found.out] == ["a"]
@@ -145,7 +148,8 @@ def test_one_that_is_cut_off_gives_what_is_whole_and_says_so() -> None:
 
 def test_nothing_was_deleted_where_the_copy_was_not_packed_whole() -> None:
     descriptor = page(archive(("a", b"1")))
-    told = [collected(descriptor, descriptor, {"a": "0", "b": "0"}, whole=whole).deleted for whole in (True, False)]
+    before = {"a": WAS, "b": WAS}
+    told = [collected(descriptor, descriptor, before, whole=whole).deleted for whole in (True, False)]
     os.close(descriptor)
 
     assert told == [("b",), ()]

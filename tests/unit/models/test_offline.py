@@ -325,6 +325,31 @@ def test_what_the_web_gave_is_the_answer(question: str, tool: str, data: Json, t
     assert told in said(user(question), *gave(tool, data), tools=ALL_TOOLS | {tool})
 
 
+CHANGES: Json = {
+    "exit_code": 0,
+    "output": "",
+    "changes": {"artifact": "changes/a.json", "files": [{"path": "src/a.py", "is": "changed"}, {"path": "src/b.py"}]},
+}
+
+
+def test_what_a_command_changed_in_a_folder_that_it_may_change_is_applied() -> None:
+    question, tools = user("Run `sed -i s/a/b/ src/*` changing `src`."), HANDS | {"apply_changes"}
+    assert asked(question, tools=tools) == Ask("shell", {"command": "sed -i s/a/b/ src/*", "editable_folder": "src"})
+    apply = Ask("apply_changes", {"artifact": "changes/a.json", "paths": ["src/a.py", "src/b.py"]})
+    assert asked(question, *gave("shell", CHANGES), tools=tools) == apply
+    done = gave("apply_changes", {"applied": ["src/a.py", "src/b.py"]})
+    assert "Applied: `src/a.py`, `src/b.py`." in said(question, *gave("shell", CHANGES), *done, tools=tools)
+    partly = gave("apply_changes", {"error": {"applied": ["a"], "not_applied": ["b"], "why": "b is busy."}})
+    assert "Applied: `a`. Not applied: `b`. b is busy." in said(question, *gave("shell", CHANGES), *partly, tools=tools)
+
+
+@pytest.mark.parametrize("changes", [None, 7, {}, {"files": []}, {"files": [], "refused": "Too much."}, {"files": 7}])
+def test_where_a_command_left_no_changes_none_are_applied(changes: Json) -> None:
+    question = user("Run `true` changing `src`.")
+    left: Json = {"exit_code": 0, "output": "", "changes": changes}
+    assert "It ran. It printed nothing." in said(question, *gave("shell", left), tools=HANDS | {"apply_changes"})
+
+
 def test_anything_else_is_answered_with_what_it_can_do() -> None:
     text = said(user("Write a poem."))
     assert "calculate, tell the time, list folders and read files" in text

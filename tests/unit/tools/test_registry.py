@@ -73,6 +73,7 @@ def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk_and_a_note_is_
         "fs.write": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "fs.edit": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "fs.trash": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
+        "fs.apply": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "note.write": (SideEffect.REVERSIBLE, RiskLevel.LOW),
     }
 
@@ -92,6 +93,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "fs.write": ("write_file",),
         "fs.edit": ("edit_file",),
         "fs.trash": ("trash_file",),
+        "fs.apply": ("apply_changes",),
         "note.read": ("read_note",),
         "note.write": ("write_note",),
         "shell.run": ("shell", "cmd"),
@@ -114,6 +116,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "artifact.read": ("ALLOW", "relay", True),
         "calc.eval": ("ALLOW", "relay", True),
         "code.python": ("ALLOW", "relay", True),
+        "fs.apply": ("ASK", "relay", True),
         "fs.edit": ("ASK", "relay", True),
         "fs.find": ("ALLOW", "relay", True),
         "fs.list": ("ALLOW", "relay", True),

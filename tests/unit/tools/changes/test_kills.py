@@ -36,4 +36,5 @@ def test_a_kill_before_any_system_call_leaves_what_can_be_gone_on_from(
         "new, nothing beside it",
     }
     assert set(found["Creating"]) >= {"none, nothing beside it", "none, ozzie beside it", "new, nothing beside it"}
+    assert set(found["Applying"]) == {"0 of 3", "1 of 3", "2 of 3", "3 of 3"}
     assert set(found["Trashing"]) == set(found["Restoring"]) == {"in its place", "in the trash"}

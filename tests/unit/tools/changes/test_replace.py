@@ -13,6 +13,7 @@ import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes import held
+from ozzie_server_ext.tools.changes.afterwards import came_to_be
 from ozzie_server_ext.tools.changes.outcome import FileBusy, FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, look
@@ -40,6 +41,29 @@ def test_a_file_that_is_still_what_was_seen_gets_the_new_content(project: Path) 
     assert tree(project) == before | {"data/sales.csv": "new\n"}
     assert done.notes == ()
     assert done.seen == look(project, "data/sales.csv").seen
+
+
+@pytest.mark.parametrize(
+    ("mode", "executable", "then"), [(0o640, True, 0o750), (0o755, False, 0o644), (0o711, None, 0o711)]
+)
+def test_a_file_is_made_executable_or_not_and_keeps_its_other_rights(
+    project: Path, mode: int, executable: bool | None, then: int
+) -> None:
+    (project / "readme.md").chmod(mode)
+    seen = look(project, "readme.md").seen
+
+    replace(project, seen, b"hello\n", executable=executable)
+
+    assert stat.S_IMODE((project / "readme.md").stat().st_mode) == then
+    assert seen.file is not None
+    assert came_to_be(project, seen, seen.file.sha256) is True, "of the same content, it is another file by now"
+
+
+def test_a_new_file_can_be_made_executable(project: Path) -> None:
+    replace(project, look(project, "run.sh").seen, NEW, executable=True)
+
+    mode = stat.S_IMODE((project / "run.sh").stat().st_mode)
+    assert mode & 0o111 == (mode & 0o444) >> 2
 
 
 def test_changes_can_follow_one_another_without_looking_again(project: Path) -> None:

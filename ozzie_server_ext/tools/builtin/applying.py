@@ -1,0 +1,275 @@
+"""`fs.apply`: writing what a command changed in its copy of a folder into the project, after a person saw it (ADR 33).
+
+Each file has to be the one that the command began with. What is in the project already stays as it is, so a call that
+broke off is made again for the rest.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact
+from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.ids import ArtifactId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import (
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
+from ozzie_server_ext.execution.taken import MAX_CHANGED_FILES
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.render.text import byte_count, file_count
+from ozzie_server_ext.tools.base import (
+    ArtifactReader,
+    Before,
+    EffectTool,
+    Plan,
+    ToolContext,
+    ToolFailed,
+    Unsettled,
+)
+from ozzie_server_ext.tools.builtin.changeview import Pending, line_counts, preview
+from ozzie_server_ext.tools.builtin.proposing import MAX_REPLACED
+from ozzie_server_ext.tools.builtin.writing import root_of
+from ozzie_server_ext.tools.changes.changeset import FOLDER, MAX_PATH, REVERSE, ChangeSet, FileChange, read_changes
+from ozzie_server_ext.tools.changes.outcome import FileChanged
+from ozzie_server_ext.tools.changes.seen import Looked, look
+from ozzie_server_ext.tools.changes.several import Step, Way, carry_out, clear_way, make_way, was_done
+from ozzie_server_ext.tools.threads import to_its_end
+
+log = logger(__name__)
+
+_MADE_BY = ("shell.run", "code.python")
+_TOLD = 10
+_MOST_LISTED = 8000
+"""In characters, of paths in a refusal."""
+_RUN, _WRITE = 0o100, 0o222
+_ID = "fs.apply"
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    steps: tuple[Step, ...]
+    summary: str
+    undo: JsonObject
+    content: Content
+
+
+async def plan_apply(
+    context: ToolContext,
+    *,
+    artifact: Annotated[str, Field(description="Name or id of the changes.", min_length=1, max_length=200)],
+    paths: Annotated[
+        list[Annotated[str, Field(max_length=MAX_PATH)]],
+        Field(description="All files that they change, and no other.", min_length=1, max_length=MAX_CHANGED_FILES),
+    ],
+) -> Plan:
+    """Apply to the project what shell or python changed in its copy of a folder. Where a file of it was changed in the
+    project since then, nothing is applied, and the command has to be run again."""
+    found, content = await _opened(context.artifacts, artifact)
+    changes = await asyncio.to_thread(read_changes, content, found.name)
+    if sorted(paths) != changes.paths:
+        said = dumps(changes.paths)
+        listed = said if len(said) <= _MOST_LISTED else "read the artifact for them"
+        raise ToolFailed(f"{found.name} changes exactly these paths; name them all, and no other: {listed}")
+    args: JsonObject = {"artifact": artifact, "paths": [*paths]}
+    return await asyncio.to_thread(_planned, context, args, changes, found.content)
+
+
+async def _opened(artifacts: ArtifactReader, named: str) -> tuple[Artifact, bytes]:
+    """Raises ToolFailed, or as `ArtifactReader.open`."""
+    artifact_id = ArtifactId(named)
+    if named.startswith(FOLDER):
+        there = [*await artifacts.under(named, "json"), *await artifacts.under(named, "file")]
+        newest = next((each for each in there if each.name == named), None)
+        if newest is None:
+            raise ToolFailed(f"There are no changes {named} in this session; run the command again.")
+        artifact_id = newest.artifact_id
+    found, content = await artifacts.open(artifact_id)
+    ours = found.meta.get("tool_id") in _MADE_BY or found.meta.get(REPLACED_BY) == _ID
+    if not (ours and found.name.startswith(FOLDER)):
+        raise ToolFailed(f"{found.name} holds no changes that a command made.")
+    return found, content
+
+
+def _planned(context: ToolContext, args: JsonObject, changes: ChangeSet, content: Content) -> Plan:
+    pending = _pending(context, changes)
+    if not pending:
+        data: JsonObject = {"applied": [], "note": "All of it is in the project already."}
+        return Plan(args=args, nothing=ToolResult(ok=True, data=data, summary="nothing to change"))
+    if sum(len(each.looked.content) for each in pending) > MAX_REPLACED:
+        raise ToolFailed(f"It would replace more than {byte_count(MAX_REPLACED)}; nothing was applied.")
+    reverse = ChangeSet(tuple(map(_reversed, pending)))
+    before = Before(name=reverse.name(REVERSE), mime="application/json", content=reverse.text().encode())
+    # What is removed goes last: of a file that was renamed, there is always one.
+    steps = tuple(sorted(map(_step, pending), key=lambda step: step.content is None))
+    undo: JsonObject = {"artifact": before.name, "paths": [*reverse.paths]}
+    return Plan(
+        args=args,
+        effect={"root": root_of(context), "key": context.key, "steps": [step.effect for step in steps]},
+        before=before,
+        preview=partial(preview, pending),
+        work=_Work(steps, f"{file_count(len(steps))} · {line_counts(pending)}", undo, content),
+    )
+
+
+def _pending(context: ToolContext, changes: ChangeSet) -> list[Pending]:
+    """What is left to do. Raises FileChanged where one of the files is another one by now."""
+    pending: list[Pending] = []
+    problems: list[str] = []
+    for change in changes.files:
+        try:
+            looked = look(context.project, change.path)
+        except ToolFailed as error:
+            problems.append(str(error))
+            continue
+        if _is_done(change, looked):
+            continue
+        now = looked.seen.file.sha256 if looked.seen.file else None
+        if looked.seen.file and change.content is not None and not looked.seen.file.mode & _WRITE:
+            problems.append(f"{change.path} is read-only.")
+        elif now == change.before:
+            pending.append(Pending(change, looked))
+        else:
+            how = "is gone" if now is None else "was changed" if change.before else "appeared"
+            problems.append(f"{change.path} {how} since the command began.")
+    if problems:
+        more = f" And {len(problems) - _TOLD} more." if len(problems) > _TOLD else ""
+        said = " ".join(problems[:_TOLD])
+        raise FileChanged(f"Nothing was applied. {said}{more} Run the command again, on the files as they are now.")
+    return pending
+
+
+def _is_done(change: FileChange, looked: Looked) -> bool:
+    file = looked.seen.file
+    if file is None or change.content is None:
+        return file is None and change.content is None
+    fits = change.executable is None or change.executable == bool(file.mode & _RUN)
+    return file.sha256 == change.after and fits
+
+
+def _step(pending: Pending) -> Step:
+    change = pending.change
+    return Step(seen=pending.looked.seen, content=change.content, executable=change.executable)
+
+
+def _reversed(pending: Pending) -> FileChange:
+    change, file = pending.change, pending.looked.seen.file
+    content = None if file is None else pending.looked.content
+    executable = None if file is None else bool(file.mode & _RUN)
+    if change.content is not None and change.executable is None:
+        executable = None
+    return FileChange(path=change.path, before=change.after, content=content, executable=executable)
+
+
+async def apply(context: ToolContext, plan: Plan) -> ToolResult:
+    """File by file. One that can't be changed as it was seen ends it; what was done until then is told."""
+    work: _Work = plan.work
+    way = await to_its_end(partial(make_way, context.project, work.steps))
+    when = context.clock.now()
+    done: list[str] = []
+    notes: list[str] = []
+    for step in way.steps:
+        try:
+            _expect_wanted()
+            notes += await to_its_end(partial(carry_out, context.project, step, context.key, when))
+        except Unsettled as error:
+            raise Unsettled(f"{error} {_told(done, way)}", hint=error.hint) from error
+        except ToolFailed as error:
+            await to_its_end(partial(clear_way, context.project, way))
+            if not done:
+                raise
+            partly = _partly(work, way, done, notes, str(error))
+            return replace(partly, content=work.content, wrote=_written(context, done))
+        done.append(step.seen.path)
+    data: JsonObject = {"applied": [*sorted(done)], "undo": work.undo, "notes": [*notes]}
+    return ToolResult(ok=True, data=data, summary=work.summary, content=work.content, wrote=_written(context, done))
+
+
+def _written(context: ToolContext, done: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{root_of(context)}/{path}" for path in done)
+
+
+def _expect_wanted() -> None:
+    """Raises ToolFailed where the turn was stopped, or its time is up, between two files."""
+    current = asyncio.current_task()
+    if current is not None and current.cancelling():
+        raise ToolFailed("It was stopped.", code="tool.stopped")
+
+
+def _partly(work: _Work, way: Way, done: Sequence[str], notes: Sequence[str], why: str) -> ToolResult:
+    """Not a failure: that would say that nothing was done."""
+    data: JsonObject = {
+        "applied": [*sorted(done)],
+        "not_applied": [*sorted(_left(done, way))],
+        "why": why,
+        "note": "Called again with the same arguments, apply_changes does the rest.",
+        "undo": work.undo,
+        "notes": [*notes],
+    }
+    return ToolResult(ok=False, data=data, summary=f"{len(done)} of {file_count(len(way.steps))}")
+
+
+def _told(done: Sequence[str], way: Way) -> str:
+    """Of a call of which one file is in doubt."""
+    _, *rest = _left(done, way)
+    return f"Applied before it: {', '.join(done) or 'nothing'}. Not applied: {', '.join(rest) or 'nothing else'}."
+
+
+def _left(done: Sequence[str], way: Way) -> list[str]:
+    return [step.seen.path for step in way.steps if step.seen.path not in done]
+
+
+async def applied(context: ToolContext, effect: JsonObject) -> bool | None:
+    """Whether all of it was done; None where a part was. Which part stands in the log, and the same call does the
+    rest."""
+    steps = effect["steps"]
+    assert isinstance(steps, list)
+    if effect["root"] != root_of(context):
+        return None
+    fates = await asyncio.to_thread(_fates, context, [step for step in steps if isinstance(step, dict)], effect)
+    if len(set(fates.values())) == 1:
+        return next(iter(fates.values()))
+    for fate, said in ((True, "applied"), (False, "not applied"), (None, "in doubt")):
+        paths = [path for path, found in fates.items() if found is fate]
+        log.warning("changes that were cut off, %s: %s", said, ", ".join(paths) or "none")
+    return None
+
+
+def _fates(context: ToolContext, steps: Sequence[JsonObject], effect: JsonObject) -> dict[str, bool | None]:
+    key = str(effect["key"])
+    return {_path(step): was_done(context.project, step, key) for step in steps}
+
+
+def _path(step: JsonObject) -> str:
+    seen = step["seen"]
+    assert isinstance(seen, dict)
+    return str(seen["path"])
+
+
+TOOLS = (
+    EffectTool(
+        plan_apply,
+        apply,
+        ToolMeta(
+            tool_id=_ID,
+            name="apply_changes",
+            side_effect=SideEffect.REVERSIBLE,
+            risk_level=RiskLevel.MEDIUM,
+            timeout_s=60.0,
+            idempotency=Idempotency.NOT_SUPPORTED,
+            targets=(Target("paths", TargetKind.PATH),),
+        ),
+        happened=applied,
+    ),
+)

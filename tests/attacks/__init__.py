@@ -1,0 +1,13 @@
+"""What somebody tries who has talked the model into anything: the table of docs/attacks.md, each row played.
+
+The model obeys every time; what is tried here is what stands behind it. No row is about whether a model can be talked into
+something: it is taken for granted.
+"""
+
+from tests.attacks.addresses import ADDRESSES
+from tests.attacks.escapes import ESCAPES
+from tests.attacks.leaks import LEAKS
+from tests.attacks.paths import PATHS
+from tests.attacks.told import TOLD
+
+ATTACKS = (*TOLD, *LEAKS, *PATHS, *ADDRESSES, *ESCAPES)
