@@ -11,7 +11,7 @@ from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.programs.web_body import BadPacking, Unpacking
 from ozzie_server_ext.programs.web_text import Declared, expect_text, type_of
-from ozzie_server_ext.programs.web_transport import Deadline, GuardedBackend, Resolver, trusted
+from ozzie_server_ext.programs.web_transport import Deadline, GuardedBackend, NoSuchHost, Resolver, trusted
 from ozzie_server_ext.web.address import Address, read_address, redirected
 from ozzie_server_ext.web.allowance import Allowance, Limits
 from ozzie_server_ext.web.port import Follows, NotAnswered, web_error
@@ -61,7 +61,7 @@ class Download:
         self._limits = limits
         self._allowance = allowance
         self._deadline = Deadline(limits.wall_s)
-        self._resolver = Resolver(allowance, self._deadline)
+        self._resolver = Resolver(allowance, self._deadline, limits.connect_s)
         self._trusted = trusted(allowance)
         self._hosts: list[str] = []
 
@@ -73,7 +73,7 @@ class Download:
             got = self._one(address, first)
             if not got.leads_to:
                 return got
-            further = self._further(address, got.leads_to)
+            further = self._further(address, got.leads_to, first)
             if follows is Follows.SAME_HOST and not further.is_same_host(first):
                 return Downloaded(url=got.url, status=got.status, hosts=got.hosts, leads_to=further.url)
             address = further
@@ -86,19 +86,19 @@ class Download:
     def _read(self, url: str) -> Address:
         return read_address(url, ports=self._allowance.ports, addresses=self._allowance.addresses)
 
-    def _further(self, address: Address, location: str) -> Address:
+    def _further(self, address: Address, location: str, first: Address) -> Address:
         try:
             further = self._read(redirected(address, location))
         except OzzieError as error:
             raise web_error(
                 error.code,
-                f"{address.name} redirects to an address that is not fetched. {error}",
+                f"{first.name} redirects to an address that is not fetched. {error}",
                 "Look for the same on another page.",
             ) from None
         if address.scheme == "https" and further.scheme == "http":
             raise web_error(
                 "web.refused",
-                f"{address.name} redirects from https to http, which is not followed.",
+                f"{first.name} redirects from https to http, which is not followed.",
                 "Look for the same on another page.",
             )
         return further
@@ -137,6 +137,9 @@ class Download:
             ) from None
         except httpcore.ProtocolError:
             raise _no_http(first) from None
+        except NoSuchHost:
+            said = f"There is no host {first.name}." if address is first else f"{first.name} redirects to no host."
+            raise web_error("web.unreachable", said, "Look whether the address is right.") from None
         except httpcore.NetworkError as error:
             if _is_tls(error):
                 raise web_error(

@@ -16,7 +16,6 @@ import httpcore
 from ozzie_server_ext.policy.hosts import IpAddress
 from ozzie_server_ext.web.address import not_public
 from ozzie_server_ext.web.allowance import Allowance
-from ozzie_server_ext.web.port import web_error
 from ozzie_server_ext.web.public import is_public
 
 _MOST_TRIED = 4
@@ -37,17 +36,23 @@ class Deadline:
         return left if most is None else min(left, most)
 
 
-class Resolver:
-    """What names lead to: as the system says, or as an allowance does, for tests."""
+class NoSuchHost(httpcore.ConnectError):
+    """The name leads nowhere."""
 
-    def __init__(self, allowance: Allowance, deadline: Deadline) -> None:
+
+class Resolver:
+    """What names lead to: as the system says, or as an allowance does, for tests. Looking one up takes `patience_s` at
+    the most."""
+
+    def __init__(self, allowance: Allowance, deadline: Deadline, patience_s: float) -> None:
         self._allowance = allowance
         self._deadline = deadline
+        self._patience_s = patience_s
         self._asked: dict[str, int] = {}
 
     def checked(self, name: str, port: int) -> list[IpAddress]:
         """All addresses of that host. One that is not public spoils the others: who serves such names does it to be
-        taken for somebody else. Raises NotFetchable, NotAnswered."""
+        taken for somebody else. Raises NotFetchable, NoSuchHost."""
         found = self._addresses(name, port)
         if not all(is_public(address) or str(address) in self._allowance.addresses for address in found):
             raise not_public()
@@ -60,7 +65,7 @@ class Resolver:
             pass
         written = self._told(name) if self._allowance.names else self._looked_up(name, port)
         if not written:
-            raise web_error("web.unreachable", f"There is no host {name}.", "Look whether the address is right.")
+            raise NoSuchHost
         return [ipaddress.ip_address(address) for address in dict.fromkeys(written)]
 
     def _looked_up(self, name: str, port: int) -> list[str]:
@@ -73,7 +78,7 @@ class Resolver:
 
         looking = threading.Thread(target=look_up, daemon=True)
         looking.start()
-        looking.join(self._deadline.left())
+        looking.join(self._deadline.left(self._patience_s))
         if looking.is_alive():
             raise httpcore.ConnectTimeout
         return found

@@ -114,6 +114,12 @@ def test_a_gateway_without_a_vault_loads_none_of_its_cryptography() -> None:
     assert of(loaded_by("import ozzie_server_ext.app"), "cryptography", "keyring") == []
 
 
+def test_a_gateway_loads_nothing_that_reaches_the_web_or_reads_its_pages() -> None:
+    loaded = loaded_by("import ozzie_server_ext.app, ozzie_server_ext.web.reach")
+
+    assert of(loaded, "httpx", "httpcore", "bs4", "markdownify", "ozzie_server_ext.programs") == []
+
+
 def test_the_command_lines_help_loads_none_of_what_its_verbs_need() -> None:
     loaded = loaded_by("import ozzie_server_ext.cli.main")
 

@@ -1,6 +1,9 @@
 """A program that is run for one answer: what it says, what becomes of one that fails, and of one that never ends."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +84,24 @@ async def test_a_caller_that_is_cancelled_ends_it() -> None:
         await looking
 
     assert running() == []
+
+
+async def test_whoever_starts_it_says_how_long_it_may_take() -> None:
+    task = canonical_bytes({"schema": ENDLESS, "text": DEEP})
+
+    with pytest.raises(ErrandEnded):
+        await run_errand(PROGRAM, task, wall_s=0.05)
+
+    assert running() == []
+
+
+def test_one_that_waits_for_others_ends_by_itself_where_nobody_is_left_to_end_it() -> None:
+    limited = "from ozzie_server_ext.planes.child import limit_child\n"
+    limited += "limit_child(cpu_s=2, memory=1 << 30, nice=0, wall_s=1)\nimport time\ntime.sleep(50)"
+
+    done = subprocess.run([sys.executable, "-c", limited], check=False, timeout=40)
+
+    assert done.returncode == -signal.SIGALRM
 
 
 async def test_one_that_hangs_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.embedding import open_gate
 from ozzie_server_ext.embedding.gate import Gate
 from ozzie_server_ext.observability.clock import FakeClock
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -38,6 +39,7 @@ async def gate(web: ErrandWeb, tmp_path: Path) -> AsyncIterator[Gate]:
 
 
 async def given(web: Web, name: str, **args: Any) -> ToolResult:
+    """What a call gives whose address nobody gave."""
     tool = REGISTRY.find(name)
     assert tool is not None
     return await carried_out(tool, args, ToolContext(Path("/"), FakeClock(), web=web))
@@ -73,6 +75,22 @@ async def test_of_a_redirect_to_another_host_the_model_hears_where_it_leads(serv
     assert (got.data["leads_to"], got.links) == (servers.url("/x", "other.example"), ())
     assert "by itself" in str(got.data["note"])
     assert got.content == Content(labels=("web",), sources=("web:site.example",))
+
+
+async def test_a_redirect_to_another_host_is_followed_where_somebody_gave_the_address(
+    servers: FakeWeb, web: ErrandWeb
+) -> None:
+    servers.pages |= {"/": leads(servers.url("/x", "other.example")), "/x": answer("<p>there")}
+    given_by_a_page = Reading(has_read=True, addresses=frozenset({servers.url()}))
+    tool = REGISTRY.find("fetch_url")
+    assert tool is not None
+
+    context = ToolContext(Path("/"), FakeClock(), web=web, reading=given_by_a_page)
+    got = await carried_out(tool, {"url": servers.url()}, context)
+
+    assert isinstance(got.data, dict)
+    assert got.data["text"] == "there"
+    assert got.content == Content(labels=("web",), sources=("web:other.example", "web:site.example"))
 
 
 async def test_a_search_brings_the_engines_label_and_its_hits_are_links(servers: FakeWeb, web: ErrandWeb) -> None:

@@ -319,8 +319,8 @@ async def test_one_that_takes_too_long_is_cut_off_and_what_it_took_counts(projec
 
 async def test_a_budget_without_room_for_it_is_a_reason_to_ask_the_person(project: Path) -> None:
     account = Account("task", "t1")
-    room = Budget(account=account, tokens=SHORTEST_ANSWER * 4)
-    many = [write(), End(usage=Usage(input_tokens=SHORTEST_ANSWER * 3, output_tokens=10))]
+    room = Budget(account=account, tokens=SHORTEST_ANSWER * 5)
+    many = [write(), End(usage=Usage(input_tokens=SHORTEST_ANSWER * 4, output_tokens=10))]
     rig = Checked(project, [many], allowance=lambda: Allowance(budgets=(room,)))
     rig.plan = replace(rig.plan, chain=Chain((replace(rig.plan.chain.first, max_tokens=10),)))
     await rig.begin()

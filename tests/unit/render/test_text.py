@@ -17,6 +17,7 @@ from ozzie_server_ext.render.text import (
     visible_label,
     visible_proof,
     visible_prose,
+    without_hidden,
 )
 
 
@@ -152,6 +153,12 @@ def test_a_quoted_name_is_whole_and_like_no_other():
     assert quoted("plan `b`.md") == r"`plan \u0060b\u0060.md`"
     assert quoted("plan 'b'.md") == "`plan 'b'.md`"
     assert quoted("a\nb\u200b\u202e") == r"`a b\u200b\u202e`"
+
+
+def test_without_what_nobody_sees_the_rest_stays():
+    tags = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+
+    assert without_hidden(f"a\u200b\u202eb\ufeff{tags}\x00\u3164c\td\r\ne \u00e4\u65e5") == "abc\td\ne \u00e4\u65e5"
 
 
 def test_a_label_is_one_line_with_nothing_invisible_in_it():

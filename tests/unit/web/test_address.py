@@ -29,6 +29,7 @@ from ozzie_server_ext.web.port import MAX_URL, NotFetchable
 )
 def test_an_address_of_the_public_web_is_read(url: str, read: str) -> None:
     assert read_address(url).url == read
+    assert read_address(read).url == read, "what was read is read in one way"
 
 
 @pytest.mark.parametrize(
