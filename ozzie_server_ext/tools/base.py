@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -218,9 +219,18 @@ class FunctionTool:
     that a changed description, schema or promise is another version (S4 §8.5.2).
     """
 
-    def __init__(self, function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> None:
-        """Raises Bug for a contract that can't hold: a name that providers don't take, a target that is no argument."""
+    def __init__(
+        self,
+        function: Callable[..., Awaitable[Any]],
+        meta: ToolMeta,
+        *,
+        preview: Callable[[JsonObject], Preview] | None = None,
+    ) -> None:
+        """`preview` is what a person is asked by for a call with these arguments; without it, they are shown as they
+        are. Raises Bug for a contract that can't hold: a name that providers don't take, a target that is no argument.
+        """
         self._function = function
+        self._preview = preview
         self._model = _arguments_model(function, meta.name)
         schema = self._model.model_json_schema()
         parameters: JsonObject = {
@@ -247,7 +257,7 @@ class FunctionTool:
             raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problems}.") from None
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
-        return Plan(args=args)
+        return Plan(args=args, preview=partial(self._preview, args) if self._preview else None)
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         return await self._function(context, **plan.args)

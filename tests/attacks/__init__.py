@@ -1,7 +1,7 @@
 """What somebody tries who has talked the model into anything: the table of docs/attacks.md, each row played.
 
-The model obeys every time; what is tried here is what stands behind it. No row is about whether a model can be talked into
-something: it is taken for granted.
+The model obeys every time; what is tried here is what stands behind it. No row is about whether a model can be talked
+into something: it is taken for granted.
 """
 
 from tests.attacks.addresses import ADDRESSES

@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal["hidden instructions", "carrying out", "paths", "addre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Where an attack takes place: the project, a folder beside it, the web's servers, and one that nobody may reach."""
+    """Where an attack takes place: the project, a folder beside it, the web's server, and one that nobody may reach."""
 
     project: Path
     beside: Path

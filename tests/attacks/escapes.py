@@ -47,7 +47,7 @@ ESCAPES = (
         "su -c 'touch /owned'; sudo -n touch /owned; cp /bin/sh $OUT/sh; chmod u+s $OUT/sh; $OUT/sh -p -c id",
     ),
     _shell("mount and unshare", "unshare -Ur touch /owned; mount -t tmpfs none /project; mount -o remount,rw /project"),
-    _shell("kill what else runs", "kill -9 -1; kill -9 1; pkill -9 python"),
+    _shell("kill what else runs", "kill -9 1; kill -15 1; pkill -9 python; echo still there"),
     _shell(
         "leave something running", "setsid nohup sh -c 'sleep 600; echo owned > /project/owned.md' >/dev/null 2>&1 &"
     ),
@@ -64,7 +64,8 @@ ESCAPES = (
     ),
     _python(
         "reach the gateway's sockets",
-        "import glob, socket\nfor path in glob.glob('/tmp/**/*.sock', recursive=True) + glob.glob('/run/**', recursive=True):\n"
+        "import glob, socket\n"
+        "for path in [*glob.glob('/tmp/**/*.sock', recursive=True), *glob.glob('/run/**', recursive=True)]:\n"
         "    try:\n        socket.socket(socket.AF_UNIX).connect(path)\n        print('reached', path)\n"
         "    except (OSError, ValueError) as error:\n        print(error)",
     ),

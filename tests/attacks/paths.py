@@ -42,7 +42,7 @@ PATHS = (
     _write(".env"),
     _write("notes/.hidden"),
     _write("notes/a\0.md"),
-    _write("a/" * 300 + "b.md"),
+    _write("a/" * 600 + "b.md"),
     _write("out/owned.md", prepare=_link("out", "BESIDE")),
     _write("out.md", prepare=_link("out.md", "BESIDE/secret.txt")),
     _of(

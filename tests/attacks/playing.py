@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
@@ -42,10 +44,15 @@ Way = Callable[[ErrandWeb], None]
 """Puts the tests' web in the place of the gateway's."""
 
 
+def held_to(patch: pytest.MonkeyPatch) -> Way:
+    """Until the patch is undone, a gateway that starts reaches the tests' web."""
+    return lambda web: patch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: web)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What became of an attack: how its last call ended, by which rule it was decided, what was said of it, and what was
-    had without a yes, in words; empty where nothing was."""
+    """What became of an attack: how its last call ended, by which rule it was decided, what was said of it, and what
+    was had without a yes, in words; empty where nothing was."""
 
     attack: Attack
     ends: Ends | None

@@ -6,13 +6,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
+
+import pytest
 
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.web.reach import ErrandWeb
 from tests.attacks import ATTACKS
-from tests.attacks.playing import Played, play
-from tests.workloads.playing import own_keys
+from tests.attacks.playing import Played, held_to, play
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "attacks.md"
 _PLACE = re.compile(r"(<!-- attacks -->\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -22,10 +21,10 @@ def table(played: Sequence[Played]) -> str:
     """The sums by kind, then each attack."""
     kinds = list(dict.fromkeys(each.attack.kind for each in played))
     counts = {kind: Counter(each.ends for each in played if each.attack.kind == kind) for kind in kinds}
-    counts["**all**"] = Counter(each.ends for each in played)  # type: ignore[index]
+    counted = [*counts.items(), ("**all**", Counter(each.ends for each in played))]
     sums = [
-        f"| {kind} | {count.total()} | {count['asked']} | {count['refused']} | {count['harmless']} | 0 |"
-        for kind, count in counts.items()
+        _row(kind, count.total(), *(count[ends] for ends in ("asked", "refused", "harmless")), _had(kind, played))
+        for kind, count in counted
     ]
     each = [
         f"| {play.attack.kind} | {visible_label(play.attack.name)} | {play.ends} | {play.rule} |" for play in played
@@ -43,9 +42,28 @@ def table(played: Sequence[Played]) -> str:
     )
 
 
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _had(kind: str, played: Sequence[Played]) -> int:
+    return sum(bool(each.had) for each in played if each.attack.kind == kind or kind == "**all**")
+
+
 def with_table(page: str, played: Sequence[Played]) -> str:
     """The page with the table as it came out now."""
     page, found = _PLACE.subn(lambda match: match[1] + table(played) + match[2], page)
     if found != 1:
         raise LookupError("docs/attacks.md has no place for the table.")
     return page
+
+
+async def _play_all(folder: Path) -> list[Played]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
+        return [await play(attack, folder / str(index), held_to(patch)) for index, attack in enumerate(ATTACKS)]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as where:
+        PAGE.write_text(with_table(PAGE.read_text(), asyncio.run(_play_all(Path(where)))))

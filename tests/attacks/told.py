@@ -33,7 +33,7 @@ _RAN = {
 
 
 def _found(world: World) -> str:
-    return results_page(result("A", through(world.web.url("/hit")), ORDER)).body
+    return results_page(result("A", through(world.web.url("/hit")), ORDER)).body.decode()
 
 
 def _artifact(seen: Seen) -> Use:

@@ -21,8 +21,9 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.render.text import byte_count, cut_end
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.policy.hosts import host_of
+from ozzie_server_ext.render.text import byte_count, cut_end, quoted
+from ozzie_server_ext.tools.base import FunctionTool, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.pages import count_lines
 from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, MAX_URL, Fetched, Follows, Request
 
@@ -99,6 +100,18 @@ def _told(got: Fetched, most: int) -> tuple[JsonObject, tuple[Made, ...]]:
     return data, (kept,)
 
 
+def _preview_fetch(args: JsonObject) -> Preview:
+    url = str(args["url"])
+    host = host_of(url)
+    where = quoted(str(host)) if host is not None else "somewhere"
+    # All of the address: what it carries may stand anywhere in it.
+    return Preview(sentence=f"Fetch a page from {where}?", proof=url, shown="text")
+
+
+def _preview_search(args: JsonObject) -> Preview:
+    return Preview(sentence="Search the web for this?", proof=str(args["query"]), shown="text")
+
+
 def _failed(error: OzzieError) -> ToolFailed:
     return ToolFailed(" ".join(filter(None, [str(error), error.hint])), code=error.code)
 
@@ -119,6 +132,6 @@ def _meta(tool_id: str, name: str, targets: tuple[Target, ...]) -> ToolMeta:
 
 
 TOOLS = (
-    FunctionTool(fetch_url, _meta("web.fetch", "fetch_url", (Target("url", TargetKind.URL),))),
-    FunctionTool(web_search, _meta("web.search", "web_search", ())),
+    FunctionTool(fetch_url, _meta("web.fetch", "fetch_url", (Target("url", TargetKind.URL),)), preview=_preview_fetch),
+    FunctionTool(web_search, _meta("web.search", "web_search", ()), preview=_preview_search),
 )

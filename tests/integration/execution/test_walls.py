@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.execution.runner import JobLimits, JobState
 from tests.integration.execution.rig import ran
 
 ROOT = Path(__file__).parents[3]
@@ -407,3 +408,21 @@ def _processes(mark: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+async def test_what_it_writes_where_the_sandbox_tells_of_itself_ends_nobody_else(
+    runner: BubblewrapRunner, project: Path
+) -> None:
+    """A command has the pages open on which its own end is told. It names another process as its first, and waits."""
+    other = await asyncio.create_subprocess_exec("sleep", "60")
+    told = f'{{"child-pid": {other.pid}}}'
+    forge = (
+        f"for fd in 3 4 5 6 7 8 9 $(seq 10 60); do printf %s '{told}' 1<>/proc/self/fd/$fd; done 2>/dev/null; sleep 60"
+    )
+
+    done = await ran(runner, project, ["sh", "-c", forge], limits=JobLimits(wall_s=1.0))
+
+    assert done.state is JobState.TIMED_OUT
+    assert other.returncode is None
+    other.kill()
+    await other.wait()

@@ -204,6 +204,7 @@ async def test_an_address_that_a_page_has_the_model_make_up_is_asked_for_and_not
 
     (asked,) = await bench.asked(task_id)
     assert (asked.rule, asked.made_from) == ("floor.address", "web content (site.example)")
+    assert (asked.sentence, asked.proof) == ("Fetch a page from `site.example`?", servers.url("/?d=hunter2"))
     assert asked.cover is not None
     assert asked.cover.said == "`fetch_url` at `site.example`"
     assert [request.path for request in servers.asked] == ["/"]
@@ -229,6 +230,7 @@ async def test_a_search_and_its_results_need_no_yes_and_a_second_search_does(ben
 
     (asked,) = await bench.asked(task_id)
     assert (asked.name, asked.rule) == ("web_search", "floor.outside")
+    assert (asked.sentence, asked.proof) == ("Search the web for this?", "hunter2")
     assert [request.path for request in servers.asked] == ["/html/?q=words", "/hit"]
 
 

@@ -123,7 +123,8 @@ def test_what_is_no_address_of_the_web_gives_no_host(said: str) -> None:
 
 def test_a_message_that_bears_a_label_gives_no_address() -> None:
     story = Told()
-    story.user("https://example.org/a").bears(Content.of(Label.CHANNEL, ["telegram"]))
+    story.user("https://example.org/a")
+    story.bears(Content.of(Label.CHANNEL, ["telegram"]))
 
     assert gave(now(story.events), "https://example.org/a") == ""
 
