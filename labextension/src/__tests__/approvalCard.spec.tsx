@@ -127,7 +127,15 @@ test('a card says where from outside that came which is behind the call', () => 
 test('nothing that a gateway says becomes anything else than text', () => {
   const bad = '<img src=x onerror=alert(1)>\u202e';
   const proof = `@@ -1,0 +1,1 @@\n+${bad}`;
-  const everywhere = { reason: bad, undo: bad, rule: bad, key: bad, session_cover: bad, arguments: bad, made_from: bad };
+  const everywhere = {
+    reason: bad,
+    undo: bad,
+    rule: bad,
+    key: bad,
+    session_cover: bad,
+    arguments: bad,
+    made_from: bad
+  };
   show({ sentence: `Run \`${bad}\`?`, ...everywhere, proof });
   expect(node.querySelector('img')).toBeNull();
   expect(node.textContent).not.toContain('\u202e');
