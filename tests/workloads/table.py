@@ -1,4 +1,4 @@
-"""The table of docs/prompts.md, made by playing all workloads: `python -m tests.workloads.table` writes it anew."""
+"""The tables of docs/prompts.md, made by playing all workloads: `python -m tests.workloads.table` writes them anew."""
 
 import re
 import tempfile
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.workloads import WORKLOADS
+from tests.workloads.outside import OUTSIDE
+from tests.workloads.outside_playing import play_outside
 from tests.workloads.playing import Played, play_all
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "prompts.md"
-_PLACE = re.compile(r"(<!-- workloads -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
 def quiet_share(played: Sequence[Played]) -> float:
@@ -45,14 +46,16 @@ def _sum(who: str, played: Sequence[Played]) -> str:
     return f"| {who} | {len(played)} | {share} | {prompts} | {prompts / len(played):.2f} |"
 
 
-def with_tables(page: str, played: Sequence[Played]) -> str:
-    """The page with the tables as they came out now."""
-    page, found = _PLACE.subn(lambda match: match[1] + tables(played) + match[2], page)
+def with_tables(page: str, played: Sequence[Played], place: str = "workloads") -> str:
+    """The page with the tables as they came out now, at that place of it."""
+    spot = re.compile(rf"(<!-- {place} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    page, found = spot.subn(lambda match: match[1] + tables(played) + match[2], page)
     if found != 1:
-        raise LookupError("docs/prompts.md has no place for the tables.")
+        raise LookupError(f"docs/prompts.md has no place for the tables of {place}.")
     return page
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(with_tables(PAGE.read_text(), play_all(WORKLOADS, Path(folder))))
+        page = with_tables(PAGE.read_text(), play_all(WORKLOADS, Path(folder, "usual")))
+        PAGE.write_text(with_tables(page, play_outside(OUTSIDE, Path(folder, "outside")), "outside"))

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ozzie_server_ext.domain.approvals import Extent
@@ -82,7 +82,8 @@ Asks: TypeAlias = Use | tuple[Use, ...] | Callable[[Seen], Use | tuple[Use, ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """`says` is what the answer has to hold, which `answer` makes from what the calls gave; `leaves` are the files that
-    have to be there then, with their text, None for one that is gone. `extent` is the yes that the user gives."""
+    have to be there then, with their text, None for one that is gone. `extent` is the yes that the user gives, `fails`
+    how many of the calls come to nothing, as they have to. `{site}` in the message and in addresses is `site`."""
 
     name: str
     message: str
@@ -92,19 +93,27 @@ class Workload:
     says: str
     leaves: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     extent: Extent = "once"
+    fails: int = 0
+    site: str = ""
     who: Literal["scientist", "analyst", "engineer", "operator"]
 
     def script(self) -> list[Callable[[ModelRequest], Sequence[Step]]]:
         """What a scripted model plays."""
-        return [*(_round(asks) for asks in self.rounds), lambda request: [Say(self.answer(Seen(request)))]]
+        return [*map(self._round, self.rounds), lambda request: [Say(self.answer(Seen(request)))]]
 
+    def _round(self, asks: Asks) -> Callable[[ModelRequest], Sequence[Step]]:
+        def play(request: ModelRequest) -> Sequence[Step]:
+            found = asks if isinstance(asks, Use | tuple) else asks(Seen(request))
+            return [self._placed(use) for use in ([found] if isinstance(found, Use) else found)]
 
-def _round(asks: Asks) -> Callable[[ModelRequest], Sequence[Step]]:
-    def play(request: ModelRequest) -> Sequence[Step]:
-        found = asks if isinstance(asks, Use | tuple) else asks(Seen(request))
-        return [found] if isinstance(found, Use) else found
+        return play
 
-    return play
+    def _placed(self, use: Use) -> Use:
+        """With the address of the pages, of which the script does not know the port."""
+        url = use.arguments.get("url") if isinstance(use.arguments, dict) else None
+        if not isinstance(url, str) or not isinstance(use.arguments, dict):
+            return use
+        return replace(use, arguments={**use.arguments, "url": url.replace("{site}", self.site)})
 
 
 def read(path: str, **how: Any) -> Use:
