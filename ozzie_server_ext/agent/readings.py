@@ -12,6 +12,11 @@ MOST_ADDRESSES = 20_000
 """As many are remembered; who reads on is asked for those behind them."""
 
 _TYPED = re.compile(r"\bhttps?://[^\s<>\"'`]+", re.IGNORECASE)
+_BARE = re.compile(
+    r"(?<![\w@/.:-])(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::[0-9]{1,5})?(?:/[^\s<>\"'`]*)?(?![\w@])", re.IGNORECASE
+)
+"""As people write one: without a protocol. That may be a file's name as well, so it gives no host: nothing but the very
+address, with which nothing can be carried away."""
 _CLOSING = ".,;:!?)]}*_"
 """What ends a sentence, a bracket or a word in bold, and is seldom the end of an address. Both are taken."""
 _MOST_TYPED = 200
@@ -33,7 +38,7 @@ class Readings:
         match event.body:
             case MessageReceived(text=text) if not event.labels:
                 typed = tuple(_typed(text))
-                addresses = _with(addresses, filter(None, map(plain_address, typed)))
+                addresses = _with(addresses, filter(None, map(plain_address, (*typed, *_bare(text)))))
                 hosts = hosts | _hosts(typed)
             case ToolCallCompleted(links=links):
                 has_read = True
@@ -53,9 +58,18 @@ def _with(known: frozenset[str], more: Iterator[str]) -> frozenset[str]:
 def _typed(text: str) -> Iterator[str]:
     """The addresses in what a person wrote."""
     for match, _ in zip(_TYPED.finditer(text), range(_MOST_TYPED), strict=False):
-        whole = match[0][: MAX_ADDRESS + 1]
-        yield whole
-        yield whole.rstrip(_CLOSING)
+        yield from _ends(match[0])
+
+
+def _bare(text: str) -> Iterator[str]:
+    for match, _ in zip(_BARE.finditer(text), range(_MOST_TYPED), strict=False):
+        yield from (f"{scheme}://{end}" for scheme in ("https", "http") for end in _ends(match[0]))
+
+
+def _ends(found: str) -> Iterator[str]:
+    whole = found[: MAX_ADDRESS + 1]
+    yield whole
+    yield whole.rstrip(_CLOSING)
 
 
 def _hosts(urls: tuple[str, ...]) -> frozenset[Host]:

@@ -103,6 +103,25 @@ def test_an_address_that_a_person_wrote_is_theirs_however_they_wrote_it(text: st
     assert gave(now(story.events), "https://other.example/a") == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("look at example.org", "https://example.org/"),
+        ("look at example.org.", "http://example.org/"),
+        ("see docs.example.org/guide, please", "https://docs.example.org/guide"),
+        ("(www.example.org/a?b=c)", "https://www.example.org/a?b=c"),
+    ],
+)
+def test_an_address_without_its_protocol_is_given_to_the_letter_and_its_host_is_not(text: str, url: str) -> None:
+    story = Told()
+    story.user(text)
+    story.result()
+
+    assert gave(now(story.events), url) == "address"
+    assert gave(now(story.events), url + "x") == ""
+    assert now(story.events).hosts == frozenset()
+
+
 def test_a_host_that_a_person_named_counts_no_more_once_something_came_from_outside() -> None:
     story = Told()
     story.user("https://example.org/a")
