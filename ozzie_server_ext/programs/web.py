@@ -1,7 +1,7 @@
 """One request to the web, and the reading of what comes back: in a process of its own, that can be ended.
 
-`python -m ozzie_server_ext.programs.web` reads `{"url": …, "follows": …, "limits": …, "allowance": …}`, or for a search
-with `reader`, `engine` and `max_results` in the place of `follows`. It writes the fields of `web.port`'s `Fetched` or
+`python -m ozzie_server_ext.programs.web` reads `{"url": …, "limits": …, "allowance": …}`, or for a search
+with `reader`, `engine` and `max_results` too. It writes the fields of `web.port`'s `Fetched` or
 `Searched`, or `{"error": {"code": …, "message": …, "hint": …}}`. `web.reach` starts it. No variable of the environment
 leads it through a proxy: a proxy would connect to what was not checked.
 """
@@ -20,7 +20,7 @@ from ozzie_server_ext.programs.web_text import HTML_TYPES, cleaned, links_in, te
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object, repair_text
 from ozzie_server_ext.web.allowance import Allowance, Limits
-from ozzie_server_ext.web.port import MAX_TEXT, Fetched, Follows, Searched, web_error
+from ozzie_server_ext.web.port import MAX_TEXT, Fetched, Searched, web_error
 
 NICE = 10
 MAX_CPU_S = 20
@@ -52,13 +52,13 @@ def _answer(asked: JsonObject) -> JsonObject:
         return {"error": {"code": error.code, "message": str(error), "hint": error.hint}}
 
 
-def _download(asked: JsonObject, follows: Follows) -> Downloaded:
+def _download(asked: JsonObject) -> Downloaded:
     limits, allowance = decode(Limits, asked["limits"]), decode(Allowance, asked["allowance"])
-    return Download(limits, allowance).get(str(asked["url"]), follows)
+    return Download(limits, allowance).get(str(asked["url"]))
 
 
 def _fetched(asked: JsonObject) -> Fetched:
-    got = _download(asked, Follows(str(asked["follows"])))
+    got = _download(asked)
     if got.leads_to:
         return Fetched(url=got.url, status=got.status, hosts=got.hosts, leads_to=got.leads_to)
     text, title, links, cut = text_of(got), "", (), got.cut
@@ -85,7 +85,7 @@ def _searched(asked: JsonObject) -> Searched:
     engine, most = str(asked["engine"]), asked["max_results"]
     assert isinstance(most, int)
     try:
-        got = _download(asked, Follows.SAME_HOST)
+        got = _download(asked)
     except RefusedByStatus as refused:
         raise (challenged(engine) if refused.status in _TOO_MANY else refused) from None
     hits = READERS[str(asked["reader"])](got, engine)

@@ -14,7 +14,7 @@ from ozzie_server_ext.programs.web_text import Declared, expect_text, type_of
 from ozzie_server_ext.programs.web_transport import Deadline, GuardedBackend, NoSuchHost, Resolver, trusted
 from ozzie_server_ext.web.address import Address, read_address, redirected
 from ozzie_server_ext.web.allowance import Allowance, Limits
-from ozzie_server_ext.web.port import Follows, NotAnswered, web_error
+from ozzie_server_ext.web.port import NotAnswered, web_error
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEAD = 4096
@@ -65,7 +65,7 @@ class Download:
         self._trusted = trusted(allowance)
         self._hosts: list[str] = []
 
-    def get(self, url: str, follows: Follows) -> Downloaded:
+    def get(self, url: str) -> Downloaded:
         """Raises NotFetchable, NotAnswered. Their words are ours alone, as nobody labels them: of what others said,
         there is not even the name of a host in them that they lead to."""
         address = first = self._read(url)
@@ -74,7 +74,7 @@ class Download:
             if not got.leads_to:
                 return got
             further = self._further(address, got.leads_to, first)
-            if follows is Follows.SAME_HOST and not further.is_same_host(first):
+            if not further.is_same_host(first):
                 return Downloaded(url=got.url, status=got.status, hosts=got.hosts, leads_to=further.url)
             address = further
         raise web_error(

@@ -105,12 +105,17 @@ class Silent:
     def output(self, text: str) -> None: ...
 
 
+async def _nothing(args: JsonObject) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
     for what it says meanwhile; `jobs` runs commands apart from the gateway; `web` reaches the public web. `reading` is
-    what the call is made from; `marks` knows which files of the project are."""
+    what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
+    of the same tool with other arguments, for one that is led on; empty where they do not."""
 
     project: Path
     clock: Clock
@@ -122,6 +127,7 @@ class ToolContext:
     reading: Reading = UNREAD
     marks: Marks = field(default_factory=NoMarks)
     web: Web = field(default_factory=NoWeb)
+    forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

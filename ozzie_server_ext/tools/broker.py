@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import REPLACED_BY
@@ -268,7 +269,8 @@ class ToolBroker:
 
         live = LiveCall(call_id, show, self._telling.shown)
         try:
-            return await in_time(tool.run(plan, replace(context, live=live)), tool.meta.timeout_s, keeps=True)
+            context = replace(context, live=live, forbids=partial(self._forbids, tool.meta, context))
+            return await in_time(tool.run(plan, context), tool.meta.timeout_s, keeps=True)
         except Unsettled as error:
             return self._telling.unknown(call_id, error)
         except Exception as error:
@@ -282,6 +284,11 @@ class ToolBroker:
             return self._telling.unknown(call_id, said)
         finally:
             live.close()
+
+    async def _forbids(self, meta: ToolMeta, context: ToolContext, args: JsonObject) -> str:
+        """See `ToolContext`."""
+        verdict = (await self._rulings.of(meta, args, context.caller, context.reading)).verdict
+        return verdict.refusal if verdict.decision is Decision.DENY else ""
 
     async def _tell(
         self,

@@ -1,7 +1,6 @@
 """The port behind which the web is reached, what goes through it, and the ways in which that fails."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, RetryLater, Unavailable
@@ -19,21 +18,6 @@ MAX_LINKS = 200
 MAX_LINK = 500
 """In characters. A longer link is none: it is made for carrying something."""
 MAX_TITLE = 300
-
-
-class Follows(StrEnum):
-    """Where redirects are followed to. The same host is also that host with or without a leading `www.`."""
-
-    ANYWHERE = "anywhere"
-    SAME_HOST = "same host"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A page that is asked for: an absolute address of http or https."""
-
-    url: str
-    follows: Follows = Follows.SAME_HOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +102,9 @@ def web_error(code: str, message: str, hint: str = "") -> OzzieError:
 class Web(Protocol):
     """Reaches the web. Whatever comes from there may try to speak to the model: the caller labels it."""
 
-    async def fetch(self, request: Request) -> Fetched:
-        """What stands at an address, as text. Raises NotFetchable, NotAnswered, Challenged."""
+    async def fetch(self, url: str) -> Fetched:
+        """What stands at an absolute address of http or https, as text. Redirects are followed on the same host, which
+        is also that host with or without a leading `www.`. Raises NotFetchable, NotAnswered, Challenged."""
         ...
 
     async def search(self, query: str, max_results: int) -> Searched:
@@ -130,7 +115,7 @@ class Web(Protocol):
 class NoWeb:
     """Where the web is not reached."""
 
-    async def fetch(self, request: Request) -> Fetched:
+    async def fetch(self, url: str) -> Fetched:
         raise _nobody()
 
     async def search(self, query: str, max_results: int) -> Searched:

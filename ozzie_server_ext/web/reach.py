@@ -15,7 +15,7 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.web.address import read_address
 from ozzie_server_ext.web.allowance import Allowance, Limits
 from ozzie_server_ext.web.duckduckgo import DuckDuckGo
-from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, Fetched, Request, Searched, web_error
+from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, Fetched, Searched, web_error
 from ozzie_server_ext.web.search import SearchEngine
 
 log = logger(__name__)
@@ -42,8 +42,8 @@ class ErrandWeb:
         self._limits = limits or Limits()
         self._free = asyncio.Semaphore(AT_ONCE)
 
-    async def fetch(self, request: Request) -> Fetched:
-        return await self._done(Fetched, request.url, {"follows": request.follows.value})
+    async def fetch(self, url: str) -> Fetched:
+        return await self._done(Fetched, url, {})
 
     async def search(self, query: str, max_results: int) -> Searched:
         if not query.strip() or len(query) > MAX_QUERY:

@@ -5,6 +5,7 @@ down here.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +14,14 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.events import ApprovalRequested, EventBody, Origin, ToolCallCompleted, ToolCallDecided
+from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
+    EventBody,
+    Origin,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+)
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.scripted import Say, Use
@@ -243,6 +251,33 @@ async def test_an_address_that_the_user_gave_is_followed_to_where_others_lead_it
 
     (page,) = await bench.results(task_id)
     assert page.brought == ("web:other.example", "web:site.example")
+
+
+async def test_a_rule_that_denies_a_host_holds_for_where_others_lead_an_address_too(
+    bench: Bench, servers: FakeWeb
+) -> None:
+    servers.pages |= {"/": leads(servers.url("/x", "other.example")), "/x": answer("<p>There.")}
+    rules = json.loads(ALLOW_NOTES)["rules"]
+    rules.append(
+        {
+            "id": "not-them",
+            "decision": "deny",
+            "reason": "Nobody goes there.",
+            "when": {"hosts": ["other.example"]},
+            "examples": {"match": [{"tool": "fetch_url", "args": {"url": "https://other.example/"}}]},
+        }
+    )
+    bench.ozzie.home.policy_file.write_text(json.dumps({"rules": rules}))
+
+    task_id = await bench.turn(bench.page, said=bench.said)
+
+    (failed,) = [body for body in await bench.bodies(task_id) if isinstance(body, ToolCallFailed)]
+    assert (failed.code, "Nobody goes there" in failed.message or "nobody goes there" in failed.message) == (
+        "policy.denied",
+        True,
+    )
+    assert failed.brought == ("web:site.example",)
+    assert [request.path for request in servers.asked] == ["/"]
 
 
 async def test_one_that_was_made_up_is_not_led_elsewhere_with_what_it_carries(bench: Bench, servers: FakeWeb) -> None:

@@ -14,7 +14,7 @@ import pytest
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.web import reach
 from ozzie_server_ext.web.allowance import Limits
-from ozzie_server_ext.web.port import Fetched, Request
+from ozzie_server_ext.web.port import Fetched
 from ozzie_server_ext.web.reach import PROGRAM, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer
 
@@ -23,7 +23,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n"
 
 
 async def fetched(servers: FakeWeb, limits: Limits | None = None, path: str = "/") -> Fetched:
-    return await ErrandWeb(allowance=servers.allowance(), limits=limits).fetch(Request(url=servers.url(path)))
+    return await ErrandWeb(allowance=servers.allowance(), limits=limits).fetch(servers.url(path))
 
 
 async def refused(servers: FakeWeb, limits: Limits | None = None) -> OzzieError:
@@ -268,7 +268,7 @@ async def test_a_page_that_takes_the_square_of_its_size_ends_only_its_reader(ser
     servers.pages |= {"/": answer("<!--" * MIB), "/b": answer("<p>well")}
 
     failed = await refused(servers)
-    got = await web.fetch(Request(url=servers.url("/b")))
+    got = await web.fetch(servers.url("/b"))
 
     assert (failed.code, got.text, running()) == ("web.too_complex", "well", [])
 
@@ -287,7 +287,7 @@ async def test_a_page_that_takes_too_long_to_be_read_ends_only_its_reader(
 
 async def test_a_caller_that_is_cancelled_ends_the_process(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages["/"] = silent(servers)
-    asking = asyncio.create_task(web.fetch(Request(url=servers.url())))
+    asking = asyncio.create_task(web.fetch(servers.url()))
     await until(lambda: servers.asked)
 
     asking.cancel()
@@ -299,7 +299,7 @@ async def test_a_caller_that_is_cancelled_ends_the_process(servers: FakeWeb, web
 
 async def test_only_so_many_run_at_once_and_the_others_wait(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages["/"] = silent(servers)
-    asking = [asyncio.create_task(web.fetch(Request(url=servers.url()))) for _ in range(6)]
+    asking = [asyncio.create_task(web.fetch(servers.url())) for _ in range(6)]
     await until(lambda: len(servers.asked) == 4)
 
     assert len(running()) == 4
@@ -307,7 +307,7 @@ async def test_only_so_many_run_at_once_and_the_others_wait(servers: FakeWeb, we
         each.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
     servers.pages["/"] = answer("<p>free again")
-    assert (await web.fetch(Request(url=servers.url()))).text == "free again"
+    assert (await web.fetch(servers.url())).text == "free again"
 
 
 async def test_a_page_that_is_to_be_connected_to_for_ever_is_left(servers: FakeWeb) -> None:
@@ -320,6 +320,6 @@ async def test_a_page_that_is_to_be_connected_to_for_ever_is_left(servers: FakeW
         web = ErrandWeb(allowance=allowance, limits=Limits(wall_s=0.5, connect_s=0.3))
 
         with pytest.raises(OzzieError) as failed:
-            await web.fetch(Request(url=f"http://site.example:{port}/"))
+            await web.fetch(f"http://site.example:{port}/")
 
     assert failed.value.code == "web.timed_out"

@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.embedding import open_gate
 from ozzie_server_ext.embedding.gate import Gate
 from ozzie_server_ext.observability.clock import FakeClock
-from ozzie_server_ext.policy.reading import Reading
+from ozzie_server_ext.policy.reading import Reading, plain_address
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -38,11 +38,12 @@ async def gate(web: ErrandWeb, tmp_path: Path) -> AsyncIterator[Gate]:
         yield gate
 
 
-async def given(web: Web, name: str, **args: Any) -> ToolResult:
-    """What a call gives whose address nobody gave."""
+async def given(web: Web, name: str, *, typed: str = "", **args: Any) -> ToolResult:
+    """What a call gives. `typed` is an address that the user gave."""
     tool = REGISTRY.find(name)
     assert tool is not None
-    return await carried_out(tool, args, ToolContext(Path("/"), FakeClock(), web=web))
+    reading = Reading(addresses=frozenset(filter(None, [plain_address(typed)])))
+    return await carried_out(tool, args, ToolContext(Path("/"), FakeClock(), web=web, reading=reading))
 
 
 async def test_a_page_is_told_with_what_a_rule_wants_to_know_of_it(servers: FakeWeb, web: ErrandWeb) -> None:
@@ -91,6 +92,32 @@ async def test_a_redirect_to_another_host_is_followed_where_somebody_gave_the_ad
     assert isinstance(got.data, dict)
     assert got.data["text"] == "there"
     assert got.content == Content(labels=("web",), sources=("web:other.example", "web:site.example"))
+
+
+async def test_an_address_that_was_given_is_followed_over_hosts_up_to_a_bound(servers: FakeWeb, web: ErrandWeb) -> None:
+    servers.pages |= {"/": leads(servers.url("/x", "other.example")), "/x": answer("<title>T</title><p>There.")}
+    servers.pages["/loop"] = leads(servers.url("/pool", "other.example"))
+    servers.pages["/pool"] = leads(servers.url("/loop"))
+
+    got = await given(web, "fetch_url", url=servers.url(), typed=servers.url())
+
+    assert isinstance(got.data, dict)
+    assert got.data["title"] == "T"
+    assert got.content == Content(labels=("web",), sources=("web:other.example", "web:site.example"))
+    with pytest.raises(ToolFailed, match="redirects over more than 4 hosts"):
+        await given(web, "fetch_url", url=servers.url("/loop"), typed=servers.url("/loop"))
+
+
+@pytest.mark.parametrize("to", ["http://ignore-all-rules.example/", "http://inside.example/"])
+async def test_where_somebody_else_leads_stands_in_no_error(servers: FakeWeb, to: str) -> None:
+    """People read an error as Ozzie's own words, so a page must not speak through it."""
+    servers.pages["/"] = leads(to)
+    web = ErrandWeb(allowance=servers.allowance(inside_example=[["192.168.1.1"]]))
+
+    with pytest.raises(ToolFailed, match="a page on another host that is not to be had") as failed:
+        await given(web, "fetch_url", url=servers.url(), typed=servers.url())
+
+    assert ".example" not in str(failed.value)
 
 
 async def test_a_search_brings_the_engines_label_and_its_hits_are_links(servers: FakeWeb, web: ErrandWeb) -> None:
