@@ -38,6 +38,7 @@ from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.allowances import limits_under, standing_of
@@ -185,7 +186,8 @@ class Ozzie:
         self.sessions = Sessions(self.log, self.ids)
         self.notebooks = Notebooks(self.sessions)
         conversations = Conversations(self.log)
-        self.labels = Labels(self.log, self.sessions, conversations, self.project)
+        marks = FileMarks(self.log, self.project)
+        self.labels = Labels(self.log, self.sessions, conversations, self.project, marks)
         self.earlier = EarlierRuns(self.log, registry)
         self.today = TodaysUsage(self.log, self.clock)
         last_calls = LastCalls(self.log, self.clock, cooling_s=health.cooling_s)
@@ -213,6 +215,7 @@ class Ozzie:
             configuration=self.configuration,
             sessions=self.sessions,
             conversations=conversations,
+            marks=marks,
             models=self.models,
             knowledge=self._knowledge,
             artifacts=self.artifacts,
@@ -226,7 +229,8 @@ class Ozzie:
         self.driver = TaskDriver(self.log, self.ids, self._runner.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
-        self.tasks = TaskService(self.log, self.ids, self.driver, PictureIntake(self.project, self.blobs).of)
+        pictures = PictureIntake(self.project, self.blobs, marks.below)
+        self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,

@@ -1,26 +1,38 @@
 """What a session has read, folded from its events: whence, and which addresses came with it (TL-8, ADR 31)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.events import Event, LabelsCleared, MessageReceived, ToolCallCompleted
-from ozzie_server_ext.policy.hosts import Host, host_of
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.events import (
+    Event,
+    LabelsCleared,
+    MessageReceived,
+    PromptAnswered,
+    ToolCallCompleted,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.policy.reading import MAX_ADDRESS, Reading, plain_address
 
-MOST_ADDRESSES = 20_000
-"""As many are remembered; who reads on is asked for those behind them."""
+MOST_LINKED = 20_000
+"""As many addresses of pages are remembered; who reads on is asked for those behind them."""
 
 _TYPED = re.compile(r"\bhttps?://[^\s<>\"'`]+", re.IGNORECASE)
 _BARE = re.compile(
     r"(?<![\w@/.:-])(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::[0-9]{1,5})?(?:/[^\s<>\"'`]*)?(?![\w@])", re.IGNORECASE
 )
-"""As people write one: without a protocol. That may be a file's name as well, so it gives no host: nothing but the very
-address, with which nothing can be carried away."""
-_CLOSING = ".,;:!?)]}*_"
-"""What ends a sentence, a bracket or a word in bold, and is seldom the end of an address. Both are taken."""
+"""As people write one: without a protocol. That may be a file's name as well; but with the very address that somebody
+typed, nothing can be carried away."""
+_CLOSING = ".,;:!?)]}*_。，、"
+"""What ends a sentence, a bracket or a word in bold, and is seldom the end of an address: with and without it, both are
+taken."""
+_MOST_CLOSING = 6
 _MOST_TYPED = 200
 """In one message."""
+_WEB = f"{Label.WEB}:"
 
 
 class Readings:
@@ -29,36 +41,51 @@ class Readings:
 
     def __init__(self) -> None:
         self.now = Reading()
+        self._asked: dict[CallId, str] = {}
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
         now = self.now
-        content = now.content | Content(labels=event.labels, sources=event.sources) if event.labels else now.content
-        has_read, addresses, hosts = now.has_read, now.addresses, now.hosts
+        if event.labels:
+            now = replace(now, content=now.content | Content(labels=event.labels, sources=event.sources))
         match event.body:
-            case MessageReceived(text=text) if not event.labels:
-                typed = tuple(_typed(text))
-                addresses = _with(addresses, filter(None, map(plain_address, (*typed, *_bare(text)))))
-                hosts = hosts | _hosts(typed)
-            case ToolCallCompleted(links=links):
-                has_read = True
-                addresses = _with(addresses, filter(None, map(plain_address, links)))
+            case MessageReceived(text=text, pictures=pictures):
+                seen = bool(pictures)
+                now = replace(now, followed=0, has_read=now.has_read or seen, has_own=now.has_own or seen)
+                now = now if event.labels else _typing(now, text)
+            case PromptAnswered(text=text):
+                now = _typing(now, text)
+            case ToolCallRequested(call_id=call_id, args={"url": str(url)}) if address := plain_address(url):
+                self._asked[call_id] = address
+            case ToolCallStarted(call_id=call_id) if address := self._asked.pop(call_id, None):
+                # It is asked for now. To ask for it once more carries nothing further.
+                followed = now.followed + (address not in now.typed)
+                now = replace(now, followed=followed, typed=now.typed | {address})
+            case ToolCallCompleted(links=links, brought=brought):
+                own = now.has_own or not brought or any(not source.startswith(_WEB) for source in brought)
+                now = replace(now, has_read=True, has_own=own, linked=_linked(now.linked, links))
             case LabelsCleared():
-                content = CLEAN
+                now = replace(now, content=CLEAN)
             case _:
                 pass
-        self.now = Reading(content=content, has_read=has_read, addresses=addresses, hosts=hosts)
+        self.now = now
 
 
-def _with(known: frozenset[str], more: Iterator[str]) -> frozenset[str]:
-    fresh = frozenset(more) - known
-    return known | fresh if fresh and len(known) + len(fresh) <= MOST_ADDRESSES else known
+def _typing(now: Reading, text: str) -> Reading:
+    found = frozenset(filter(None, map(plain_address, (*_typed(text), *_bare(text)))))
+    return replace(now, typed=now.typed | found) if found else now
+
+
+def _linked(known: frozenset[str], links: Iterable[str]) -> frozenset[str]:
+    fresh = frozenset(filter(None, map(plain_address, links))) - known
+    return known | fresh if fresh and len(known) + len(fresh) <= MOST_LINKED else known
 
 
 def _typed(text: str) -> Iterator[str]:
     """The addresses in what a person wrote."""
     for match, _ in zip(_TYPED.finditer(text), range(_MOST_TYPED), strict=False):
-        yield from _ends(match[0])
+        for part in match[0].split("]("):  # as in Markdown
+            yield from _ends(part)
 
 
 def _bare(text: str) -> Iterator[str]:
@@ -67,10 +94,11 @@ def _bare(text: str) -> Iterator[str]:
 
 
 def _ends(found: str) -> Iterator[str]:
-    whole = found[: MAX_ADDRESS + 1]
-    yield whole
-    yield whole.rstrip(_CLOSING)
-
-
-def _hosts(urls: tuple[str, ...]) -> frozenset[Host]:
-    return frozenset(host for url in urls if (host := host_of(url)) is not None)
+    """All that may be meant, from the longest."""
+    found = found[: MAX_ADDRESS + 1]
+    yield found
+    for _ in range(_MOST_CLOSING):
+        if not found or found[-1] not in _CLOSING:
+            return
+        found = found[:-1]
+        yield found

@@ -170,7 +170,10 @@ class Turn:
         begun = None
         if use.call_id in asked.begun:
             begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
-        context = replace(self._context, reading=asked.reading)
+        # Side by side, the calls of a round do not know of each other, and each may follow a link.
+        going_out = sum(self._parts.registry.is_outbound(before.name) for before in asked.uses[:index])
+        reading = replace(asked.reading, followed=asked.reading.followed + going_out)
+        context = replace(self._context, reading=reading)
         return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
 
     async def _checked(

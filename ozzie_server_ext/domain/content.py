@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MOST_SOURCES = 32
-"""On one thing. Of more, `EVERYWHERE` stands for the rest: no rule that names sources takes it for one of them."""
+"""On one thing. Of more, each kind's `label:` stands for the rest: a place of that kind that nobody knows, which no
+rule that names places takes for one of them."""
 MAX_SOURCE = 300
 """In characters."""
-EVERYWHERE = "*"
 
 
 class Label(StrEnum):
@@ -29,8 +29,8 @@ class Label(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """What something is made from: labels, and sources as "label:place", such as "web:example.org", "file:/data/a.csv",
-    "mcp:tickets", "output:analysis.ipynb". Both are sorted, each once. Labels that a newer Ozzie wrote stay as they
-    are."""
+    "mcp:tickets", "output:analysis.ipynb"; "web:" for a place that nobody knows. Both are sorted, each once, and each
+    label has a source. Labels that a newer Ozzie wrote stay as they are."""
 
     labels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -38,14 +38,21 @@ class Content:
     @classmethod
     def of(cls, label: Label, places: Iterable[str] = ()) -> "Content":
         """Content from these places of that kind."""
-        return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places))
+        return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places)).completed()
 
     def __or__(self, other: "Content") -> "Content":
         """What is made from both."""
         if other == self or not (other.labels or other.sources):
             return self
-        labels = tuple(sorted({*self.labels, *other.labels}))
-        return Content(labels=labels, sources=_bounded((*self.sources, *other.sources)))
+        mine, theirs = self.completed(), other.completed()
+        labels = tuple(sorted({*mine.labels, *theirs.labels}))
+        return Content(labels=labels, sources=_bounded((*mine.sources, *theirs.sources)))
+
+    def completed(self) -> "Content":
+        """The same, where a label without a source has that of a place that nobody knows."""
+        named = {source.partition(":")[0] for source in self.sources}
+        unknown = [f"{label}:" for label in self.labels if label not in named]
+        return Content(labels=self.labels, sources=tuple(sorted({*self.sources, *unknown}))) if unknown else self
 
     @classmethod
     def of_all(cls, contents: Iterable["Content"]) -> "Content":
@@ -74,5 +81,6 @@ def _bounded(sources: Iterable[str]) -> tuple[str, ...]:
     found = sorted(set(sources))
     if len(found) <= MOST_SOURCES:
         return tuple(found)
-    kept = [source for source in found if source != EVERYWHERE][: MOST_SOURCES - 1]
-    return tuple(sorted((EVERYWHERE, *kept)))
+    unknown = {f"{source.partition(':')[0]}:" for source in found}
+    kept = [source for source in found if source not in unknown][: MOST_SOURCES - len(unknown)]
+    return tuple(sorted({*unknown, *kept}))

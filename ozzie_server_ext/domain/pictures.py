@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.mentions import mentions_in
 
@@ -34,10 +35,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a message names: the pictures that are there, and the paths at which there is nothing."""
+    """What a message names: the pictures that are there, the paths at which there is nothing, and what the pictures'
+    files were made from."""
 
     pictures: tuple[Picture, ...] = ()
     absent: tuple[str, ...] = ()
+    content: Content = CLEAN
 
 
 def named_pictures(text: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
 from ozzie_server_ext.domain.content import Content
@@ -137,6 +138,7 @@ class Gate:
             marks=FileMarks(log, project),
             web=web,
         )
+        self._readings, self._position = Readings(), 0
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:
@@ -219,6 +221,14 @@ class Gate:
             found += page
         return tuple(found)
 
+    async def _read(self) -> Reading:
+        """What earlier calls of the session told, but for its labels, which the caller knows."""
+        while page := await self.log.read(session_id=self.session_id, after=self._position):
+            for event in page:
+                self._readings.apply(event)
+            self._position = page[-1].position
+        return self._readings.now
+
     async def _again(self, task_id: TaskId, name: str, args: str, labels: Sequence[str]) -> Outcome:
         if task_id in self._busy:
             raise Conflict("That call is being made right now.", code="call.busy")
@@ -242,7 +252,8 @@ class Gate:
         self, task_id: TaskId, name: str, args: str, labels: Sequence[str], earlier: Earlier | None
     ) -> Outcome:
         recorder = self._recorder(task_id)
-        context = replace(self._context, reading=Reading(content=Content(labels=tuple(sorted(set(labels))))))
+        content = Content(labels=tuple(sorted(set(labels)))).completed()
+        context = replace(self._context, reading=replace(await self._read(), content=content))
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # it stands in the log, from which it is told
             asking = await self._broker.call(use, _PLACE, context, recorder, earlier)

@@ -22,6 +22,7 @@ STRANGE = Verdict(
     rule="floor.address",
     reason="Neither you nor a page gave this address, which could carry away what was read.",
 )
+SENDS = replace(STRANGE, reason="It sends something out, which could carry away what was read.")
 
 _CATEGORIES = {
     Category.LIVE_KERNEL: "It runs code in a live kernel, which can do all that you can.",
@@ -61,7 +62,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     if all(rule.only_tightens for rule in applying):
         said.append(default_for(meta))  # a project's rules take the place of nothing
     verdict = max(said, key=lambda each: each.strictness)
-    lets_out = _lets_out if action.reading.content else _reaches_below
+    lets_out = _lets_out if action.reading.content else _lets_go
     floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (strange(action), lets_out))
     for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
@@ -107,14 +108,22 @@ def outside(action: Action) -> Verdict | None:
 
 
 def strange(action: Action) -> Verdict | None:
-    """What is asked for where a call leads to an address that nobody gave: it could carry away what was read."""
-    if not action.meta.is_outbound or all(action.given):
+    """What is asked for where a call leads to an address that nobody gave, or sends out words of the model's own: they
+    could carry away what was read."""
+    if not action.meta.is_outbound:
         return None
-    return STRANGE
+    if action.given:
+        return None if all(action.given) else STRANGE
+    return SENDS if action.reading.has_read else None
 
 
 def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
     return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS
+
+
+def _lets_go(rule: Rule, meta: ToolMeta) -> bool:
+    """Whether it allows that sink. One that states sources speaks of content from outside alone."""
+    return _reaches_below(rule, meta) and not rule.states_sources
 
 
 def _lets_out(rule: Rule, meta: ToolMeta) -> bool:

@@ -5,41 +5,42 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.policy.hosts import Host, host_of
+from ozzie_server_ext.policy.hosts import host_of
 
 MAX_ADDRESS = 2000
 """In characters. A longer one is taken for none that anybody gave."""
+MOST_FOLLOWED = 10
+"""How many links go unasked behind each other where more was read than the web: which of a page's links are taken can
+spell what was read, and with each one more of it."""
 _PORTS = {"http": 80, "https": 443}
 
-Given: TypeAlias = Literal["address", "host", "unread", ""]
-"""Whether somebody gave an address: the user, a page or a search, to the letter; the user, its host; nobody, but
-nothing has been read that it could carry away; or nobody."""
+Given: TypeAlias = Literal["address", "unread", ""]
+"""Whether somebody gave an address: the user, a page or a search, to the letter; nobody, but nothing has been read that
+it could carry away; or nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What stands in the conversation behind a call. `content`: what of it came from outside. `has_read`: whether tools
-    told the model anything at all. `addresses` are those, as `plain_address` writes them, that the user or the web
-    gave; `hosts` are of those that the user did."""
+    told the model anything at all, `has_own`: whether anything of that was not from the web. `typed` are the addresses,
+    as `plain_address` writes them, that the user gave or that were fetched before, `linked` those that the web gave;
+    `followed` is how many of these were asked for since the user spoke last."""
 
     content: Content = CLEAN
     has_read: bool = False
-    addresses: frozenset[str] = frozenset()
-    hosts: frozenset[Host] = frozenset()
+    has_own: bool = False
+    typed: frozenset[str] = frozenset()
+    linked: frozenset[str] = frozenset()
+    followed: int = 0
 
     def gave(self, url: str) -> Given:
-        """Who gave that address. What a page says may make a model put anything into an address on a host that its
-        author reads the logs of, so a host alone counts only as long as nothing came from outside."""
+        """Who gave that address."""
         address = plain_address(url)
-        if address is not None and address in self.addresses:
+        if address is not None and address in self.typed:
             return "address"
-        if not self.content:
-            host = host_of(url)
-            if host is not None and host in self.hosts:
-                return "host"
-            if not self.has_read:
-                return "unread"
-        return ""
+        if address is not None and address in self.linked and not (self.has_own and self.followed >= MOST_FOLLOWED):
+            return "address"
+        return "" if self.has_read or self.content else "unread"
 
 
 UNREAD = Reading()

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from ozzie_server_ext.domain.content import EVERYWHERE, Content, Label
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.policy.globs import Glob, SequenceGlob
 from ozzie_server_ext.policy.hosts import HostPattern, canonical_host
@@ -56,8 +56,6 @@ class SourcePattern:
         sure."""
         if not self.label:
             return True
-        if source == EVERYWHERE:
-            return not sure
         label, _, place = source.partition(":")
         if label != self.label:
             return False
@@ -75,9 +73,8 @@ class SourcePattern:
 
 
 def sources_of(content: Content) -> tuple[str, ...]:
-    """All that content came from; a label without a source stands for a place that nobody knows."""
-    named = {source.partition(":")[0] for source in content.sources}
-    return (*content.sources, *(f"{label}:" for label in content.labels if label not in named))
+    """All that content came from."""
+    return content.completed().sources
 
 
 def told(content: Content) -> str:

@@ -28,12 +28,14 @@ class MarkedFile:
 class Labels:
     """Those of one project's files and of all sessions. Only persons get here: a kernel's token opens no way to it."""
 
-    def __init__(self, log: EventLog, sessions: Sessions, conversations: Conversations, project: Path) -> None:
+    def __init__(
+        self, log: EventLog, sessions: Sessions, conversations: Conversations, project: Path, marks: FileMarks
+    ) -> None:
         self._log = log
         self._sessions = sessions
         self._conversations = conversations
         self._project = project.resolve()
-        self._marks = FileMarks(log, project)
+        self._marks = marks
 
     async def of_session(self, session_id: SessionId) -> Content:
         """What of it came from outside, its parent's part included. Raises NotFound."""
@@ -42,7 +44,7 @@ class Labels:
 
     async def files(self) -> list[MarkedFile]:
         """Those of the project, by their paths."""
-        return [MarkedFile(path=path, content=content) for path, content in await self._marks.all()]
+        return [MarkedFile(path=path, content=content) for path, content in sorted((await self._marks.all()).items())]
 
     async def clear_session(self, session_id: SessionId, by: Answerer) -> Content:
         """Take off what the session has read so far; what that was. Raises NotFound."""

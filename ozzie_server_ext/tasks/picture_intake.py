@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.pictures import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
@@ -23,11 +26,17 @@ WAIT_S = 10.0
 _NOT_MEANT = "or write the name without the @."
 
 
+async def _unmarked(path: str) -> Content:
+    return CLEAN
+
+
 class PictureIntake:
     """Reads below `project`, as the tools do: what they are not offered, no message shows either. One message at a
     time, in a thread: a disk that hangs costs one thread and no more."""
 
-    def __init__(self, project: Path, blobs: BlobStore) -> None:
+    def __init__(self, project: Path, blobs: BlobStore, marks: Callable[[str], Awaitable[Content]] = _unmarked) -> None:
+        """`marks` tells what a file of the project is made from."""
+        self._marks = marks
         self._project = project
         self._blobs = blobs
         self._turn = asyncio.Lock()
@@ -51,6 +60,7 @@ class PictureIntake:
 
     async def _taken_in(self, named: list[str]) -> Named:
         found: list[Picture] = []
+        content_of = CLEAN
         absent: list[str] = []
         for path in named:
             content = await self._content(path)
@@ -68,8 +78,9 @@ class PictureIntake:
                     "Make them smaller",
                 )
             ref = await self._blobs.put(content)
+            content_of = content_of | await self._marks("/".join(path_parts(path) or ()))
             found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
-        return Named(tuple(found), tuple(absent[:MAX_PICTURES]))
+        return Named(tuple(found), tuple(absent[:MAX_PICTURES]), content_of)
 
     async def _content(self, path: str) -> bytes | None:
         if self._reading is not None and not self._reading.done():

@@ -192,10 +192,11 @@ class TaskService:
                     source="hub",
                     session_id=session_id,
                     task_id=task_id,
-                    labels=content.labels,
-                    sources=content.sources,
+                    labels=made_from.labels,
+                    sources=made_from.sources,
                 )
-                for body in bodies
+                # What a person writes is theirs, also beside a picture that is not.
+                for body, made_from in zip(bodies, (content, content | named.content, content), strict=True)
             ],
             expected_version=0,
         )

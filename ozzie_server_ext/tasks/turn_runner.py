@@ -16,7 +16,6 @@ from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import Allowances
@@ -26,7 +25,7 @@ from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.base import Marks, ToolContext
 from ozzie_server_ext.web.port import Web
 
 
@@ -43,6 +42,7 @@ class TurnRunner:
         configuration: Configuration,
         sessions: Sessions,
         conversations: Conversations,
+        marks: Marks,
         models: ModelService,
         knowledge: ModelKnowledge,
         artifacts: ArtifactStore,
@@ -66,6 +66,7 @@ class TurnRunner:
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
+        self._marks = marks
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the turn of that row of `tasks`, until its model has answered; returns how many rounds that took.
@@ -114,7 +115,7 @@ class TurnRunner:
             caller,
             artifacts=artifacts,
             jobs=self._jobs,
-            marks=FileMarks(self._log, self._project),
+            marks=self._marks,
             web=self._web,
         )
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()

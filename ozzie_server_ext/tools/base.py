@@ -172,13 +172,15 @@ class Plan:
     """What a call would do, found out without doing any of it (TL-1), and all that it takes to do exactly that.
 
     `effect` is the effect snapshot of DESIGN §2.6, recorded before the run: what is acted on, with the hashes of what
-    is replaced and what is written. `before` is what the call replaces; it is kept. `preview` is what a person is asked
-    by; it is made where somebody is. `work` is the tool's own. Where there is nothing to do, `nothing` is the result.
-    Of a call with a `question`, what a person answers to it is the result: it is put, and never run.
+    is replaced and what is written; `writes` are the files, with their whole paths. `before` is what the call
+    replaces; it is kept. `preview` is what a person is asked by; it is made where somebody is. `work` is the tool's
+    own. Where there is nothing to do, `nothing` is the result. Of a call with a `question`, what a person answers to it
+    is the result: it is put, and never run.
     """
 
     args: JsonObject
     effect: JsonObject | None = None
+    writes: tuple[str, ...] = ()
     before: Before | None = None
     preview: Callable[[], Preview] | None = None
     work: Any = None

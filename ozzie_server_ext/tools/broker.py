@@ -192,6 +192,7 @@ class ToolBroker:
             effect=plan.effect,
             before=before.artifact_id if before is not None else None,
             approval_id=permission.approval_id,
+            writes=plan.writes,
         )
         try:
             await uncut(self._append(recorder, before, *begin, started))

@@ -55,6 +55,11 @@ class ToolRegistry:
         meta = self.meta(name)
         return meta is None or meta.side_effect is SideEffect.NONE
 
+    def is_outbound(self, name: str) -> bool:
+        """Whether a call by that name leaves this machine; one of a tool that is not here goes nowhere."""
+        meta = self.meta(name)
+        return meta is not None and meta.is_outbound
+
     def all(self) -> tuple[Tool, ...]:
         """Every tool, by id."""
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))

@@ -231,10 +231,13 @@ async def test_how_long_and_how_many_they_are_is_bounded(desk: Desk) -> None:
     assert (await desk.write("new", "x"))["changed"], "an erased one makes room"
 
 
-async def test_one_that_there_is_not_is_told_with_those_that_there_are(desk: Desk) -> None:
-    assert await desk.refusal("read_note", name="plan") == "There is no note `plan`; there are: none."
+async def test_one_that_there_is_not_is_told_with_how_to_list_them(desk: Desk) -> None:
+    """And not with their names: they may be from outside, and a failure bears no label (TL-8)."""
     await desk.write("a", "x")
-    assert await desk.refusal("read_note", name="plan") == "There is no note `plan`; there are: a."
+
+    said = await desk.refusal("read_note", name="plan")
+
+    assert said == "There is no note `plan`. To list all notes, leave the name empty."
 
 
 async def test_another_session_has_notes_of_its_own(desk: Desk) -> None:

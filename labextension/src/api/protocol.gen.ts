@@ -441,13 +441,14 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one.
+ * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
  */
 export interface ToolCallStarted {
   approval_id: string | null;
   before: string | null;
   call_id: string;
   effect: {} | null;
+  writes: string[];
 }
 /**
  * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends before that, nobody knows still. `brought`: as of a failure.

@@ -41,13 +41,15 @@ class ToolCallDecided(Fact):
 class ToolCallStarted(Fact):
     """The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which
     the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces,
-    `approval_id` the yes by which it runs, where it took one."""
+    `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it
+    is about to write: they bear the labels of this fact, whatever becomes of the call."""
 
     type: ClassVar[str] = "tool.call.started"
     call_id: CallId
     effect: JsonObject | None = None
     before: ArtifactId | None = None
     approval_id: ApprovalId | None = None
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

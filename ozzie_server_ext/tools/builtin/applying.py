@@ -117,6 +117,7 @@ def _planned(context: ToolContext, args: JsonObject, changes: ChangeSet, content
     return Plan(
         args=args,
         effect={"root": root_of(context), "key": context.key, "steps": [step.effect for step in steps]},
+        writes=tuple(f"{root_of(context)}/{each.change.path}" for each in pending),
         before=before,
         preview=partial(preview, pending),
         work=_Work(steps, f"{file_count(len(steps))} · {line_counts(pending)}", undo, content),

@@ -30,7 +30,8 @@ async def read_artifact(
     `characters` in the result count all of it; `next` says where to read on, and is null at its end."""
     artifact, content = await context.artifacts.open(ArtifactId(artifact_id))
     if not artifact.is_text:
-        raise ToolFailed(f"{artifact.name} is not text: {artifact.mime}, {byte_count(artifact.size)}.")
+        # Without its name, which may be from outside: a failure bears no label of what it is about.
+        raise ToolFailed(f"That artifact is not text, and has {byte_count(artifact.size)}.")
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(first_line, first_character), max_lines)
     summary = f"{count_lines(str(data['text'])):,} of {data['lines']:,} lines"
     return ToolResult(ok=True, data=data, summary=summary, content=artifact.content)

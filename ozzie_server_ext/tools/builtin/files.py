@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import (
@@ -76,7 +77,13 @@ def _page(context: ToolContext, path: str, start: TextPlace, max_lines: int) -> 
         "version": version_read(raw, whole=is_whole) if complete else "",
         "truncated": not complete or page.next is not None,
     }
-    return ToolResult(ok=True, data=data, summary=_count(lines, "line", "lines") + ("" if complete else " or more"))
+    return ToolResult(
+        ok=True,
+        data=data,
+        summary=_count(lines, "line", "lines") + ("" if complete else " or more"),
+        # What a cell put out may be from anywhere (TL-8).
+        content=Content.of(Label.OUTPUT, [path]) if path.endswith(".ipynb") and '"output_type"' in text else CLEAN,
+    )
 
 
 def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:

@@ -93,7 +93,8 @@ async def read_note(
         content = Content.of_all(artifact.content for artifact in notes.values())  # a name is made from it, too
         return ToolResult(ok=True, data={"notes": listed}, summary=told, content=content)
     if name not in notes:
-        raise ToolFailed(f"There is no note {quoted(name)}; there are: {', '.join(notes) or 'none'}.")
+        # Their names may be from outside, and a failure bears no label.
+        raise ToolFailed(f"There is no note {quoted(name)}. To list all notes, leave the name empty.")
     artifact, content = await context.artifacts.open(notes[name].artifact_id)
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(1, 1), MAX_LINES)
     if data["next"] is not None:

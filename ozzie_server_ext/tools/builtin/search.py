@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import (
@@ -80,6 +81,7 @@ def _search(
     context: ToolContext, walk: Walk, query: str, path: str, names: Glob, ignore_case: bool, most: int
 ) -> ToolResult:
     matches: list[Json] = []
+    paths: list[str] = []
     searched = in_files = 0
     wanted = query.casefold() if ignore_case else query
     for found in walk.files(context.project, path):
@@ -91,11 +93,16 @@ def _search(
         searched += 1
         lines = _matching(found, wanted, ignore_case)
         in_files += bool(lines)
+        paths += [found.path] if lines else []
         walk.is_cut |= len(lines) > most - len(matches) or found.size > MAX_BYTES
         matches += [{"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]]
     data: JsonObject = {"matches": matches, "files_searched": searched, "truncated": walk.is_cut}
     told = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
-    return ToolResult(ok=True, data=data, summary=f"{told} in {in_files} file{'' if in_files == 1 else 's'}")
+    summary = f"{told} in {in_files} file{'' if in_files == 1 else 's'}"
+    # What a cell put out may be from anywhere, and a line does not tell whether it is of an output (TL-8).
+    notebooks = sorted({found for found in paths if found.endswith(".ipynb")})
+    content = Content.of(Label.OUTPUT, notebooks) if notebooks else CLEAN
+    return ToolResult(ok=True, data=data, summary=summary, content=content)
 
 
 def _matching(found: Found, wanted: str, ignore_case: bool) -> list[tuple[int, str]]:

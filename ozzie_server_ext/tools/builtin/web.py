@@ -57,7 +57,9 @@ async def fetch_url(
         data: JsonObject = {"url": got.url, "status": got.status, "leads_to": got.leads_to, "note": note}
         return ToolResult(ok=True, data=data, summary="redirects to another host", content=content)
     data, made = _told(got, max_characters)
-    return ToolResult(ok=True, data=data, summary=byte_count(got.size), made=made, content=content, links=got.links)
+    return ToolResult(
+        ok=True, data=data, summary=byte_count(got.size), made=made, content=content, links=(got.url, *got.links)
+    )
 
 
 async def _all_the_way(context: ToolContext, url: str) -> Fetched:

@@ -123,6 +123,7 @@ def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile,
     return Plan(
         args=args,
         effect={"root": root_of(context), "seen": encode(looked.seen), "sha256": digest},
+        writes=(f"{root_of(context)}/{path}",),
         before=_before(looked) if looked.seen.file else None,
         preview=partial(_preview, looked, old, new),
         work=(looked.seen, content, counts(old.text, new.text)),

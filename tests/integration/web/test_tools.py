@@ -42,7 +42,7 @@ async def given(web: Web, name: str, *, typed: str = "", **args: Any) -> ToolRes
     """What a call gives. `typed` is an address that the user gave."""
     tool = REGISTRY.find(name)
     assert tool is not None
-    reading = Reading(addresses=frozenset(filter(None, [plain_address(typed)])))
+    reading = Reading(typed=frozenset(filter(None, [plain_address(typed)])))
     return await carried_out(tool, args, ToolContext(Path("/"), FakeClock(), web=web, reading=reading))
 
 
@@ -82,7 +82,7 @@ async def test_a_redirect_to_another_host_is_followed_where_somebody_gave_the_ad
     servers: FakeWeb, web: ErrandWeb
 ) -> None:
     servers.pages |= {"/": leads(servers.url("/x", "other.example")), "/x": answer("<p>there")}
-    given_by_a_page = Reading(has_read=True, addresses=frozenset({servers.url()}))
+    given_by_a_page = Reading(has_read=True, linked=frozenset({servers.url()}))
     tool = REGISTRY.find("fetch_url")
     assert tool is not None
 

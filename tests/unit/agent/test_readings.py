@@ -5,11 +5,20 @@ from dataclasses import replace
 import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.readings import MOST_ADDRESSES, Readings
+from ozzie_server_ext.agent.readings import MOST_LINKED, Readings
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.events import Event, EventBody, LabelsCleared, MessageCompleted, ToolCallCompleted
-from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.domain.events import (
+    Event,
+    EventBody,
+    LabelsCleared,
+    MessageCompleted,
+    PromptAnswered,
+    ToolCallCompleted,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.policy.reading import Reading
 from tests.unit.agent.test_conversation import Story
 
@@ -99,7 +108,7 @@ def test_an_address_that_a_person_wrote_is_theirs_however_they_wrote_it(text: st
     story.result()
 
     assert gave(now(story.events), "https://example.org/a") == "address"
-    assert gave(now(story.events), "https://example.org/b") == "host"
+    assert gave(now(story.events), "https://example.org/b") == ""
     assert gave(now(story.events), "https://other.example/a") == ""
 
 
@@ -119,25 +128,47 @@ def test_an_address_without_its_protocol_is_given_to_the_letter_and_its_host_is_
 
     assert gave(now(story.events), url) == "address"
     assert gave(now(story.events), url + "x") == ""
-    assert now(story.events).hosts == frozenset()
 
 
-def test_a_host_that_a_person_named_counts_no_more_once_something_came_from_outside() -> None:
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("(see http://h.example/Foo_(bar)).", "http://h.example/Foo_(bar)"),
+        ("[http://h.example/c](http://h.example/c)", "http://h.example/c"),
+        ("http://h.example/c。", "http://h.example/c"),
+    ],
+)
+def test_what_stands_around_an_address_is_no_part_of_it(text: str, url: str) -> None:
     story = Told()
-    story.user("https://example.org/a")
-    story.result().bears(WEB)
-
-    assert gave(now(story.events), "https://example.org/a") == "address"
-    assert gave(now(story.events), "https://example.org/?d=secret") == ""
-
-
-@pytest.mark.parametrize("said", ["notes.md", "evil.example", "mailto:ana@evil.example", "ftp://evil.example/a"])
-def test_what_is_no_address_of_the_web_gives_no_host(said: str) -> None:
-    story = Told()
-    story.user(f"read {said} please")
+    story.user(text)
     story.result()
 
-    assert now(story.events).hosts == frozenset()
+    assert gave(now(story.events), url) == "address"
+
+
+def test_an_address_is_known_once_it_was_asked_for() -> None:
+    story = Told()
+    story.user("hi")
+    url = "https://example.org/made-up"
+    asked = {"use_id": "u1", "tool_id": "web.fetch", "name": "fetch_url", "version": "", "round": 1, "index": 0}
+    story.add(ToolCallRequested(call_id=CallId("c1"), args={"url": url}, **asked))
+    story.result()
+    assert gave(now(story.events), url) == ""
+
+    story.add(ToolCallStarted(call_id=CallId("c1")))
+
+    assert gave(now(story.events), url) == "address"
+    assert now(story.events).followed == 1
+    assert now(story.user("And now?").events).followed == 0
+
+
+def test_an_address_in_the_answer_to_a_question_is_the_persons() -> None:
+    story = Told()
+    story.user("hi")
+    story.result()
+    story.add(PromptAnswered(prompt_id=PromptId("p"), option="text", by="ana", text="https://example.org/a"))
+
+    assert gave(now(story.events), "https://example.org/a") == "address"
 
 
 def test_a_message_that_bears_a_label_gives_no_address() -> None:
@@ -163,10 +194,10 @@ def test_only_what_a_tool_says_are_links_gives_addresses() -> None:
 def test_of_very_many_addresses_those_behind_the_bound_are_asked_for() -> None:
     story = Told()
     story.user("hi")
-    for page in range(MOST_ADDRESSES // 200 + 1):
+    for page in range(MOST_LINKED // 200 + 1):
         story.result(*(f"https://example.org/{page}/{number}" for number in range(200)))
 
     found = now(story.events)
     assert gave(found, "https://example.org/0/0") == "address"
-    assert len(found.addresses) == MOST_ADDRESSES
-    assert gave(found, f"https://example.org/{MOST_ADDRESSES // 200}/0") == ""
+    assert len(found.linked) == MOST_LINKED
+    assert gave(found, f"https://example.org/{MOST_LINKED // 200}/0") == ""

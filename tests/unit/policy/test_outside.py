@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.content import CLEAN, EVERYWHERE, Content, Label
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.approvals import cover_of, covers
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.engine import decide, explain
-from ozzie_server_ext.policy.hosts import host_of
-from ozzie_server_ext.policy.reading import MAX_ADDRESS, Reading, plain_address
+from ozzie_server_ext.policy.reading import MAX_ADDRESS, MOST_FOLLOWED, Reading, plain_address
 from ozzie_server_ext.policy.sources import SourcePattern, told
 from tests.unit.policy.rig import COMMAND, FETCH, JOB, KERNEL, NOTE, READ, SEND, WRITE, meta, projects_rule, rule
 
@@ -109,7 +108,6 @@ def test_a_rule_that_denies_misses_no_source() -> None:
     assert verdict(READ, WEB, deny).decision is ALLOW
     assert verdict(READ, EVIL, deny).decision is DENY
     assert verdict(READ, Content(labels=("web",)), deny).decision is DENY, "nobody knows from where on the web"
-    assert verdict(READ, Content(labels=("web",), sources=(EVERYWHERE,)), deny).decision is DENY
     assert verdict(READ, CLEAN, deny).decision is ALLOW
 
 
@@ -125,12 +123,10 @@ def test_a_rule_that_checks_can_not_speak_of_content_that_could_speak_to_a_model
     ("pattern", "source", "is_meant"),
     [
         ("*", "web:example.org", True),
-        ("*", EVERYWHERE, True),
         ("*", "mcp:", True),
         ("web:*", "web:example.org", True),
         ("web:*", "web:", True),
         ("web:*", "mcp:example.org", False),
-        ("web:*", EVERYWHERE, False),
         ("web:example.org", "web:example.org", True),
         ("web:example.org", "web:EXAMPLE.org", True),
         ("web:example.org", "web:a.example.org", False),
@@ -205,13 +201,15 @@ def test_an_address_is_compared_in_one_form_with_its_path_to_the_letter(url: str
     assert plain_address(url) == plain
 
 
-def read(content: Content = CLEAN, *addresses: str, hosts: tuple[str, ...] = (), has_read: bool = True) -> Reading:
-    known = frozenset(filter(None, map(plain_address, addresses)))
-    named = frozenset(host for name in hosts if (host := host_of(f"https://{name}/")) is not None)
-    return Reading(content=content, has_read=has_read, addresses=known, hosts=named)
+def read(content: Content = CLEAN, *linked: str, typed: tuple[str, ...] = (), **more: Any) -> Reading:
+    def plain(urls: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(filter(None, map(plain_address, urls)))
+
+    return Reading(**{"content": content, "has_read": True, "linked": plain(linked), "typed": plain(typed), **more})
 
 
 PAGE = "https://docs.example.org/guide"
+ENOUGH: dict[str, Any] = {"has_own": True, "followed": MOST_FOLLOWED}
 
 
 @pytest.mark.parametrize(
@@ -219,15 +217,18 @@ PAGE = "https://docs.example.org/guide"
     [
         (read(has_read=False), "https://pypi.example/numpy/json", ALLOW),
         (read(), "https://pypi.example/numpy/json", ASK),
-        (read(hosts=("pypi.example",)), "https://pypi.example/numpy/json", ALLOW),
-        (read(hosts=("pypi.example",)), "https://a.pypi.example/", ASK),
+        (read(typed=("https://pypi.example/",)), "https://pypi.example/numpy/json", ASK),
+        (read(typed=(PAGE,)), PAGE, ALLOW),
         (read(WEB, PAGE), PAGE, ALLOW),
         (read(WEB, PAGE), PAGE + "#part", ALLOW),
         (read(WEB, PAGE), PAGE + "?d=secret", ASK),
         (read(WEB, PAGE), PAGE + "/", ASK),
         (read(WEB, PAGE), "https://docs.example.org.evil.example/guide", ASK),
         (read(WEB, PAGE), "https://secret.docs.example.org/guide", ASK),
-        (read(WEB, hosts=("docs.example.org",)), "https://docs.example.org/?d=secret", ASK),
+        (read(WEB, PAGE, followed=MOST_FOLLOWED), PAGE, ALLOW),
+        (read(WEB, PAGE, has_own=True, followed=MOST_FOLLOWED - 1), PAGE, ALLOW),
+        (read(WEB, PAGE, **ENOUGH), PAGE, ASK),
+        (read(WEB, typed=(PAGE,), **ENOUGH), PAGE, ALLOW),
         (read(WEB, has_read=False), "https://example.org/", ASK),
         (read(has_read=False), "https://2130706433/", ALLOW),
         (read(), "no address", ASK),
@@ -240,6 +241,20 @@ def test_an_address_that_nobody_gave_is_asked_where_something_could_leave_with_i
 
     assert found.decision is decision
     assert found.rule == ("default.read_only" if decision is ALLOW else "floor.address")
+
+
+def test_words_that_are_sent_out_are_asked_for_once_anything_was_read() -> None:
+    assert decide(of(SEARCH, reading=Reading()), ()).decision is ALLOW
+    asked = decide(of(SEARCH, reading=read()), ())
+
+    assert (asked.decision, asked.rule) == (ASK, "floor.address")
+    assert asked.reason == "It sends something out, which could carry away what was read."
+
+
+def test_a_rule_that_states_sources_lets_nothing_go_that_is_not_from_there() -> None:
+    docs = rule("allow", {"tools": ["fetch_url"], "sources": ["web:docs.example.org"]}, "docs")
+
+    assert decide(of(GET, reading=read(), url="https://evil.example/?d=secret"), (docs,)).decision is ASK
 
 
 def test_a_rule_that_names_the_tool_lets_it_go_anywhere_as_long_as_nothing_is_from_outside() -> None:

@@ -91,7 +91,7 @@ async def test_an_artifact_of_another_session_is_not_told_from_none(desk: Desk) 
 async def test_a_picture_is_not_read_as_text(desk: Desk) -> None:
     artifact_id = await desk.keep(b"\x89PNG" * 400, kind="image", mime="image/png")
 
-    with pytest.raises(ToolFailed, match=r"out is not text: image/png, 1\.6 kB\."):
+    with pytest.raises(ToolFailed, match=r"That artifact is not text, and has 1\.6 kB\."):
         await read_artifact(desk.context, artifact_id=artifact_id)
 
 

@@ -8,10 +8,11 @@ import pytest
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import Event, ToolCallCompleted, ToolCallFailed, ToolCallUncertain
 from ozzie_server_ext.domain.ids import task_stream
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Made, SideEffect, Target, TargetKind, ToolResult
 from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import FixedRulings
-from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
+from ozzie_server_ext.tools.base import EffectTool, Plan, ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.telling import LONGEST_LINK, MOST_LINKS
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.policy.rig import rule
@@ -139,6 +140,30 @@ async def test_a_file_bears_the_labels_of_the_call_that_wrote_it_and_is_marked_s
     (mark,) = await bench.log.rows("marks")
 
     assert (mark["path"], mark["labels"], mark["sources"]) == ("/p/notes/a.md", '["web"]', '["web:docs.example.org"]')
+
+
+async def test_a_file_is_marked_before_it_is_written_whatever_becomes_of_that(bench: Bench) -> None:
+    """A gateway may end in the middle, and others may read the file before the call has ended."""
+    seen: list[str] = []
+
+    async def plan(context: ToolContext) -> Plan:
+        """Write it."""
+        return Plan(args={}, effect={}, writes=("/p/notes/a.md",))
+
+    async def run(context: ToolContext, plan: Plan) -> ToolResult:
+        seen.extend(str(row["path"]) for row in await bench.log.rows("marks"))
+        raise ToolFailed("It broke in the middle.")
+
+    async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
+        return None
+
+    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    bench.rulings = ALLOWED
+    meta = tool(tool_id="test.probe", name="greet", side_effect=SideEffect.REVERSIBLE).meta
+    await bench.call(EffectTool(plan, run, replace(meta, name="probe"), happened=happened))
+
+    assert seen == ["/p/notes/a.md"]
+    assert len(await bench.log.rows("marks")) == 1
 
 
 async def test_links_with_a_secret_too_long_ones_and_too_many_are_left_out(bench: Bench) -> None:
