@@ -40,6 +40,7 @@ _NOT_PUBLIC_6 = tuple(
     for network in (
         "2001::/23",  # protocol assignments, with Teredo, ORCHID and benchmarks
         "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which leads through a relay to an IPv4 address
         "2620:4f:8000::/48",  # AS112
         "3fff::/20",  # documentation
     )
@@ -60,11 +61,9 @@ def is_public(address: IpAddress) -> bool:
 
 
 def _inner(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address stands for: mapped, NAT64, 6to4, ISATAP."""
+    """The IPv4 addresses that an IPv6 address stands for: mapped, NAT64, ISATAP."""
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.ipv4_mapped is not None or address in _NAT64:
         yield last
-    if address.sixtofour is not None:
-        yield address.sixtofour
     if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
         yield last

@@ -64,7 +64,8 @@ async def test_a_page_is_told_with_what_a_rule_wants_to_know_of_it(servers: Fake
         "text": f"Hello [there]({there})",
     }
     assert got.content == Content(labels=("web",), sources=("web:site.example", "web:www.site.example"))
-    assert (got.links, got.summary, got.made) == ((there,), "47 bytes", ())
+    here = servers.secure("/b", "www.site.example")
+    assert (got.links, got.summary, got.made) == ((here, there), "47 bytes", ())
 
 
 async def test_of_a_redirect_to_another_host_the_model_hears_where_it_leads(servers: FakeWeb, web: ErrandWeb) -> None:
