@@ -186,6 +186,7 @@ class _Writer:
         out: list[str] = []
         fresh = breaks  # at the start of a line of its own
         links: list[str] = []
+        depth = 0
         for child in children:
             match child.type:
                 case "text" | "text_special":
@@ -207,8 +208,13 @@ class _Writer:
                     out.append("\\\n" if breaks else " ")
                     fresh = breaks
                     continue
-                case "em_open" | "em_close" | "strong_open" | "strong_close" | "s_open" | "s_close":
+                case "em_open" | "em_close" | "strong_open" | "strong_close":
                     out.append(child.markup)
+                case "s_open" | "s_close":
+                    # Once is struck through enough: several marks where a line begins would open a fence.
+                    depth += 1 if child.type == "s_open" else -1
+                    if depth == (1 if child.type == "s_open" else 0):
+                        out.append(child.markup)
                 case "link_open":
                     target = safe_target(str(child.attrs.get("href", "")))
                     links.append(f"]({target.href})" if target else "")
