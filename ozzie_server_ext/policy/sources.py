@@ -78,7 +78,7 @@ def sources_of(content: Content) -> tuple[str, ...]:
 
 
 def told(content: Content) -> str:
-    """Where it came from, for people: "web content (example.org, example.net and 2 others)"."""
+    """Where it came from, for people: "web content (example.org, example.net, a.example and 2 more)"."""
     kinds = ", ".join(_SAID.get(label, label) for label in content.labels)
     places = [source.partition(":")[2] for source in content.sources if source.partition(":")[2]]
     if not places:

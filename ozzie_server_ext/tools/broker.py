@@ -33,7 +33,7 @@ from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
-from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, Unsettled
+from ozzie_server_ext.tools.base import InvalidArguments, Marks, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.intime import in_time
 from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.outside import bearing, brought
@@ -208,9 +208,7 @@ class ToolBroker:
             await uncut(recorder.append(_cut_off(tool.meta, call_id)))
             raise
         # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
-        content = await brought(tool.meta, args, ended, context.marks)
-        recorder = recorder.made_from(recorder.content | content)
-        outcome = await uncut(self._tell(recorder, tool.meta, args, call_id, bearing(ended, content), began))
+        outcome = await uncut(self._tell(recorder, tool.meta, args, call_id, ended, began, context.marks))
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
@@ -299,8 +297,11 @@ class ToolBroker:
         call_id: CallId,
         ended: ToolResult | ToolCallFailed | ToolCallUncertain,
         began: float,
+        marks: Marks,
     ) -> EventBody:
-        """Record how a call ended; the fact that says so."""
+        """Record how a call ended, with what it brought; the fact that says so."""
+        content = await brought(meta, args, ended, marks)
+        recorder, ended = recorder.made_from(recorder.content | content), bearing(ended, content)
         if not isinstance(ended, ToolResult):
             await recorder.append(ended)
             return ended

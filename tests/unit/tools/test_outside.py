@@ -1,5 +1,6 @@
 """What a call brings in from outside: on its outcome, its artifacts and the files that it wrote (TL-8)."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -128,6 +129,33 @@ async def test_who_names_a_file_that_was_made_from_outside_brings_that_in(
     await bench.call(reads, name="read", arguments=f'{{"path": "{path}"}}')
 
     assert content_of((await events(bench))[-1]) == content
+
+
+async def test_a_stop_while_the_marks_are_looked_up_does_not_lose_how_the_call_ended(bench: Bench) -> None:
+    looking, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def below(self, path: str = "") -> Content:
+            looking.set()
+            await go_on.wait()
+            return WEB
+
+    async def read(context: ToolContext, *, path: str) -> ToolResult:
+        """Read it."""
+        return ToolResult(ok=True)
+
+    bench.context = replace(bench.context, marks=Slow())
+    reads = tool(read, name="read", targets=(Target("path", TargetKind.PATH),))
+    calling = asyncio.create_task(bench.call(reads, name="read", arguments='{"path": "a.md"}'))
+    await looking.wait()
+    calling.cancel()
+    go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    ended = (await events(bench))[-1]
+    assert isinstance(ended.body, ToolCallCompleted)
+    assert content_of(ended) == WEB
 
 
 async def test_a_file_bears_the_labels_of_the_call_that_wrote_it_and_is_marked_so(bench: Bench) -> None:
