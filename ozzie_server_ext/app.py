@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
@@ -84,11 +85,13 @@ MODEL_PLANE = "model"
 
 
 class Ozzie:
-    """The gateway without HTTP. `project` is the root of the user's project folder."""
+    """The gateway without HTTP. `project` is the root of the user's project folder, `jupyter` what tools reach of the
+    server around it."""
 
-    def __init__(self, home: Home, project: Path) -> None:
+    def __init__(self, home: Home, project: Path, jupyter: Jupyter) -> None:
         self.home = home
         self.project = project
+        self.jupyter = jupyter
         self.started_at = time.monotonic()
         self.clock = SystemClock()
         self.ids = UlidSource(self.clock)
@@ -101,12 +104,12 @@ class Ozzie:
         """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
 
     @classmethod
-    async def start(cls, home: Home, project: Path) -> "Ozzie":
+    async def start(cls, home: Home, project: Path, jupyter: Jupyter | None = None) -> "Ozzie":
         """Open the store, take up what was unfinished, and be ready. The caller holds the owner's lock.
 
         Raises OzzieError where the store can't be used; nothing is left behind then.
         """
-        ozzie = cls(home, project)
+        ozzie = cls(home, project, jupyter or Jupyter())
         try:
             await ozzie._open()
         except BaseException:
@@ -222,6 +225,7 @@ class Ozzie:
             progress=progress,
             jobs=jobs,
             web=ErrandWeb(),
+            jupyter=self.jupyter,
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )

@@ -16,6 +16,7 @@ from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.contents import follow_contents
+from ozzie_server_ext.gateway.jupyter_server import jupyter_around
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
@@ -87,7 +88,8 @@ class OzzieExtension(ExtensionApp):
     async def _begin(self, url: str, project: Path) -> Services:
         """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""
         assert self._succession is not None
-        self.ozzie = ozzie = await Ozzie.start(self._succession.home, project)
+        around = jupyter_around(self.serverapp, self.state)
+        self.ozzie = ozzie = await Ozzie.start(self._succession.home, project, around)
         ozzie.on_replaced = self._succession.replaced
         remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(

@@ -12,6 +12,7 @@ from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.runner import JobRunner
+from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.router import answers_in_worker
 from ozzie_server_ext.policy.action import Caller
@@ -49,6 +50,7 @@ class TurnRunner:
         progress: Progress,
         jobs: JobRunner,
         web: Web,
+        jupyter: Jupyter,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -63,6 +65,7 @@ class TurnRunner:
         self._progress = progress
         self._jobs = jobs
         self._web = web
+        self._jupyter = jupyter
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -117,12 +120,14 @@ class TurnRunner:
             jobs=self._jobs,
             marks=self._marks,
             web=self._web,
+            jupyter=self._jupyter,
         )
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
 
     async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:
         """See `ToolBroker.happened`."""
-        return await self.parts.broker.happened(tool_id, effect, ToolContext(self._project, self.parts.clock))
+        context = ToolContext(self._project, self.parts.clock, jupyter=self._jupyter)
+        return await self.parts.broker.happened(tool_id, effect, context)
 
     def _budgets(self) -> BudgetsSettings:
         return self._configuration.current.settings.budgets
