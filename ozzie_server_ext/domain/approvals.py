@@ -38,7 +38,9 @@ SESSION_S = 1800
 MOST_ASKS = 5
 """How often a turn may ask before it has to be told to go on asking (THREATS 14)."""
 
-_GRAVE = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CONFIG_CHANGE, Category.PAYMENT})
+_GRAVE = frozenset(
+    {Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL, Category.CONFIG_CHANGE, Category.PAYMENT}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ class Idempotency(StrEnum):
 
 
 class Category(StrEnum):
-    """What a tool does that is never silently allowed, whatever its side effect says (TL-1; the last two: the decisions
-    on S4 §17 in REQUIREMENTS)."""
+    """What a tool does that is never silently allowed, whatever its side effect says (TL-1; the last three: the
+    decisions on S4 §17 in REQUIREMENTS, and THREATS 7)."""
 
     EXTERNAL_SEND = "external_send"
     PAYMENT = "payment"
@@ -37,6 +37,7 @@ class Category(StrEnum):
     CONFIG_CHANGE = "config_change"
     HOST_COMMAND = "host_command"
     LIVE_KERNEL = "live_kernel"
+    CODE_CELL = "code_cell"
 
 
 class TargetKind(StrEnum):

@@ -27,13 +27,14 @@ SENDS = replace(STRANGE, reason="It sends something out, which could carry away 
 _CATEGORIES = {
     Category.LIVE_KERNEL: "It runs code in a live kernel, which can do all that you can.",
     Category.HOST_COMMAND: "It runs a command on this machine, which can do all that you can.",
+    Category.CODE_CELL: "It writes code into a notebook, which can do all that you can once it is run.",
     Category.PAYMENT: "It pays.",
     Category.DELETE: "It deletes.",
     Category.EXTERNAL_SEND: "It sends something out.",
     Category.CONFIG_CHANGE: "It changes a configuration.",
 }
 """TL-1: what is never silently allowed, the gravest first."""
-ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND})
+ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
 """What no rule allows unasked, and no model instead of a person (THREATS 7)."""
 
 

@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.policy.action import Caller
@@ -178,7 +178,8 @@ class Plan:
     is replaced and what is written; `writes` are the files, with their whole paths. `before` is what the call
     replaces; it is kept. `preview` is what a person is asked by; it is made where somebody is. `work` is the tool's
     own. Where there is nothing to do, `nothing` is the result. Of a call with a `question`, what a person answers to it
-    is the result: it is put, and never run.
+    is the result: it is put, and never run. Where it came out that the call does more than its contract says,
+    `categories` tell it, and `content` where it is made from more than stands in the conversation: it is decided again.
     """
 
     args: JsonObject
@@ -189,6 +190,12 @@ class Plan:
     work: Any = None
     nothing: ToolResult | None = None
     question: Question | None = None
+    categories: frozenset[Category] = frozenset()
+    content: Content = CLEAN
+
+    def of(self, meta: ToolMeta) -> ToolMeta:
+        """The contract as it holds for this call."""
+        return replace(meta, categories=meta.categories | self.categories) if self.categories else meta
 
 
 class Tool(Protocol):

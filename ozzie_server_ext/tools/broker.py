@@ -9,6 +9,7 @@ from functools import partial
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import REPLACED_BY
 from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     EventBody,
@@ -27,13 +28,12 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Decision
-from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import Ruling, Rulings
-from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
-from ozzie_server_ext.tools.base import InvalidArguments, Marks, Plan, Tool, ToolContext, Unsettled
+from ozzie_server_ext.tools.arguments import arguments_of, parsed
+from ozzie_server_ext.tools.base import Marks, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.intime import in_time
 from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.outside import bearing, brought
@@ -146,15 +146,15 @@ class ToolBroker:
             if await may_be_done():
                 unknown = self._telling.unknown(call_id, why)
                 await recorder.append(*before, unknown)
-                raise uncertain(called(tool.meta.name if tool else use.name[:64], _arguments(use)), unknown.reason)
+                raise uncertain(called(tool.meta.name if tool else use.name[:64], arguments_of(use)), unknown.reason)
 
         if tool is None:
             return await fail(unknown_tool(use.name, self._registry), *requested({}))
         try:
-            args = tool.check(_parse(use.arguments))
+            args = tool.check(parsed(use.arguments))
         except OzzieError as error:
             return await fail(error, *requested({}))
-        ruling = _unheard(await self._rulings.of(tool.meta, args, context.caller, context.reading), context.reading)
+        ruling = await self._ruled(tool.meta, args, context)
         begin = (*requested(args), _decided(call_id, ruling))
         # Before the plan: what a rule forbids to look at is not looked at for that either.
         refused = refusal(tool.meta, ruling.verdict, context.caller)
@@ -164,6 +164,14 @@ class ToolBroker:
             plan = await _plan(tool, args, context)
         except OzzieError as error:
             return await fail(error, *begin)
+        if plan.categories or plan.content:
+            context = _made_from_more(context, plan.content)
+            recorder = recorder.made_from(context.reading.content)
+            ruling = await self._ruled(plan.of(tool.meta), args, context)
+            begin = (*requested(args), _decided(call_id, ruling))
+            refused = refusal(tool.meta, ruling.verdict, context.caller)
+            if refused is not None:
+                return await fail(refused, *begin)
         if plan.question is not None:
             if not context.caller.attended:
                 return await fail(unattended(tool.meta), *begin)
@@ -284,6 +292,14 @@ class ToolBroker:
         finally:
             live.close()
 
+    async def _ruled(self, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
+        """What is made from content from outside is for a person to look at, and not for another model: that content
+        may speak to it."""
+        ruling = await self._rulings.of(meta, args, context.caller, context.reading)
+        if ruling.verdict.decision is Decision.CHECK and context.reading.content:
+            return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
+        return ruling
+
     async def _forbids(self, meta: ToolMeta, context: ToolContext, args: JsonObject) -> str:
         """See `ToolContext`."""
         verdict = (await self._rulings.of(meta, args, context.caller, context.reading)).verdict
@@ -347,21 +363,6 @@ async def _plan(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
         raise error_of(tool.meta, error) from None
 
 
-def _parse(arguments: str) -> JsonObject:
-    try:
-        return loads_object(arguments or "{}", surrogates="repair")
-    except OzzieError as error:
-        raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
-
-
-def _arguments(use: ToolUse) -> JsonObject:
-    """Nothing where they are no JSON object."""
-    try:
-        return _parse(use.arguments)
-    except OzzieError:
-        return {}
-
-
 def _cut_off(meta: ToolMeta, call_id: CallId) -> ToolCallCancelled | ToolCallUncertain:
     kind = ToolCallCancelled if meta.may_be_repeated else ToolCallUncertain
     return kind(call_id=call_id, reason="The turn was stopped.")
@@ -379,8 +380,6 @@ def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
     )
 
 
-def _unheard(ruling: Ruling, reading: Reading) -> Ruling:
-    """What is made from content from outside is for a person to look at: that content may speak to a model."""
-    if ruling.verdict.decision is Decision.CHECK and reading.content:
-        return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
-    return ruling
+def _made_from_more(context: ToolContext, content: Content) -> ToolContext:
+    reading = context.reading
+    return replace(context, reading=replace(reading, content=reading.content | content))

@@ -117,7 +117,7 @@ class Permissions:
     ) -> Permission:
         """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`, and OzzieError
         where the tool can't say what it would do."""
-        meta, rule = tool.meta, ruling.verdict.rule
+        meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
         needs = Way.MODEL
