@@ -46,8 +46,8 @@ def made_inert(output: JsonObject) -> JsonObject | None:
 
 
 def written(new: Notebook, metadata: Any, old: Notebook | None, old_metadata: Any) -> Written:
-    """What a notebook brings that the one before it, if there was one, did not have. What was there already may stay: it
-    is the user's own, and in a file that changed it is not trusted any more."""
+    """What a notebook brings that the one before it, if there was one, did not have. What was there already may stay:
+    it is the user's own, and in a file that changed it is not trusted any more."""
     problems = [*_of_the_whole(metadata, old_metadata)]
     had = Counter(map(_spelt, (output for cell in old.cells for output in cell.outputs))) if old else Counter[str]()
     sources = Counter((cell.kind, cell.source) for cell in old.cells) if old else Counter[tuple[CellKind, str]]()
