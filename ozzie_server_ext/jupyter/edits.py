@@ -28,12 +28,14 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Another source for a cell whose kind and source were these. Its outputs stay, as they do for who types."""
+    """Another source for a cell whose kind and source were these. Its outputs stay, as they do for who types.
+    `made_from` are sources of content from outside; they are noted in the cell beside those that it has."""
 
     cell_id: str
     kind: CellKind
     was: str
     source: str
+    made_from: tuple[str, ...] = ()
     does: Literal["replace"] = "replace"
 
 

@@ -5,8 +5,10 @@ from ozzie_server_ext.tools.builtin import (
     applying,
     artifacts,
     calc,
+    cells,
     commands,
     files,
+    notebooks,
     notes,
     search,
     time,
@@ -17,5 +19,5 @@ from ozzie_server_ext.tools.builtin import (
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    families = (calc, time, files, search, writing, applying, commands, web, artifacts, notes, user)
+    families = (calc, time, files, search, writing, applying, cells, notebooks, commands, web, artifacts, notes, user)
     return tuple(tool for family in families for tool in family.TOOLS)

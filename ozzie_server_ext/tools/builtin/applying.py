@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import (
+    Category,
     Idempotency,
     RiskLevel,
     SideEffect,
@@ -45,6 +46,7 @@ from ozzie_server_ext.tools.changes.changeset import FOLDER, MAX_PATH, REVERSE, 
 from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.seen import Looked, look
 from ozzie_server_ext.tools.changes.several import Step, Way, carry_out, clear_way, make_way, was_done
+from ozzie_server_ext.tools.notebook.whole import expect_inert
 from ozzie_server_ext.tools.threads import to_its_end
 
 log = logger(__name__)
@@ -116,12 +118,20 @@ def _planned(context: ToolContext, args: JsonObject, changes: ChangeSet, content
     undo: JsonObject = {"artifact": before.name, "paths": [*reverse.paths]}
     return Plan(
         args=args,
+        categories=frozenset(each for one in pending for each in _beyond(one)),
+        content=content,
         effect={"root": root_of(context), "key": context.key, "steps": [step.effect for step in steps]},
         writes=tuple(f"{root_of(context)}/{each.change.path}" for each in pending),
         before=before,
         preview=partial(preview, pending),
         work=_Work(steps, f"{file_count(len(steps))} · {line_counts(pending)}", undo, content),
     )
+
+
+def _beyond(pending: Pending) -> frozenset[Category]:
+    """See `Plan.categories`. Raises ToolFailed for a notebook that brings what acts by itself."""
+    looked = pending.looked
+    return expect_inert(pending.change.path, looked.content if looked.seen.file else None, pending.change.content)
 
 
 def _pending(context: ToolContext, changes: ChangeSet) -> list[Pending]:

@@ -17,6 +17,7 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.builtin.writing import counts
 from ozzie_server_ext.tools.changes.changeset import MAX_PATH, ChangeSet, FileChange, nested, text_of
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, Looked, look
+from ozzie_server_ext.tools.notebook.whole import expect_inert
 from ozzie_server_ext.tools.rooted import readable_parts
 
 MAX_REPLACED = 16 * 1024 * 1024
@@ -132,6 +133,7 @@ def _expect_sound(change: FileChange, looked: Looked) -> None:
             f"{change.path} has what looks like a secret, and such contents are not kept; leave the file as it is, or "
             "change what is around the secret with edit_file."
         )
+    expect_inert(change.path, looked.content if looked.seen.file else None, change.content)
 
 
 def _told(change: FileChange, looked: Looked) -> JsonObject:

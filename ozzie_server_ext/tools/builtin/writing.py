@@ -34,6 +34,7 @@ from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash
+from ozzie_server_ext.tools.notebook.whole import expect_inert
 from ozzie_server_ext.tools.threads import to_its_end
 
 MAX_TEXT = 200_000
@@ -122,6 +123,7 @@ def _plan(context: ToolContext, args: JsonObject, looked: Looked, old: TextFile,
     digest = hashlib.sha256(content).hexdigest()
     return Plan(
         args=args,
+        categories=expect_inert(path, looked.content if looked.seen.file else None, content),
         effect={"root": root_of(context), "seen": encode(looked.seen), "sha256": digest},
         writes=(f"{root_of(context)}/{path}",),
         before=_before(looked) if looked.seen.file else None,
@@ -186,7 +188,7 @@ def changed(old: str, new: str) -> tuple[int, int]:
     return (after - before).total(), (before - after).total()
 
 
-def _question(path: str, old: str, new: str) -> str:
+def change_question(path: str, old: str, new: str) -> str:
     """By the lines that come and go. Who reads that some are only added or removed takes the others to stay in their
     places: where they do not, it is said."""
     come, go = changed(old, new)
@@ -211,7 +213,7 @@ def _preview(looked: Looked, old: TextFile, new: TextFile) -> Preview:
         sentence = f"Write a new file, {path}, of {line_count(len(lines_of(new.text)))}?"
         return Preview(sentence=sentence, proof=proof, shown="diff", undo="Nothing is replaced; the file can go again.")
     return Preview(
-        sentence=_question(path, old.text, new.text),
+        sentence=change_question(path, old.text, new.text),
         proof=proof,
         shown="diff",
         undo="The old version is kept among the artifacts.",

@@ -35,17 +35,19 @@ class Replaced:
     notes: tuple[str, ...]
 
 
-def replace(root: Path, seen: Seen, content: bytes, *, executable: bool | None = None) -> Replaced:
+def replace(
+    root: Path, seen: Seen, content: bytes, *, executable: bool | None = None, most: int = MAX_BYTES
+) -> Replaced:
     """Gives the file at `seen.path` that content, or makes it, with the folders that are missing, where none was. Where
-    `executable` is set, it is made so, or not so.
+    `executable` is set, it is made so, or not so. `most`: in bytes, of the content.
 
     Raises FileChanged where it is not what was seen, FileBusy, NotOffered or another ToolFailed: then nothing was done.
     Raises Unsettled where that can't be said.
     """
     require_renames()
     readable_parts(seen.path)
-    if len(content) > MAX_BYTES:
-        raise ToolFailed(f"{seen.path} would be larger than {MAX_BYTES:,} bytes; nothing was written.")
+    if len(content) > most:
+        raise ToolFailed(f"{seen.path} would be larger than {most:,} bytes; nothing was written.")
     placed = make_folders(root, seen) if seen.missing else seen
     try:
         with told_in_words(seen.path), folder_as_seen(root, placed) as folder:

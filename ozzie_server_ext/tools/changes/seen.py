@@ -10,6 +10,9 @@ from ozzie_server_ext.tools.changes.outcome import FileChanged, told_in_words
 from ozzie_server_ext.tools.rooted import closing, open_deepest, open_plain, readable_parts
 
 MAX_BYTES = 2 * 1024 * 1024
+"""Of a file that tools change, unless they say otherwise."""
+LARGEST = 64 * 1024 * 1024
+"""In bytes, of any file that is held against what was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +59,12 @@ class Looked:
     content: bytes
 
 
-def look(root: Path, path: str) -> Looked:
-    """What is at `path` below `root`; nothing there is no error.
+def look(root: Path, path: str, *, most: int = MAX_BYTES) -> Looked:
+    """What is at `path` below `root`; nothing there is no error. `most`: in bytes.
 
     Raises OutsideProject for what leads out, is hidden or passes a symbolic link; FileChanged where it is being written
     to; ToolFailed for names that can't be read, for folders, devices, pipes and sockets, for a file with a second name
-    (hard link), and above MAX_BYTES.
+    (hard link), and above `most`.
     """
     parts = readable_parts(path)
     path = "/".join(parts)
@@ -75,15 +78,15 @@ def look(root: Path, path: str) -> Looked:
         if descriptor is None:
             return Looked(Seen(path=path, anchor=anchor, missing=to_make, file=None), b"")
         with closing(descriptor):
-            file, content = read_file(descriptor, path)
+            file, content = read_file(descriptor, path, most=most)
     return Looked(Seen(path=path, anchor=anchor, missing=to_make, file=file), content)
 
 
-def read_file(descriptor: int, path: str) -> tuple[FileSeen, bytes]:
+def read_file(descriptor: int, path: str, *, most: int = LARGEST) -> tuple[FileSeen, bytes]:
     """What an open plain file is, and all of its bytes.
 
     Raises FileChanged where it changes meanwhile or has no name any more, ToolFailed for a second name and above
-    MAX_BYTES, OSError.
+    `most`, OSError.
     """
     before = os.fstat(descriptor)
     if before.st_nlink > 1:
@@ -91,9 +94,9 @@ def read_file(descriptor: int, path: str) -> tuple[FileSeen, bytes]:
             f"{path} has a second name elsewhere (a hard link), which a change here would cut off or reach; it is left "
             "alone. Copy it to a new name and work on that."
         )
-    if before.st_size > MAX_BYTES:
-        raise ToolFailed(f"{path} is larger than {MAX_BYTES:,} bytes; tools do not change such files.")
-    content = _read_all(descriptor)
+    if before.st_size > most:
+        raise ToolFailed(f"{path} is larger than {most:,} bytes; tools do not change such files.")
+    content = _read_all(descriptor, most)
     after = os.fstat(descriptor)
     if _moment(before) != _moment(after) or len(content) != after.st_size or after.st_nlink == 0:
         raise FileChanged(f"{path} is being changed by another program; look at it again.")
@@ -124,11 +127,11 @@ def named(folder: int, name: str) -> tuple[int, int] | None:
     return info.st_dev, info.st_ino
 
 
-def _read_all(descriptor: int) -> bytes:
-    """From the beginning, and at most a byte more than MAX_BYTES: a file may grow while it is read."""
+def _read_all(descriptor: int, most: int) -> bytes:
+    """From the beginning, and at most a byte more than `most`: a file may grow while it is read."""
     pieces = bytearray()
-    while len(pieces) <= MAX_BYTES:
-        piece = os.pread(descriptor, MAX_BYTES + 1 - len(pieces), len(pieces))
+    while len(pieces) <= most:
+        piece = os.pread(descriptor, most + 1 - len(pieces), len(pieces))
         if not piece:
             break
         pieces += piece

@@ -7,13 +7,14 @@ finds the one cell in such a diff, and what a newer Jupyter wrote may be lost.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.jupyter.cells import Notebook, lines
 from ozzie_server_ext.jupyter.edits import Delete, Edit, Insert, Move, Replace, Show, behind, place_of
 from ozzie_server_ext.tools.base import ToolFailed
+from ozzie_server_ext.tools.notebook.marks import marked
 from ozzie_server_ext.tools.notebook.spans import NotRead, Span, expect_nothing_behind, first, items, members
 
 _FORMAT = 4
@@ -23,10 +24,11 @@ _WITH_IDS = 5
 
 @dataclass(frozen=True)
 class NotebookText:
-    """`cells` are the spans of the cells, `array` that of what holds them."""
+    """`cells` are the spans of the cells, `array` that of what holds them; `metadata` are the notebook's own."""
 
     text: str
     notebook: Notebook
+    metadata: Any
     cells: tuple[Span, ...]
     array: Span
 
@@ -51,7 +53,7 @@ class NotebookText:
             raise ToolFailed(f"{path} can't be read as a notebook: it has no {missing.args[0]}.") from None
         except ValueError as error:
             raise ToolFailed(f"{path} can't be read as a notebook: {error}.") from None
-        return cls(text, notebook, tuple(spans), array)
+        return cls(text, notebook, metadata, tuple(spans), array)
 
     def edited(self, edit: Edit) -> bytes:
         """The file with the edit made. Raises CellChanged where it is not about what is there."""
@@ -63,7 +65,10 @@ class NotebookText:
             case Replace():
                 # As it was spelt: a list of lines, or one text.
                 as_lines = not isinstance(self._part(index, "source").value, str)
-                text = self._replaced(index, {"source": lines(edit.source) if as_lines else edit.source})
+                new: JsonObject = {"source": lines(edit.source) if as_lines else edit.source}
+                if edit.made_from:
+                    new["metadata"] = marked(self._part(index, "metadata").value, edit.made_from)
+                text = self._replaced(index, new)
             case Move():
                 text = self._moved(index, behind(edit.after, self.notebook))
             case Delete():
@@ -159,12 +164,13 @@ class NotebookText:
 
 
 def _dumped(value: Any, indent: str | None) -> str:
-    separators = None if indent else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    """With the names in their order, as nbformat has them."""
+    how = partial(json.dumps, value, sort_keys=True, indent=indent, separators=None if indent else (",", ":"))
+    text = how(ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a pair, which only an escape can write
-        return json.dumps(value, indent=indent, separators=separators)
+        return how()
     return text
 
 

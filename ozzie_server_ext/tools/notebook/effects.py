@@ -1,0 +1,81 @@
+"""What an edit of a notebook is recorded as before it is made, and whether it was (DESIGN §2.5 and 2.6)."""
+
+import json
+from hashlib import sha256
+
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.jupyter.cells import CellKind, Notebook, name_of, version_of
+from ozzie_server_ext.jupyter.edits import Delete, Edit, Insert, Move, Replace, Show, above, index_of, place_of
+
+
+def brings_code(edit: Edit) -> bool:
+    """Whether code stands in the notebook behind it that did not stand there before."""
+    match edit:
+        case Insert():
+            new = Notebook.of([edit.cell]).cells[0]
+            return new.kind is CellKind.CODE and bool(new.source.strip())
+        case Replace():
+            return edit.kind is CellKind.CODE
+        case Move() | Delete() | Show():
+            return False
+
+
+def effect_of(edit: Edit) -> JsonObject:
+    """What the edit would do, by hashes: a yes is for exactly this."""
+    match edit:
+        case Insert():
+            new = Notebook.of([edit.cell]).cells[0]
+            return {"does": edit.does, "cell": new.cell_id, "after": edit.after, "sha256": _hash(edit.cell)}
+        case Replace():
+            was, becomes = version_of(edit.kind, edit.was), version_of(edit.kind, edit.source)
+            return {"does": edit.does, "cell": edit.cell_id, "was": was, "becomes": becomes}
+        case Move():
+            moved: JsonObject = {"was_after": edit.was_after, "after": edit.after, "was": _hash(edit.was)}
+            return {"does": edit.does, "cell": edit.cell_id, **moved}
+        case Delete():
+            return {"does": edit.does, "cell": edit.cell_id, "was": _hash([edit.was, *edit.was_outputs])}
+        case Show():
+            return {"does": edit.does, "cell": edit.cell_id, "sha256": _hash([*edit.outputs])}
+
+
+def told_of(edit: Edit, notebook: Notebook) -> JsonObject:
+    """What the model is told of the cell once the edit is made: how it is called then."""
+    match edit:
+        case Insert():
+            new = Notebook.of([edit.cell]).cells[0]
+            name = new.cell_id if notebook.named else name_of(place_of(edit, notebook), new.kind, new.source)
+            return {"cell": name, "version": new.version}
+        case Replace():
+            name = edit.cell_id
+            if not notebook.named:
+                name = name_of(index_of(edit.cell_id, notebook), edit.kind, edit.source)
+            return {"cell": name, "version": version_of(edit.kind, edit.source)}
+        case Move() | Delete() | Show():
+            return {"cell": edit.cell_id}
+
+
+def was_made(effect: JsonObject, notebook: Notebook) -> bool | None:
+    """Whether the edit of that effect was made to the notebook, which is so now; None where nobody can say."""
+    if not notebook.named:
+        return None
+    cell = notebook.find(str(effect["cell"]))
+    match effect["does"]:
+        case "insert":
+            return cell is not None
+        case "replace":
+            if cell is None:
+                return None
+            return True if cell.version == effect["becomes"] else False if cell.version == effect["was"] else None
+        case "move":
+            if cell is None:
+                return None
+            stands = above(index_of(cell.cell_id, notebook), notebook)
+            return True if stands == effect["after"] else False if stands == effect["was_after"] else None
+        case "delete":
+            return cell is None
+        case _:
+            return None
+
+
+def _hash(value: Json) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
