@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.access import AccessTokens
+from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
 from ozzie_server_ext.gateway.relay import Relay
 from ozzie_server_ext.gateway.services import Services
 
@@ -43,6 +44,7 @@ class GatewayState:
     relay: Relay | None = None
     failure: OzzieError | None = None
     connections: set[Connection] = field(default_factory=set[Connection])
+    pages: PageNotebooks = field(default_factory=PageNotebooks)
     headless: bool = False
     """Whether this server was started for Ozzie alone, so that it may be stopped by `ozzie gateway --stop`."""
     temporary: bool = False

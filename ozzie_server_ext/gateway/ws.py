@@ -18,6 +18,8 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
 from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
 from ozzie_server_ext.gateway.outbox import Followed, Outbox
+from ozzie_server_ext.gateway.page_link import NotebookAnswer, PageLink
+from ozzie_server_ext.gateway.page_notebooks import PageHas
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART
 from ozzie_server_ext.observability.logs import logger
@@ -38,7 +40,10 @@ MAX_SUBSCRIPTIONS = 32
 MAX_REQUESTS = 32
 PING_S = 30.0
 FEED_METHODS = ("feed.subscribe", "feed.unsubscribe")
-"""The methods that are the connection's own."""
+NOTEBOOK_METHODS = ("notebook.opened", "notebook.closed", "notebook.answer")
+"""With those of the feed, the methods that are the connection's own."""
+_ON_PURPOSE = frozenset({1000, 1001})
+"""The codes with which a page closes its connection because it goes (RFC 6455 §7.4.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,7 @@ class WsHandler(Caller, WebSocketHandler):
         self._requests = 0
         self._feeds: dict[str, Followed] = {}
         self._feed_ids = itertools.count(1)
+        self._page = PageLink(self._outbox.put)
 
     async def prepare(self, **kwargs: Any) -> None:
         # A socket can't follow a redirect to a login page: it is refused.
@@ -130,6 +136,7 @@ class WsHandler(Caller, WebSocketHandler):
     def on_close(self) -> None:
         if self._is_open:
             self._outbox.close()
+            self.state.pages.has_gone(self._page, on_purpose=self.close_code in _ON_PURPOSE)
             self.state.connections.discard(self)
             self.state.access.revoke(self.principal)
             for task in self._tasks:
@@ -175,13 +182,28 @@ class WsHandler(Caller, WebSocketHandler):
             return await self._subscribe(params)
         if method == "feed.unsubscribe":
             return self._unsubscribe(params)
+        if method in NOTEBOOK_METHODS:
+            return await self._of_a_page(method, params)
         if method in METHODS:
             return await METHODS[method](Call(self._ozzie, self.principal, params))
         raise InputError(
             f"There is no method {method[:60]}.",
-            hint=f"There are: {', '.join(sorted([*METHODS, *FEED_METHODS]))}.",
+            hint=f"There are: {', '.join(sorted([*METHODS, *FEED_METHODS, *NOTEBOOK_METHODS]))}.",
             code="input.method",
         )
+
+    async def _of_a_page(self, method: str, params: JsonObject) -> JsonObject:
+        """What a page tells of the notebooks that it has open, and answers about them: under the user's own identity,
+        and never a kernel, whose code could say that an edit was made (THREATS 6)."""
+        if self.principal.session_id is not None:
+            raise PolicyError("A kernel has no notebooks open.", code="policy.session")
+        if method == "notebook.answer":
+            self._page.answered(decode(NotebookAnswer, params))
+        elif method == "notebook.opened":
+            await self.state.pages.has_opened(self._page, decode(PageHas, params))
+        else:
+            await self.state.pages.has_closed(self._page, decode(PageHas, params))
+        return {}
 
     async def _subscribe(self, params: JsonObject) -> JsonObject:
         asked = decode(FeedSubscribe, params)

@@ -45,6 +45,13 @@ def made_inert(output: JsonObject) -> JsonObject | None:
     return {**output, "data": kept, "metadata": {}} if kept else None
 
 
+def outputs_made_inert(cell: JsonObject) -> list[Json]:
+    """The outputs of a cell, as nbformat has it, as far as they do nothing where they are shown."""
+    found = cell.get("outputs")
+    each = [made_inert(output) for output in found if isinstance(output, dict)] if isinstance(found, list) else []
+    return [output for output in each if output is not None]
+
+
 def written(new: Notebook, metadata: Any, old: Notebook | None, old_metadata: Any) -> Written:
     """What a notebook brings that the one before it, if there was one, did not have. What was there already may stay:
     it is the user's own, and in a file that changed it is not trusted any more."""

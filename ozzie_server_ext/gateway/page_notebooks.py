@@ -1,0 +1,208 @@
+"""Notebooks that pages have open: read and edited there, beside what a person types (NB-9, ADR 36)."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.gateway.page_link import PageLink
+from ozzie_server_ext.jupyter.cells import Notebook
+from ozzie_server_ext.jupyter.documents import DocumentBusy, DocumentSilent, Edited, OpenNotebook, Where
+from ozzie_server_ext.jupyter.edits import Edit
+from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
+
+T = TypeVar("T")
+
+GONE_S = 60.0
+"""How long a notebook is left alone that a page had open whose connection broke: it comes back in this time, or does
+not."""
+WAIT_S = 20.0
+"""How long an edit waits for it: a network that is cut for a moment is nothing that anybody has to hear of."""
+MOST_OPEN = 500
+"""Notebooks of one page."""
+_MOST_PARTS = 500
+_MOST_NOTES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageHas:
+    """A notebook that a page has open: as the page calls it, and the root of the page's server, as that tells it."""
+
+    path: str
+    root: str
+
+    def whole(self) -> Path:
+        """Where the file lies. Raises OSError, RuntimeError."""
+        return (Path(self.root).expanduser() / self.path.lstrip("/")).resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    link: PageLink
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    cells: list[Json]
+    count: int
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    notes: list[str]
+
+
+class PageNotebooks:
+    """Which page has which notebook open. `now`: monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._open: dict[Path, list[_Open]] = {}
+        self._left: dict[Path, float] = {}
+        self._news = asyncio.Condition()
+
+    async def has_opened(self, link: PageLink, has: PageHas) -> None:
+        where = await _where(has)
+        if where is None or sum(each.link is link for there in self._open.values() for each in there) >= MOST_OPEN:
+            return
+        self._left.pop(where, None)
+        there = self._open.setdefault(where, [])
+        if not any(each.link is link and each.path == has.path for each in there):
+            there.append(_Open(link, has.path))
+        async with self._news:
+            self._news.notify_all()
+
+    async def has_closed(self, link: PageLink, has: PageHas) -> None:
+        if (where := await _where(has)) is not None:
+            self._drop(where, lambda each: each.link is link and each.path == has.path)
+
+    def has_gone(self, link: PageLink, *, on_purpose: bool) -> None:
+        """The page is not connected any more: it was closed, or its connection broke."""
+        link.cut()
+        for where in list(self._open):
+            if self._drop(where, lambda each: each.link is link) and not on_purpose:
+                self._left[where] = self._now()
+
+    async def opened(self, path: Path) -> OpenNotebook | None:
+        """See `LiveDocuments.opened`."""
+        there = self._open.get(path, [])
+        if not there and await self._may_come_back(path):
+            there = self._open.get(path, [])
+        if there:
+            return PageNotebook(path.name, await self._the_one(path.name, there), there)
+        if self._is_awaited(path):
+            raise DocumentBusy(
+                f"A page that has {path.name} open lost its connection a moment ago, perhaps with text that is not "
+                "saved. Try again in a minute, or when the page is back."
+            )
+        return None
+
+    async def _may_come_back(self, path: Path) -> bool:
+        """Wait a little for a page whose connection broke; whether it came back."""
+        if not self._is_awaited(path):
+            return False
+        try:
+            async with asyncio.timeout(WAIT_S), self._news:
+                await self._news.wait_for(lambda: path in self._open or not self._is_awaited(path))
+        except TimeoutError:
+            return False
+        return path in self._open
+
+    def _is_awaited(self, path: Path) -> bool:
+        since = self._left.get(path)
+        return since is not None and self._now() - since < GONE_S
+
+    async def _the_one(self, name: str, there: Sequence[_Open]) -> _Open:
+        """The page in which it has to be edited: the one with text that is not saved. Raises DocumentBusy."""
+        if len(there) == 1:
+            return there[0]
+        found = await asyncio.gather(*(_state(each) for each in there))
+        unsaved = [each for each, state in zip(there, found, strict=True) if state.dirty]
+        if len(unsaved) > 1:
+            raise DocumentBusy(
+                f"{name} is open in two pages, both with text that is not saved. Save one of them first."
+            )
+        return unsaved[0] if unsaved else there[0]
+
+    def _drop(self, where: Path, which: Callable[[_Open], bool]) -> bool:
+        before = self._open.get(where, [])
+        left = [each for each in before if not which(each)]
+        if left:
+            self._open[where] = left
+        else:
+            self._open.pop(where, None)
+        return len(left) < len(before) and not left
+
+
+class PageNotebook:
+    """See `OpenNotebook`: in the page `one` of all that have it open."""
+
+    def __init__(self, name: str, one: _Open, there: Sequence[_Open]) -> None:
+        self._name = name
+        self._one = one
+        self._others = [each for each in there if each is not one]
+
+    @property
+    def where(self) -> Where:
+        return "page"
+
+    async def read(self) -> Notebook:
+        cells: list[Json] = []
+        for _ in range(_MOST_PARTS):
+            part = _read(_Part, await self._ask("read", first=len(cells)))
+            cells += part.cells
+            if len(cells) >= part.count:
+                try:
+                    return Notebook.of(cells, language=part.language)
+                except ValueError as error:
+                    raise DocumentBusy(f"{self._name} can't be read in the page that has it open: {error}.") from None
+            if not part.cells:
+                break
+        raise DocumentBusy(f"{self._name} can't be read in the page that has it open: it does not come to an end.")
+
+    async def edit(self, edit: Edit) -> Edited:
+        made = _read(_Made, await self._one.link.ask(self._one.path, "edit", edit=encode(edit)))
+        # The others show what the file was. One with text of its own keeps that, and Jupyter asks when it is saved.
+        await asyncio.gather(*(each.link.ask(each.path, "reload") for each in self._others), return_exceptions=True)
+        return Edited(notes=tuple(note[:300] for note in made.notes[:_MOST_NOTES]))
+
+    async def _ask(self, ask: str, **more: Json) -> Json:
+        """What only reads: who does not answer is busy, and nothing has happened."""
+        try:
+            return await self._one.link.ask(self._one.path, ask, **more)
+        except DocumentSilent as error:
+            raise DocumentBusy(f"{error} Try again, or close the notebook there.") from None
+
+
+async def _where(has: PageHas) -> Path | None:
+    try:
+        return await asyncio.to_thread(has.whole)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+async def _state(there: _Open) -> _State:
+    """Of one that does not answer, nothing is known: it counts as one with text of its own."""
+    try:
+        return _read(_State, await there.link.ask(there.path, "state"))
+    except OzzieError:
+        return _State(dirty=True)
+
+
+def _read(kind: type[T], said: Json) -> T:
+    """Raises DocumentSilent for what our pages do not say: an older one may, and may have done it."""
+    try:
+        return decode(kind, said)
+    except InvalidShape:
+        raise DocumentSilent("The page answered in a way that is not understood.", hint="Reload the page.") from None
