@@ -203,6 +203,7 @@ async def _plan(
     summary: str,
     content: Content = CLEAN,
 ) -> Plan:
+    place_of(edit, notebook)  # before anybody is asked for what is not possible
     before = await asyncio.to_thread(_way_back, path, edit, notebook)
     told: JsonObject = {"path": path, **told_of(edit, notebook), "undo": before.name if before else None}
     return Plan(

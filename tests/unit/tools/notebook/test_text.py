@@ -32,7 +32,12 @@ OUTPUTS: tuple[JsonObject, ...] = ({"output_type": "stream", "name": "stdout", "
 
 
 def cell(cell_id: str, source: str, kind: str = "code") -> JsonObject:
-    found: JsonObject = {"cell_type": kind, "id": cell_id, "metadata": {}, "source": source.splitlines(keepends=True)}
+    found: JsonObject = {
+        "cell_type": kind,
+        "id": cell_id,
+        "metadata": {},
+        "source": [*source.splitlines(keepends=True)],
+    }
     return found | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
@@ -211,7 +216,7 @@ def notebooks(draw: st.DrawFn) -> tuple[bytes, list[dict[str, Any]]]:
             made = new_markdown_cell(source)
         made["id"] = f"c{number}"
         cells.append(made)
-    text = nbformat.writes(new_notebook(cells=cells), version=4)
+    text = nbformat.writes(new_notebook(cells=cells))
     return text.encode(), json.loads(text)["cells"]
 
 
@@ -252,7 +257,7 @@ def test_any_edit_does_what_it_says_and_its_inverse_gives_back_the_same_file(
             pass  # below: how a text is cut into lines is for the reader to join
         case Delete():
             del expected[at]
-        case _:
+        case Move():
             moved = expected.pop(at)
             names = [each["id"] for each in expected]
             expected.insert(names.index(edit.after) + 1 if edit.after else 0, moved)
