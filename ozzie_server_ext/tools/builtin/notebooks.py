@@ -40,6 +40,7 @@ from ozzie_server_ext.jupyter.edits import (
     behind,
     index_of,
     inverse,
+    place_of,
 )
 from ozzie_server_ext.render.text import quoted
 from ozzie_server_ext.tools.base import Before, EffectTool, Plan, ToolContext, ToolFailed, Unsettled

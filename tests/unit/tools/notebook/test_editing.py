@@ -50,7 +50,8 @@ class KeptArtifacts:
     async def keep(self, plan: Plan, tool_id: str) -> str:
         """Its name."""
         assert plan.before is not None
-        before, meta = plan.before, {REPLACED_BY: tool_id}
+        before = plan.before
+        meta: JsonObject = {REPLACED_BY: tool_id}
         kept = await self.store.keep(before.content, kind="file", name=before.name, mime=before.mime, meta=meta)
         await self.store.record(self._recorder, kept)
         return before.name
