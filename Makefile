@@ -53,6 +53,8 @@ lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
 	    --extra lab --group setup pyproject.toml -o .lock/run.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
 	    --extra lab --group dev -c .lock/run.txt pyproject.toml -o .lock/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
+	    --no-deps --group collaboration -o .lock/collaboration.txt
 
 clean: ## Remove .venv and what was built
 	rm -rf $(VENV) build dist labextension/dist labextension/lib labextension/node_modules
@@ -71,6 +73,8 @@ $(VENV)/.lab: pyproject.toml $(LAB_SOURCES) | $(VENV)/.run
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: .lock/dev.txt | $(VENV)/.run
+$(VENV)/.dev: .lock/dev.txt .lock/collaboration.txt | $(VENV)/.run
 	@$(PIP) install --require-hashes -r .lock/dev.txt
+	@rm -rf $(VENV)/collaboration
+	@$(PIP) install --require-hashes --no-deps --target $(VENV)/collaboration -r .lock/collaboration.txt
 	@touch $@
