@@ -6,13 +6,13 @@ or says the answer. No language model is behind it, and the answer says so.
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
+from ozzie_server_ext.models.offline_moves import Ask, Move, Rule, Say, Seen, given_by, path_in
+from ozzie_server_ext.models.offline_notebooks import NOTEBOOK_RULES, taken_back
 from ozzie_server_ext.models.offline_results import (
     applied,
     changes_in,
@@ -31,38 +31,9 @@ from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
 LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
 """UX §10, string 2. Stands once in a turn's answer, as a line of its own."""
 
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """The answer, in Markdown."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Wants a tool to run before it answers."""
-
-    tool: str
-    args: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a tool of this turn gave: its data, or the sentence that says why it gave none."""
-
-    tool: str
-    data: Json
-    error: str = ""
-
-
-Move: TypeAlias = Say | Ask
-Rule: TypeAlias = Callable[[str, Sequence[Seen]], Move | None]
-
 MAX_QUESTION_CHARS = 2000
 """The rules run on the gateway's loop, and searching takes quadratic time on text made for it (THREATS 15)."""
 
-_PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
 _FOLDER = re.compile(r"\b(?:in|of|under|below|inside)\s+(?:the\s+)?(?:folder\s+)?[`\"']?([\w.][\w./-]*)", re.I)
 _HERE = frozenset({"this", "the", "here", "project", "folder", "there", "my", "current", "directory", "it"})
 _ROWS = re.compile(r"\bhow many (rows|lines|records|entries)\b|\bcount (?:the )?(rows|lines|records|entries)\b", re.I)
@@ -97,6 +68,8 @@ def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
         if not seen and "read_file" in tools:
             return Ask("read_file", {"path": path})
         question = f"Write a {lines + 1}-line note to {path}"
+    if not seen and (back := taken_back(question, messages)) is not None:
+        return back
     move = _move(question, seen, tools)
     if isinstance(move, Ask) and move.tool not in tools:
         move = Say(f"This needs the tool {code(move.tool)}, which is not offered here.")
@@ -145,10 +118,10 @@ def _seen(tool: str, content: str) -> Seen:
 
 
 def _rows(question: str, seen: Sequence[Seen]) -> Move | None:
-    wanted, path = _ROWS.search(question), _path(question)
+    wanted, path = _ROWS.search(question), path_in(question)
     if not wanted or not path:
         return None
-    listed, read = _given("list_files", seen), _given("read_file", seen)
+    listed, read = given_by("list_files", seen), given_by("read_file", seen)
     folder, name = posixpath.split(path)
     if read is not None:
         return Say(count_rows(path, read.data, unit=(wanted[1] or wanted[2]).lower()))
@@ -166,10 +139,10 @@ def _no_result(failed: Seen) -> Say:
 
 def _note(question: str, seen: Sequence[Seen]) -> Move | None:
     """A file that is there already is read first: it is written anew only by who knows its version."""
-    wanted, path = _NOTE.search(question), _path(question)
+    wanted, path = _NOTE.search(question), path_in(question)
     if not wanted or not path:
         return None
-    written, read = _given("write_file", seen), _given("read_file", seen)
+    written, read = given_by("write_file", seen), given_by("read_file", seen)
     if written is not None and not written.error:
         return Say(f"The note stands in {code(path)}.")
     if written is not None and read is None and _IS_THERE in written.error:
@@ -210,7 +183,7 @@ def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
     which, wanted = _ASK_WHICH.search(question), _ASK_FOR.search(question)
     if not which and not wanted:
         return None
-    given = _given("ask_user", seen)
+    given = given_by("ask_user", seen)
     if given is not None:
         answer = given.data.get("answer") if isinstance(given.data, dict) else None
         return Say(f"Your answer is {code(str(answer))}." if answer else "You skipped the question.")
@@ -229,7 +202,7 @@ def _run(question: str, seen: Sequence[Seen]) -> Move | None:
     if wanted is None:
         return None
     tool, argument = ("python", "code") if "python" in wanted[1].lower() else ("shell", "command")
-    given, done = _given(tool, seen), _given("apply_changes", seen)
+    given, done = given_by(tool, seen), given_by("apply_changes", seen)
     if given is None:
         editable: JsonObject = {"editable_folder": changing[1].strip()} if changing else {}
         return Ask(tool, {argument: wanted[3].strip(), **editable})
@@ -243,7 +216,7 @@ def _fetch(question: str, seen: Sequence[Seen]) -> Move | None:
     wanted = _FETCH.search(question)
     if wanted is None:
         return None
-    given = _given("fetch_url", seen)
+    given = given_by("fetch_url", seen)
     return Ask("fetch_url", {"url": wanted[1].rstrip(".,;!")}) if given is None else Say(fetched(given.data))
 
 
@@ -251,15 +224,15 @@ def _search(question: str, seen: Sequence[Seen]) -> Move | None:
     wanted = _SEARCH.search(question)
     if wanted is None:
         return None
-    given = _given("web_search", seen)
+    given = given_by("web_search", seen)
     return Ask("web_search", {"query": wanted[1].strip(" .?!")}) if given is None else Say(found(given.data))
 
 
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
-    path = _path(question)
+    path = path_in(question)
     if not path or not (_READ.search(question) or "@" in question):
         return None
-    read = _given("read_file", seen)
+    read = given_by("read_file", seen)
     return Ask("read_file", {"path": path}) if read is None else Say(excerpt(path, read.data))
 
 
@@ -268,8 +241,8 @@ def _list(question: str, seen: Sequence[Seen]) -> Move | None:
         return None
     found = _FOLDER.search(question)
     named = found[1].rstrip("./") if found else ""
-    path = _path(question) or ("." if named.lower() in _HERE else named) or "."
-    listed = _given("list_files", seen)
+    path = path_in(question) or ("." if named.lower() in _HERE else named) or "."
+    listed = given_by("list_files", seen)
     return Ask("list_files", {"path": path}) if listed is None else Say(listing(path, listed.data))
 
 
@@ -278,7 +251,7 @@ def _sum(question: str, seen: Sequence[Seen]) -> Move | None:
     if expression is None:
         wanted = _CALCULATOR.search(question)
         return Say("There is no sum in this that the script can find. Try `What is 12 * (3 + 4)?`") if wanted else None
-    given = _given("calculator", seen)
+    given = given_by("calculator", seen)
     if given is None:
         return Ask("calculator", {"expr": expression})
     return Say(f"{code(expression)} = **{field(given.data, 'value', 'result', 'text')}**")
@@ -287,7 +260,7 @@ def _sum(question: str, seen: Sequence[Seen]) -> Move | None:
 def _time(question: str, seen: Sequence[Seen]) -> Move | None:
     if not _TIME.search(question):
         return None
-    given = _given("current_time", seen)
+    given = given_by("current_time", seen)
     if given is None:
         zone = _ZONE.search(question)
         return Ask("current_time", {"timezone": zone[1]} if zone else {})
@@ -303,7 +276,19 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
     )
 
 
-_RULES: tuple[Rule, ...] = (_ask_back, _run, _fetch, _search, _rows, _list, _sum, _read, _time, _greeting)
+_RULES: tuple[Rule, ...] = (
+    *NOTEBOOK_RULES,
+    _ask_back,
+    _run,
+    _fetch,
+    _search,
+    _rows,
+    _list,
+    _sum,
+    _read,
+    _time,
+    _greeting,
+)
 
 
 def _abilities(tools: Collection[str]) -> str:
@@ -317,20 +302,10 @@ def _abilities(tools: Collection[str]) -> str:
         "shell": "run a command that stands between backticks",
         "fetch_url": "fetch an address",
         "web_search": "search the web",
+        "edit_cell": "show and change the cells of a notebook",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:
         return "The script can't answer this. No tool is offered here, so it can only say what it is."
     can = able[0] if len(able) == 1 else f"{', '.join(able[:-1])} and {able[-1]}"
     return f"The script can't answer this: it can {can}. Try `What is 17.5 % of 2,480?`, or name a file with `@`."
-
-
-def _given(tool: str, seen: Sequence[Seen]) -> Seen | None:
-    return next((found for found in reversed(seen) if found.tool == tool), None)
-
-
-def _path(question: str) -> str:
-    found = _PATH.search(question)
-    if not found:
-        return ""
-    return found[1] or (found[2] or found[3]).rstrip(".,;:!?)'\"`").rstrip("/")
