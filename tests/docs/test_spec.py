@@ -6,8 +6,10 @@ from pathlib import Path
 
 from ozzie_server_ext.gateway.methods import METHODS
 from ozzie_server_ext.gateway.openapi import document
+from ozzie_server_ext.gateway.page_link import NotebookAnswer
+from ozzie_server_ext.gateway.page_notebooks import PageHas
 from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH
-from ozzie_server_ext.gateway.ws import FEED_METHODS, FeedSubscribe, FeedUnsubscribe
+from ozzie_server_ext.gateway.ws import FEED_METHODS, NOTEBOOK_METHODS, FeedSubscribe, FeedUnsubscribe
 from ozzie_server_ext.protocol import frames, worker
 from ozzie_server_ext.protocol.handshake import Handshake
 
@@ -59,9 +61,11 @@ def test_the_table_of_methods_is_that_of_the_websocket() -> None:
     table = rows(section("WebSocket"))
     parameters = {cells[0].strip("`"): set(names(cells[1])) for cells in table}
 
-    assert set(parameters) == {*METHODS, *FEED_METHODS}
+    assert set(parameters) == {*METHODS, *FEED_METHODS, *NOTEBOOK_METHODS}
     assert parameters["feed.subscribe"] == {field.name for field in fields(FeedSubscribe)}
     assert parameters["feed.unsubscribe"] == {field.name for field in fields(FeedUnsubscribe)}
+    assert parameters["notebook.opened"] == parameters["notebook.closed"] == {each.name for each in fields(PageHas)}
+    assert parameters["notebook.answer"] == {field.name for field in fields(NotebookAnswer)}
     assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
 
 
