@@ -1,23 +1,16 @@
 """The first notebook runs from top to bottom without a key, and reads well where it is saved."""
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from nbconvert import HTMLExporter, MarkdownExporter
 
-from tests.rig import new_home
+from tests.docs.executing import OFFLINE, executed, shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 NAME = "01_first_turn.ipynb"
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-OFFLINE = "Offline script, not a language model. Connect a model for real answers: %model"
 ANSWERS = {
     "hello": ("Hello. This is Ozzie, the agent server of this Jupyter.", OFFLINE),
     "calculator": ("**434**", "| `calculator` |", OFFLINE),
@@ -31,40 +24,31 @@ ANSWERS = {
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The notebook after a run in a home of its own."""
-    home = new_home(tmp_path_factory.mktemp("notebook"))
-    shutil.copytree(NOTEBOOKS, home.project, dirs_exist_ok=True)
-    command = [sys.executable, "-m", "nbconvert", "--to=notebook", "--execute", "--inplace", NAME]
-    subprocess.run(command, cwd=home.project, env=dict(home.env), check=True, capture_output=True, timeout=150)
-    yield nbformat.read(home.project / NAME, as_version=4)
-    home.stop_gateways()
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with executed(NAME, tmp_path_factory.mktemp("notebook")) as (notebook, _):
+        yield notebook
 
 
-def shown(cell: Any) -> str:
-    return "\n".join(output["data"].get("text/markdown", "") for output in cell["outputs"] if "data" in output)
-
-
-def test_every_code_cell_is_known_here(executed: Any) -> None:
-    cells = [cell["id"] for cell in executed["cells"] if cell["cell_type"] == "code"]
+def test_every_code_cell_is_known_here(first: Any) -> None:
+    cells = [cell["id"] for cell in first["cells"] if cell["cell_type"] == "code"]
 
     assert cells == [*ANSWERS, "yours"]
 
 
 @pytest.mark.parametrize("cell_id", ANSWERS)
-def test_a_cell_shows_what_the_notebook_promises(executed: Any, cell_id: str) -> None:
-    (cell,) = [cell for cell in executed["cells"] if cell["id"] == cell_id]
+def test_a_cell_shows_what_the_notebook_promises(first: Any, cell_id: str) -> None:
+    (cell,) = [cell for cell in first["cells"] if cell["id"] == cell_id]
 
     assert [part for part in ANSWERS[cell_id] if part not in shown(cell)] == []
     assert {output["output_type"] for output in cell["outputs"]} == {"display_data"}
 
 
-def test_no_widget_is_left_behind(executed: Any) -> None:
-    assert "widgets" not in executed["metadata"]
+def test_no_widget_is_left_behind(first: Any) -> None:
+    assert "widgets" not in first["metadata"]
 
 
-def test_as_html_it_holds_the_answers(executed: Any) -> None:
-    html, _ = HTMLExporter().from_notebook_node(executed)
+def test_as_html_it_holds_the_answers(first: Any) -> None:
+    html, _ = HTMLExporter().from_notebook_node(first)
 
     for part in (
         "This is Ozzie, the agent server of this Jupyter.",
@@ -75,8 +59,8 @@ def test_as_html_it_holds_the_answers(executed: Any) -> None:
     assert html.count(OFFLINE) == 5
 
 
-def test_as_markdown_it_holds_the_answers(executed: Any) -> None:
-    markdown, _ = MarkdownExporter().from_notebook_node(executed)
+def test_as_markdown_it_holds_the_answers(first: Any) -> None:
+    markdown, _ = MarkdownExporter().from_notebook_node(first)
 
     for cell_id in ("hello", "calculator", "rows", "cost"):
         assert [part for part in ANSWERS[cell_id] if part not in markdown] == []

@@ -1,4 +1,4 @@
-"""`examples`: the notebook to begin with, for a page that puts it into the project folder."""
+"""`examples`: the notebooks to begin with, for a page that puts them into the project folder."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class ExamplesQuery:
 
 
 async def list_examples(call: Call, asked: ExamplesQuery) -> Page[Example]:
-    """The first notebook and the files that it reads, the notebook first."""
+    """The first notebooks and the files that they are about, the very first notebook first."""
     return Page(items=await asyncio.to_thread(_examples), next=None)
 
 
 def _examples() -> list[Example]:
     folder = shipped("notebooks")
-    files = sorted([*folder.glob("*.ipynb"), *folder.glob("data/*.csv")], key=lambda file: len(file.parts))
+    files = sorted([*folder.glob("*.ipynb"), *folder.glob("data/*")], key=lambda file: (len(file.parts), file.name))
     return [Example(path=file.relative_to(folder).as_posix(), content=file.read_text("utf-8")) for file in files]
