@@ -88,7 +88,7 @@ class OzzieExtension(ExtensionApp):
     async def _begin(self, url: str, project: Path) -> Services:
         """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""
         assert self._succession is not None
-        around = jupyter_around(self.serverapp, self.state)
+        around = jupyter_around(self.serverapp, self.state, self._succession.home)
         self.ozzie = ozzie = await Ozzie.start(self._succession.home, project, around)
         ozzie.on_replaced = self._succession.replaced
         remove_dead_handshakes(self._handshake_path.parent)

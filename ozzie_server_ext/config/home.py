@@ -48,6 +48,10 @@ class Home:
         return self.root / "data" / "anchor.json"
 
     @property
+    def open_notebooks(self) -> Path:
+        return self.root / "run" / "open-notebooks.json"
+
+    @property
     def secrets(self) -> Path:
         return self.root / "secrets"
 

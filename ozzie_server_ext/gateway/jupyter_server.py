@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
 from ozzie_server_ext.gateway.shared_documents import SharedDocuments
 from ozzie_server_ext.gateway.state import GatewayState
@@ -10,9 +11,10 @@ from ozzie_server_ext.jupyter.documents import OpenNotebook
 from ozzie_server_ext.jupyter.server import Jupyter
 
 
-def jupyter_around(serverapp: Any, state: GatewayState) -> Jupyter:
+def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
     """The kernels that this server runs, and the notebooks that are open in it, or in pages that reach the gateway by
     another server."""
+    state.pages.remember_in(home.open_notebooks)
     return Jupyter(documents=_Documents(SharedDocuments(serverapp), state.pages))
 
 

@@ -1,9 +1,11 @@
 """Notebooks that pages have open: read and edited there, beside what a person types (NB-9, ADR 36)."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +15,11 @@ from ozzie_server_ext.gateway.page_link import PageLink
 from ozzie_server_ext.jupyter.cells import Notebook
 from ozzie_server_ext.jupyter.documents import DocumentBusy, DocumentSilent, Edited, OpenNotebook, Where
 from ozzie_server_ext.jupyter.edits import Edit
+from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
+from ozzie_server_ext.protocol.jsontext import InvalidJson, dumps, loads
+
+log = logger(__name__)
 
 T = TypeVar("T")
 
@@ -71,6 +77,19 @@ class PageNotebooks:
         self._open: dict[Path, list[_Open]] = {}
         self._left: dict[Path, float] = {}
         self._news = asyncio.Condition()
+        self._file: Path | None = None
+
+    def remember_in(self, file: Path) -> None:
+        """Note in a file what is open. What stands there from the gateway before is awaited as if the connection had
+        broken just now: its turns go on before its pages are back."""
+        try:
+            noted = loads(file.read_bytes())
+        except (OSError, InvalidJson):  # none yet, or not ours: then nothing is awaited
+            noted = []
+        for path in noted if isinstance(noted, list) else ():
+            if isinstance(path, str):
+                self._left[Path(path)] = self._now()
+        self._file = file
 
     async def has_opened(self, link: PageLink, has: PageHas) -> None:
         where = await _where(has)
@@ -80,12 +99,14 @@ class PageNotebooks:
         there = self._open.setdefault(where, [])
         if not any(each.link is link and each.path == has.path for each in there):
             there.append(_Open(link, has.path))
+        self._note()
         async with self._news:
             self._news.notify_all()
 
     async def has_closed(self, link: PageLink, has: PageHas) -> None:
         if (where := await _where(has)) is not None:
             self._drop(where, lambda each: each.link is link and each.path == has.path)
+            self._note()
 
     def has_gone(self, link: PageLink, *, on_purpose: bool) -> None:
         """The page is not connected any more: it was closed, or its connection broke."""
@@ -93,6 +114,7 @@ class PageNotebooks:
         for where in list(self._open):
             if self._drop(where, lambda each: each.link is link) and not on_purpose:
                 self._left[where] = self._now()
+        self._note()
 
     async def opened(self, path: Path) -> OpenNotebook | None:
         """See `LiveDocuments.opened`."""
@@ -107,6 +129,17 @@ class PageNotebooks:
                 "saved. Try again in a minute, or when the page is back."
             )
         return None
+
+    def _note(self) -> None:
+        """A few names, written in place: what is lost of it by a crash of the machine went with the pages, mostly."""
+        if self._file is None:
+            return
+        known = {*self._open, *(path for path in self._left if self._is_awaited(path))}
+        try:
+            with open(self._file, "w", opener=partial(os.open, mode=0o600)) as file:
+                file.write(dumps(sorted(map(str, known))))
+        except (OSError, InvalidJson) as error:
+            log.warning("what pages have open could not be noted: %s", error)
 
     async def _may_come_back(self, path: Path) -> bool:
         """Wait a little for a page whose connection broke; whether it came back."""

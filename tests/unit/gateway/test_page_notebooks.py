@@ -221,6 +221,40 @@ async def test_a_page_whose_connection_broke_is_waited_for_and_its_file_left_alo
     assert await pages.opened(path) is None
 
 
+async def test_what_was_open_before_a_restart_is_awaited_until_its_page_is_back(
+    path: Path, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_notebooks, "WAIT_S", 0.01)
+    noted = path.parent / "open-notebooks.json"
+    first = PageNotebooks(now)
+    first.remember_in(noted)
+    page = Page()
+    await open_in(first, path, page)
+    first.has_gone(page.link, on_purpose=False)  # as the server closes its connections
+
+    second = PageNotebooks(now)
+    second.remember_in(noted)
+    with pytest.raises(DocumentBusy, match="lost its connection a moment ago"):
+        await second.opened(path)
+    await open_in(second, path, page)
+    await second.has_closed(page.link, has(path))
+
+    third = PageNotebooks(now)
+    third.remember_in(noted)
+    assert await third.opened(path) is None
+    assert noted.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("noted", ["", "{", '{"a": 1}', "[1, null]", "\0"])
+async def test_a_note_that_is_none_is_none(pages: PageNotebooks, path: Path, noted: str) -> None:
+    file = path.parent / "open-notebooks.json"
+    file.write_text(noted)
+
+    pages.remember_in(file)
+
+    assert await pages.opened(path) is None
+
+
 async def test_a_page_says_where_its_server_is_and_another_one_of_that_path_is_not_meant(
     pages: PageNotebooks, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
