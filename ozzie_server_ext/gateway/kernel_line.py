@@ -50,20 +50,27 @@ class KernelLine:
         self._session.session = uuid4().hex
         self._shell: Any = None
         self._shown: Any = None
+        self._watch: Any = None
         self._client = client
+        self.is_cut_off = False
+        """Nothing that the kernel shows is received any more: it sent too much at once, or it ended."""
 
     def __enter__(self) -> "KernelLine":
         self._shown = self._client.connect_iopub()
+        self._watch = self._shown.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._shell = self._client.connect_shell(identity=self._session.bsession)
         self._poller = zmq.asyncio.Poller()
         self._poller.register(self._shown, zmq.POLLIN)
         self._poller.register(self._shell, zmq.POLLIN)
+        self._poller.register(self._watch, zmq.POLLIN)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for socket in (self._shown, self._shell):
+        if self._watch is not None:
+            self._shown.disable_monitor()
+        for socket in (self._watch, self._shown, self._shell):
             if socket is not None:
                 socket.close(linger=0)
 
@@ -76,7 +83,8 @@ class KernelLine:
         return str(message["header"]["msg_id"])
 
     async def greet(self, within_s: float) -> Message | None:
-        """What the kernel says of itself, once all that it shows is received too; None where it does not answer."""
+        """What the kernel says of itself, once all that it shows is received too, unless that was cut off; None where
+        it does not answer."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         asked: set[str] = set()
@@ -95,6 +103,8 @@ class KernelLine:
                     continue
                 if message.is_reply:
                     answer = message
+                    if self.is_cut_off:
+                        return answer
                 elif answer is not None and message.process == answer.process:
                     return answer
         return None
@@ -103,6 +113,9 @@ class KernelLine:
         """What came, at most a message of each kind; nothing where none came in that time."""
         events = dict(await self._poller.poll(max(int(within_s * 1000), 0)))
         found: list[Message] = []
+        if self._watch in events:
+            await self._watch.recv_multipart(zmq.NOBLOCK)
+            self.is_cut_off = True
         # What is shown comes first: a reply ends the wait.
         for socket in (self._shown, self._shell):
             if socket in events:

@@ -8,11 +8,14 @@ from ozzie_server_ext.gateway.kernel_line import KernelLine, Message
 from ozzie_server_ext.jupyter.kernels import Ended, Ran
 from ozzie_server_ext.jupyter.outputs import Outputs, count_of
 
-GRACE_S = 4.0
+GRACE_S = 3.0
 """How long a kernel may take to let go of what was interrupted."""
 TICK_S = 0.5
 """How often it is looked whether the kernel is still there."""
 _SEND_S = 1.0
+_ANSWER_S = 1.0
+_MOST_WAITING = 32
+"""Messages that may have come before it is decided to interrupt; of a flood there are always more."""
 _IDLE_S = 2.0
 """How long what is shown may come behind the reply. A kernel that was cut off shows nothing any more."""
 
@@ -41,8 +44,8 @@ class KernelRun:
         self._replied = 0.0
         self._is_idle = False
         self._is_lost = False
-        self._is_cut = False
         self._was_interrupted = False
+        self._is_free = False
         self._count: int | None = None
 
     async def to_its_end(self, code: str, timeout_s: float) -> Ran:
@@ -61,9 +64,11 @@ class KernelRun:
         why = Ended.TIMED_OUT
         try:
             await self._follow(self._now + timeout_s)
+            if self._line.is_cut_off:  # of one huge print, the end is near
+                await self._follow(self._now + _IDLE_S, anyway=True)
         except asyncio.CancelledError:
             why = Ended.STOPPED
-        if self._outputs.is_cut and why is not Ended.STOPPED:
+        if self._is_cut and why is not Ended.STOPPED:
             why = Ended.CUT
         if not self._is_over and not self._is_lost and self._has_begun:
             await self._stop()
@@ -71,36 +76,44 @@ class KernelRun:
 
     async def _stop(self) -> None:
         """Interrupt it, where it is still what runs: what came meanwhile may say that it ended."""
-        while messages := await self._line.read(0):
-            self._take_all(messages)
+        for _ in range(_MOST_WAITING):
+            self._take_all(await self._line.read(0))
+        if not await self._is_there():
+            self._is_lost = self._reply is None
+            return
         if self._reply is None:
             self._was_interrupted = True
             await self._interrupt()
         await self._follow(self._now + GRACE_S, anyway=True)
+        if self._reply is None and not self._is_lost:
+            # An interrupt that comes at the very end can hit the kernel while it replies.
+            greeting = await self._line.greet(_ANSWER_S)
+            self._is_free = greeting is not None and greeting.process == self._process
 
     async def _follow(self, end: float, *, anyway: bool = False) -> None:
         """Read until it is over or lost, the time is up, or, unless `anyway`, it has shown too much."""
         looked = self._now
         while not self._is_over and (left := end - self._now) > 0:
             self._take_all(await self._line.read(min(left, TICK_S)))
-            if self._outputs.is_cut and self._reply is None and not anyway:
+            if self._reply is not None:
+                continue
+            if self._is_cut and not anyway:
                 return
-            if self._now - looked >= TICK_S:
+            if self._line.is_cut_off or self._now - looked >= TICK_S:
                 looked = self._now
-                if self._reply is None and not await self._is_there():
+                if not await self._is_there():
                     self._is_lost = True
                     return
+
+    @property
+    def _is_cut(self) -> bool:
+        return self._outputs.is_cut or self._line.is_cut_off
 
     @property
     def _is_over(self) -> bool:
         if self._reply is None:
             return False
-        if self._is_idle:
-            return True
-        if self._now - self._replied < _IDLE_S:
-            return False
-        self._is_cut = True
-        return True
+        return self._is_idle or self._line.is_cut_off or self._now - self._replied > _IDLE_S
 
     @property
     def _now(self) -> float:
@@ -134,13 +147,15 @@ class KernelRun:
             outputs=self._outputs.done(),
             execution_count=self._count,
             left_out=self._outputs.left_out,
-            is_cut=self._is_cut or self._outputs.is_cut,
+            is_cut=self._is_cut or not self._is_idle,
         )
 
     def _ended(self, why: Ended) -> Ended:
         if self._reply is None:
             if self._is_lost:
                 return Ended.LOST
+            if self._is_free:
+                return why
             return Ended.RUNS_ON if self._has_begun else Ended.QUEUED
         match self._reply.content.get("status"):
             case "ok":

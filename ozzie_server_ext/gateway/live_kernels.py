@@ -20,8 +20,11 @@ ANSWER_S = 1.0
 START_S = 20.0
 """How long one that was just started may take."""
 INSPECT_S = 15.0
-_SETTLE_S = 0.5
 _LOOK_S = 0.02
+_LOOKS = 25
+"""Half a second in all."""
+_STARTING = ("starting", "restarting", "unknown")
+_IPYTHON = "ipython"
 _AGENT = "ozzie_kernel"
 
 
@@ -47,7 +50,7 @@ class LiveKernels:
         async with self._looking[kernel_id]:
             info, kernel = await self._usable(kernel_id)
             with KernelLine(kernel) as line:
-                return (await self._greeted(line, info)).process
+                return (await self._greeted(line, info, kernel)).process
 
     async def run(
         self,
@@ -70,7 +73,7 @@ class LiveKernels:
         self, info: KernelInfo, kernel: Any, code: str, process: str, timeout_s: float, show: Callable[[str], None]
     ) -> Ran:
         with KernelLine(kernel) as line:
-            if (await self._greeted(line, info)).process != process:
+            if (await self._greeted(line, info, kernel)).process != process:
                 raise KernelChanged(f"{_begun(info.said)} was restarted meanwhile. Nothing was run in it.")
             running = KernelRun(
                 line,
@@ -90,8 +93,8 @@ class LiveKernels:
             if info.language.lower() != "python":
                 raise KernelUnfit(f"{_begun(info.said)} is no Python kernel: its variables can't be looked at.")
             with KernelLine(kernel) as line:
-                greeting = await self._greeted(line, info)
-                if greeting.content.get("implementation") != "ipython":
+                greeting = await self._greeted(line, info, kernel)
+                if greeting.content.get("implementation") != _IPYTHON:
                     raise KernelUnfit(f"{_begun(info.said)} is not IPython's: its variables can't be looked at.")
                 return told(await self._asked(line, info, name), name)
 
@@ -132,21 +135,23 @@ class LiveKernels:
             raise NoSuchKernel(f"{_begun(info.said)} has died. Restart it in Jupyter to go on.")
         if kernel_id in self._running:
             raise self._busy(info)
-        await self._settled(info, kernel)
         return info, kernel
 
-    async def _settled(self, info: KernelInfo, kernel: Any) -> None:
-        """Raises KernelBusy where Jupyter takes it to be busy, and not only with what just ended."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + _SETTLE_S
-        while getattr(kernel, "execution_state", "") == "busy":
-            if loop.time() >= end:
-                raise self._busy(info)
+    async def _seems_busy(self, kernel: Any) -> bool:
+        """Whether Jupyter takes it to be busy, and not only with what just ended."""
+        for _ in range(_LOOKS):
+            if getattr(kernel, "execution_state", "") != "busy":
+                return False
             await asyncio.sleep(_LOOK_S)
+        return True
 
-    async def _greeted(self, line: KernelLine, info: KernelInfo) -> Message:
-        greeting = await line.greet(ANSWER_S if info.state in ("idle", "busy") else START_S)
-        if greeting is None:
+    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
+        """Raises KernelBusy."""
+        seems_busy = await self._seems_busy(kernel)
+        greeting = await line.greet(START_S if info.state in _STARTING else ANSWER_S)
+        # IPython answers one after the other, and Jupyter does not hear that a restart ended a cell. Of another kernel
+        # nobody knows whether it answers while it is busy.
+        if greeting is None or (seems_busy and greeting.content.get("implementation") != _IPYTHON):
             raise self._busy(info)
         return greeting
 

@@ -276,6 +276,9 @@ def _labels(index):
         return ["(" + ", ".join(each) + ")" for each in zip(*parts, strict=False)]
     if not any(_is(index, "pandas", name) for name in _INDEXES):
         return None
+    raw = _raw(index._values)
+    if raw is not None and raw.dtype.kind in "OU":
+        return [_text(each, 100) if type(each) is str else _part(each, 0) for each in raw[:10_000].tolist()]
     return _values(index._values, 10_000)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
 
+from ozzie_server_ext.gateway.kernel_line import KernelLine, Message
 from ozzie_server_ext.gateway.live_kernels import LiveKernels
-from ozzie_server_ext.jupyter.kernels import Ran
+from ozzie_server_ext.jupyter.kernels import KernelInfo, Ran
 
 WAIT_S = 40
 
@@ -36,6 +37,11 @@ class Page:
 
     def send(self, code: str) -> str:
         return self._client.execute(code, allow_stdin=False)
+
+    def ask(self, kind: str, content: dict[str, Any]) -> str:
+        message = self._client.session.msg(kind, content)
+        self._client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
 
     async def until(self, request: str, kind: str, text: str = "") -> dict[str, Any]:
         """The first message of that kind about a request that holds a text."""
@@ -69,6 +75,20 @@ class Page:
         self._client.stop_channels()
 
 
+class _Delayed(LiveKernels):
+    """With room for something to happen where a kernel was looked at, and nothing was sent to it yet."""
+
+    def __init__(self, bench: "KernelBench") -> None:
+        super().__init__(bench.manager, bench.sessions)
+        self._bench = bench
+
+    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
+        greeting = await super()._greeted(line, info, kernel)
+        if self._bench.between is not None:
+            await self._bench.between()
+        return greeting
+
+
 class KernelBench:
     """One server's kernels, sessions, and our view of both."""
 
@@ -77,7 +97,10 @@ class KernelBench:
         self.sessions: Any = SessionManager(
             kernel_manager=self.manager, contents_manager=AsyncLargeFileManager(root_dir=str(folder))
         )
-        self.live = LiveKernels(self.manager, self.sessions)
+        self.live = _Delayed(self)
+        self.folder = folder
+        self.between: Callable[..., Awaitable[None]] | None = None
+        """What happens between the look at a kernel and the run in it."""
         self._started: dict[str, str] = {}
 
     async def kernel(self, notebook: str = "analysis.ipynb", name: str = "python3") -> str:
@@ -98,6 +121,10 @@ class KernelBench:
     async def run(self, kernel_id: str, code: str, **how: Any) -> Ran:
         how.setdefault("timeout_s", WAIT_S)
         return await self.live.run(kernel_id, code, process=await self.live.process(kernel_id), **how)
+
+    async def restart(self, kernel_id: str) -> None:
+        await self.manager.restart_kernel(kernel_id)
+        (await self.page(kernel_id)).leave()
 
     async def stop(self) -> None:
         await self.manager.shutdown_all(now=True)
