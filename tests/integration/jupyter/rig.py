@@ -18,6 +18,14 @@ from ozzie_server_ext.gateway.live_kernels import LiveKernels
 from ozzie_server_ext.jupyter.kernels import KernelInfo, Ran
 
 WAIT_S = 40
+NOTEBOOK = KernelInfo(
+    kernel_id="1f0c9a27-0000-4000-8000-000000000000",
+    name="python3",
+    language="python",
+    state="idle",
+    notebook="analysis.ipynb",
+)
+"""Of a kernel that there is none of."""
 
 
 @contextmanager

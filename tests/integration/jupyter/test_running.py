@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import os
 import signal
 
 import pytest
@@ -233,7 +232,7 @@ async def test_a_kernel_that_was_restarted_before_runs_nothing(kernels: KernelBe
     with pytest.raises(KernelChanged, match=r"was restarted meanwhile\. Nothing was run in it\.$"):
         await kernels.live.run(kernel, "open('ran', 'w')", process=process, timeout_s=WAIT_S)
     assert await kernels.live.process(kernel) != process
-    assert not os.path.exists(kernels.folder / "ran")
+    assert not (kernels.folder / "ran").exists()
 
 
 async def test_two_at_once_do_not_get_in_each_others_way(kernels: KernelBench) -> None:

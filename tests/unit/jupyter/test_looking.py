@@ -25,10 +25,37 @@ def _answers(name: str) -> Callable[..., Any]:
 
 
 _SPECIAL = (
-    "__repr__ __str__ __format__ __bytes__ __len__ __iter__ __next__ __getattr__ __getattribute__ __getitem__ __bool__ "
-    "__hash__ __eq__ __ne__ __lt__ __int__ __float__ __index__ __call__ __dir__ __sizeof__ __reduce__ __deepcopy__ "
-    "__contains__ __array__ __array_interface__ _repr_html_ _repr_mimebundle_ _ipython_display_ _repr_pretty_"
-).split()
+    "__repr__",
+    "__str__",
+    "__format__",
+    "__bytes__",
+    "__len__",
+    "__iter__",
+    "__next__",
+    "__getattr__",
+    "__getattribute__",
+    "__getitem__",
+    "__bool__",
+    "__hash__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "__call__",
+    "__dir__",
+    "__sizeof__",
+    "__reduce__",
+    "__deepcopy__",
+    "__contains__",
+    "__array__",
+    "__array_interface__",
+    "_repr_html_",
+    "_repr_mimebundle_",
+    "_ipython_display_",
+    "_repr_pretty_",
+)
 
 
 class Meta(type):
