@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.jupyter.kernels import Ended, Kernels, Ran
 from ozzie_server_ext.jupyter.memory import InMemoryKernels
 from ozzie_server_ext.jupyter.server import Jupyter
@@ -222,7 +223,7 @@ async def test_what_may_still_run_waits_for_a_person(start: Any, ended: Ended) -
 
 @pytest.mark.parametrize("ended", [each for each in Ended if each not in (Ended.QUEUED, Ended.RUNS_ON)])
 async def test_every_other_end_is_told(start: Any, ended: Ended) -> None:
-    long = ({"output_type": "stream", "name": "stdout", "text": "x\n" * 50_000},)
+    long: tuple[JsonObject, ...] = ({"output_type": "stream", "name": "stdout", "text": "x\n" * 50_000},)
     turns = await start(InMemoryKernels(kernels=[NOTEBOOK], ran=Ran(ended=ended, outputs=long, execution_count=4)))
     task_id = await turns.turn(run())
 

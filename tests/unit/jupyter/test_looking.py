@@ -154,7 +154,8 @@ class _Text(str):
 
 
 def test_the_traps_do_go_off() -> None:
-    for ask in (repr, len, lambda value: value.x, lambda value: value.__class__, lambda value: type(value).__name__):
+    asks: tuple[Callable[[Any], object], ...] = (repr, len, lambda value: value.x, lambda value: type(value).__name__)
+    for ask in asks:
         asked.clear()
         with pytest.raises(SystemExit):
             ask(hostile())
@@ -216,7 +217,7 @@ def test_what_is_huge_or_odd_is_told_in_little(value: object) -> None:
 
 
 def test_a_list_that_holds_itself_is_told() -> None:
-    own: list[object] = [1]
+    own: list[Any] = [1]
     own.append(own)
     assert tell({"x": own}, "x")["variable"]["value"] == "[1, [1, […]]]"
 
