@@ -31,7 +31,7 @@ class Told:
         return {"text/plain": "", MIME: self.data}
 
 
-def tell(user, name):
+def tell(user: dict, name: str) -> dict:
     """The variables of a namespace, or one of them; an empty object where there is none of that name."""
     if name:
         return {"variable": {"name": name, **_whole(user[name])}} if name in user else {}

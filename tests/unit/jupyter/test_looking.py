@@ -74,7 +74,7 @@ class Meta(type):
         raise SystemExit
 
 
-def hostile(base: type = object, *arguments: object) -> object:
+def hostile(base: type = object, *arguments: object) -> Any:
     """An object of a class below `base` that answers everything, by ending the program."""
     names = [name for name in _SPECIAL if not (base is not object and name in ("__getattribute__",))]
     body: dict[str, Any] = {name: _answers(name) for name in names}

@@ -397,7 +397,9 @@ def test_what_stands_far_behind_in_a_question_is_not_searched() -> None:
 def test_it_lists_the_kernels_that_run() -> None:
     question = user("Which kernels run?")
     assert asked(question, tools=frozenset({"list_kernels"})) == Ask("list_kernels", {})
-    told = {"kernels": [{"notebook": "a.ipynb", "state": "idle"}, {"notebook": "", "name": "python3", "state": "busy"}]}
+    told: Json = {
+        "kernels": [{"notebook": "a.ipynb", "state": "idle"}, {"notebook": "", "name": "python3", "state": "busy"}]
+    }
     assert "- `a.ipynb`: `idle`\n- `python3`: `busy`" in said(question, *gave("list_kernels", told))
     nothing = gave("list_kernels", {"kernels": [], "note": "No kernel runs in this Jupyter server."})
     assert "No kernel runs in this Jupyter server." in said(question, *nothing)
