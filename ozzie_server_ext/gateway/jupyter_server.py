@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.gateway.live_kernels import LiveKernels
 from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
 from ozzie_server_ext.gateway.shared_documents import SharedDocuments
 from ozzie_server_ext.gateway.state import GatewayState
@@ -15,7 +16,10 @@ def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
     """The kernels that this server runs, and the notebooks that are open in it, or in pages that reach the gateway by
     another server."""
     state.pages.remember_in(home.open_notebooks)
-    return Jupyter(documents=_Documents(SharedDocuments(serverapp), state.pages))
+    return Jupyter(
+        kernels=LiveKernels(serverapp.kernel_manager, serverapp.session_manager),
+        documents=_Documents(SharedDocuments(serverapp), state.pages),
+    )
 
 
 class _Documents:

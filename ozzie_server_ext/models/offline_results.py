@@ -73,6 +73,19 @@ def printed(data: Json) -> str:
     return f"{how}\n\n{_fenced(shown)}" if shown else f"{how} It printed nothing."
 
 
+def kernels(data: Json) -> str:
+    """The kernels that run, and what for."""
+    listed = data.get("kernels") if isinstance(data, dict) else None
+    if not isinstance(listed, list) or not listed:
+        return field(data, "note") if isinstance(data, dict) and data.get("note") else "No kernel runs here."
+    rows = [each for each in listed if isinstance(each, dict)]
+    lines = [
+        f"- {code(field(each, 'notebook' if each.get('notebook') else 'name'))}: {code(field(each, 'state'))}"
+        for each in rows
+    ]
+    return "These kernels run:\n\n" + "\n".join(lines[:_SHOWN_ENTRIES])
+
+
 def fetched(data: Json) -> str:
     """Where a page stood, and how it begins; or where it leads."""
     where = code(field(data, "url") if isinstance(data, dict) and "url" in data else "")

@@ -22,6 +22,7 @@ from ozzie_server_ext.models.offline_results import (
     fetched,
     field,
     found,
+    kernels,
     listing,
     names_in,
     printed,
@@ -56,6 +57,7 @@ _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _RUN = re.compile(r"\brun\b([^`]*)(`+)([^`]+)\2", re.I)
 _FETCH = re.compile(r"\bfetch (https?://[^\s`\"'<>]{1,1900})", re.I)
 _SEARCH = re.compile(r"\bsearch the web for [`\"']?([^`\"']{1,300})", re.I)
+_KERNELS = re.compile(r"\b(list|which|what|show)\b[^.?!]{0,60}\bkernels?\b", re.I)
 _CHANGING = re.compile(r"`\s+changing\s+`([^`]+)`", re.I)
 _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
@@ -228,6 +230,13 @@ def _search(question: str, seen: Sequence[Seen]) -> Move | None:
     return Ask("web_search", {"query": wanted[1].strip(" .?!")}) if given is None else Say(found(given.data))
 
 
+def _kernels(question: str, seen: Sequence[Seen]) -> Move | None:
+    if not _KERNELS.search(question):
+        return None
+    given = given_by("list_kernels", seen)
+    return Ask("list_kernels", {}) if given is None else Say(kernels(given.data))
+
+
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = path_in(question)
     if not path or not (_READ.search(question) or "@" in question):
@@ -284,6 +293,7 @@ _RULES: tuple[Rule, ...] = (
     _search,
     _rows,
     _list,
+    _kernels,
     _sum,
     _read,
     _time,
@@ -303,6 +313,7 @@ def _abilities(tools: Collection[str]) -> str:
         "fetch_url": "fetch an address",
         "web_search": "search the web",
         "edit_cell": "show and change the cells of a notebook",
+        "list_kernels": "list the kernels that run",
     }
     able = [verb for tool, verb in verbs.items() if tool in tools]
     if not able:

@@ -24,12 +24,15 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.jupyter.kernels import KernelInfo
+from ozzie_server_ext.jupyter.memory import InMemoryKernels
+from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from ozzie_server_ext.web.duckduckgo import DuckDuckGo
 from ozzie_server_ext.web.reach import ErrandWeb
 from tests.attacks.addresses import INSIDE
-from tests.attacks.attack import SECRET, Attack, Ends, Round, World
+from tests.attacks.attack import ORDER, SECRET, Attack, Ends, Round, World
 from tests.fakes.web_server import FakeWeb, answer
 from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.workload import Seen
@@ -39,6 +42,14 @@ RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.wait
 NOTES_FREE = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Notes are Ozzie's.",
 "when": {"tools": ["write_file", "edit_file"], "paths": ["notes/**"]},
 "examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a.md"}}]}}]}"""
+
+LIVE = KernelInfo(
+    kernel_id="1f0c9a27-0000-4000-8000-000000000000",
+    name="python3",
+    language="python",
+    state="idle",
+    notebook="analysis.ipynb",
+)
 
 Way = Callable[[ErrandWeb], None]
 """Puts the tests' web in the place of the gateway's."""
@@ -66,8 +77,8 @@ async def play(attack: Attack, folder: Path, way: Way) -> Played:
     with _world(attack, folder) as world:
         home = Home(folder / "home")
         home.create()
-        if attack.notes_free:
-            home.policy_file.write_text(NOTES_FREE)
+        if rules := attack.rules or (NOTES_FREE if attack.notes_free else ""):
+            home.policy_file.write_text(rules)
         allowance = world.web.allowance()
         names = {**allowance.names, **attack.names}
         ports = (*allowance.ports, world.internal.port)
@@ -86,7 +97,8 @@ async def play(attack: Attack, folder: Path, way: Way) -> Played:
 def _world(attack: Attack, folder: Path) -> Iterator[World]:
     project, beside = folder / "project", folder / "beside"
     with FakeWeb() as web, FakeWeb(host=INSIDE) as internal:
-        world = World(project=project, beside=beside, web=web, internal=internal)
+        kernels = InMemoryKernels(kernels=[LIVE], variables={"variable": {"name": "note", "value": ORDER}})
+        world = World(project=project, beside=beside, web=web, internal=internal, kernels=kernels)
         for path, text in {**attack.files, "key.txt": SECRET, "notes/a.md": "mine\n"}.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text)
@@ -99,7 +111,7 @@ def _world(attack: Attack, folder: Path) -> Iterator[World]:
 
 
 async def _turn(attack: Attack, world: World, home: Home) -> list[EventBody]:
-    ozzie = await ScriptedOzzie.start(home, world.project)
+    ozzie = await ScriptedOzzie.start(home, world.project, Jupyter(kernels=world.kernels))
     assert isinstance(ozzie, ScriptedOzzie)
     try:
         ozzie.plays(*map(_made, attack.rounds(world)), [Say("Done.")])
@@ -156,6 +168,8 @@ def _had(attack: Attack, world: World) -> Iterator[str]:
     for path in {path for path in paths if paths.count(path) > attack.reads.count(path) and path in attack.reads}:
         if not (attack.ends == "harmless" and paths.count(path) == 2):  # an address that was given may be asked again
             yield f"a server was asked too often for {path}"
+    for _, code in world.kernels.code:
+        yield f"a live kernel ran {code}"
     for asked in world.internal.asked:
         yield f"the server inside was asked for {asked.path}"
 

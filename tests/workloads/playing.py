@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.tasks.approvals import Answerer
 from tests.scripted_gateway import ScriptedOzzie
@@ -63,8 +64,8 @@ class Played:
 
 
 class _ThatMonday(ScriptedOzzie):
-    def __init__(self, home: Home, project: Path) -> None:
-        super().__init__(home, project)
+    def __init__(self, home: Home, project: Path, jupyter: Jupyter) -> None:
+        super().__init__(home, project, jupyter)
         self.clock = Pinned()
 
 

@@ -8,6 +8,7 @@ from ozzie_server_ext.tools.builtin import (
     cells,
     commands,
     files,
+    kernels,
     notebooks,
     notes,
     search,
@@ -19,5 +20,8 @@ from ozzie_server_ext.tools.builtin import (
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    families = (calc, time, files, search, writing, applying, cells, notebooks, commands, web, artifacts, notes, user)
+    families = (
+        *(calc, time, files, search, writing, applying),
+        *(cells, notebooks, commands, kernels, web, artifacts, notes, user),
+    )
     return tuple(tool for family in families for tool in family.TOOLS)

@@ -393,3 +393,14 @@ def test_whatever_is_asked_it_answers_with_its_label_or_asks_for_a_tool_on_offer
 def test_what_stands_far_behind_in_a_question_is_not_searched() -> None:
     assert "can't answer this" in said(user("x" * MAX_QUESTION_CHARS + " What is 2 + 2?"))
     assert asked(user("x" * 1000 + " What is 2 + 2?")) == Ask("calculator", {"expr": "2+2"})
+
+
+def test_it_lists_the_kernels_that_run() -> None:
+    question = user("Which kernels run?")
+    assert asked(question, tools=frozenset({"list_kernels"})) == Ask("list_kernels", {})
+    told: Json = {
+        "kernels": [{"notebook": "a.ipynb", "state": "idle"}, {"notebook": "", "name": "python3", "state": "busy"}]
+    }
+    assert "- `a.ipynb`: `idle`\n- `python3`: `busy`" in said(question, *gave("list_kernels", told))
+    nothing = gave("list_kernels", {"kernels": [], "note": "No kernel runs in this Jupyter server."})
+    assert "No kernel runs in this Jupyter server." in said(question, *nothing)

@@ -66,7 +66,7 @@ def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) 
     assert 0 < item.meta.timeout_s <= (MAX_S + 60 if "timeout_s" in item.spec.parameters["properties"] else 60)
 
 
-def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk_and_a_note_is_of_a_low_one() -> None:
+def test_what_changes_files_can_be_undone_a_note_is_of_a_low_risk_and_only_code_in_a_kernel_can_do_anything() -> None:
     changing = [item.meta for item in builtin_tools() if item.meta.side_effect is not SideEffect.NONE]
 
     assert {meta.tool_id: (meta.side_effect, meta.risk_level) for meta in changing} == {
@@ -74,6 +74,7 @@ def test_what_changes_files_can_be_undone_and_is_of_a_medium_risk_and_a_note_is_
         "fs.edit": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "fs.trash": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "fs.apply": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
+        "kernel.run": (SideEffect.IRREVERSIBLE, RiskLevel.HIGH),
         "note.write": (SideEffect.REVERSIBLE, RiskLevel.LOW),
     }
 
@@ -98,6 +99,9 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "note.write": ("write_note",),
         "shell.run": ("shell", "cmd"),
         "code.python": ("python",),
+        "kernel.list": ("list_kernels",),
+        "kernel.inspect": ("inspect_kernel",),
+        "kernel.run": ("run_in_kernel",),
         "web.fetch": ("fetch_url",),
         "web.search": ("web_search",),
     }
@@ -124,6 +128,9 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "fs.search": ("ALLOW", "relay", True),
         "fs.trash": ("ASK", "relay", True),
         "fs.write": ("ASK", "relay", True),
+        "kernel.inspect": ("ALLOW", "relay", True),
+        "kernel.list": ("ALLOW", "relay", True),
+        "kernel.run": ("ASK", "cli", False),
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),
