@@ -11,6 +11,7 @@ from ozzie_server_ext.tools.builtin import (
     kernels,
     notebooks,
     notes,
+    running,
     search,
     time,
     user,
@@ -22,6 +23,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(cells, notebooks, commands, kernels, web, artifacts, notes, user),
+        *(cells, notebooks, commands, kernels, running, web, artifacts, notes, user),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

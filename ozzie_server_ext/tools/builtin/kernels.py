@@ -53,7 +53,7 @@ Kernel = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class Bound:
     """What a yes is for: that process of that kernel."""
 
     kernel: KernelInfo
@@ -79,19 +79,19 @@ async def plan_run(
     """Run code in a live kernel of the user's, as a cell that stands in no notebook. It sees and changes the user's
     variables, and runs with all their rights, so the user is asked each time. To look at variables, use inspect_kernel;
     for code that needs none of them, python."""
-    found = await _find(context, kernel)
-    bound = _Bound(found, await context.jupyter.kernels.process(found.kernel_id))
+    found = await find_kernel(context, kernel)
+    bound = Bound(found, await context.jupyter.kernels.process(found.kernel_id))
     return Plan(
         args={"kernel": kernel, "code": code, "timeout_s": timeout_s},
         effect={"kernel": found.kernel_id, "process": bound.process, "name": found.name, "notebook": found.notebook},
-        preview=partial(_preview, found, code),
+        preview=partial(code_preview, found, code),
         work=bound,
     )
 
 
 async def run(context: ToolContext, plan: Plan) -> ToolResult:
     """Run it in the process that it was planned for."""
-    bound: _Bound = plan.work
+    bound: Bound = plan.work
     ran = await context.jupyter.kernels.run(
         bound.kernel.kernel_id,
         str(plan.args["code"]),
@@ -99,10 +99,10 @@ async def run(context: ToolContext, plan: Plan) -> ToolResult:
         timeout_s=float(str(plan.args["timeout_s"])),
         show=context.live.output,
     )
-    return _result(bound.kernel, ran, int(str(plan.args["timeout_s"])))
+    return result_of(bound.kernel, ran, int(str(plan.args["timeout_s"])))
 
 
-async def _unknown(context: ToolContext, effect: JsonObject) -> bool | None:
+async def nobody_knows(context: ToolContext, effect: JsonObject) -> bool | None:
     """Whether code did what it was to do, nobody can see from outside."""
     return None
 
@@ -120,7 +120,7 @@ async def inspect_kernel(
     as a data frame's columns and first rows. Nothing of the user's is run or changed."""
     if name and not is_plain_name(name):
         raise ToolFailed(f"{quoted(name)} is no plain name of a variable. Attributes and parts can't be looked at so.")
-    found = await _find(context, kernel)
+    found = await find_kernel(context, kernel)
     told = await context.jupyter.kernels.inspect(found.kernel_id, name or "")
     variables = told.get("variables")
     summary = _variable_count(len(variables)) if isinstance(variables, list) else "1 variable"
@@ -128,7 +128,7 @@ async def inspect_kernel(
     return ToolResult(ok=True, data=data, summary=summary, content=_content(found))
 
 
-async def _find(context: ToolContext, wanted: str) -> KernelInfo:
+async def find_kernel(context: ToolContext, wanted: str) -> KernelInfo:
     """Raises ToolFailed."""
     found = await context.jupyter.kernels.list()
     if not found:
@@ -145,10 +145,11 @@ async def _find(context: ToolContext, wanted: str) -> KernelInfo:
     raise ToolFailed(f"No kernel fits {quoted(wanted)}. There are: {there}.", code="kernel.unknown")
 
 
-def _preview(kernel: KernelInfo, code: str) -> Preview:
-    lines = line_count(count_lines(code))
+def code_preview(kernel: KernelInfo, code: str, what: str = "") -> Preview:
+    """`what` it is, within a sentence; how many lines of code, where it is not told."""
+    what = what or f"{line_count(count_lines(code))} of code"
     return Preview(
-        sentence=f"Run {lines} of code in {kernel.said}? It can do all that you can: change your variables and files, "
+        sentence=f"Run {what} in {kernel.said}? It can do all that you can: change your variables and files, "
         "use the network, read your keys. No sandbox holds it.",
         proof=code,
         shown="text",
@@ -156,7 +157,7 @@ def _preview(kernel: KernelInfo, code: str) -> Preview:
     )
 
 
-def _result(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
+def result_of(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
     """What the model reads of it. Raises ToolFailed where it was not run, and Unsettled where nobody knows."""
     said = kernel.said[:1].upper() + kernel.said[1:]
     match ran.ended:
@@ -284,23 +285,21 @@ _LOOKS = ToolMeta(
     max_inline_chars=2 * _SHOWN,
 )
 
+RUN = ToolMeta(
+    tool_id="kernel.run",
+    name="run_in_kernel",
+    side_effect=SideEffect.IRREVERSIBLE,
+    risk_level=RiskLevel.HIGH,
+    categories=frozenset({Category.LIVE_KERNEL}),
+    timeout_s=MAX_S + _ROOM_S,
+    idempotency=Idempotency.NOT_SUPPORTED,
+    max_inline_chars=2 * _SHOWN,
+    brings=Label.OUTPUT,
+)
+"""What holds for all code in a live kernel."""
+
 TOOLS = (
     FunctionTool(list_kernels, _LOOKS),
     FunctionTool(inspect_kernel, replace(_LOOKS, tool_id="kernel.inspect", name="inspect_kernel", brings=Label.OUTPUT)),
-    EffectTool(
-        plan_run,
-        run,
-        ToolMeta(
-            tool_id="kernel.run",
-            name="run_in_kernel",
-            side_effect=SideEffect.IRREVERSIBLE,
-            risk_level=RiskLevel.HIGH,
-            categories=frozenset({Category.LIVE_KERNEL}),
-            timeout_s=MAX_S + _ROOM_S,
-            idempotency=Idempotency.NOT_SUPPORTED,
-            max_inline_chars=2 * _SHOWN,
-            brings=Label.OUTPUT,
-        ),
-        happened=_unknown,
-    ),
+    EffectTool(plan_run, run, RUN, happened=nobody_knows),
 )

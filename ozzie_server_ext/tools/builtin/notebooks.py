@@ -85,7 +85,7 @@ async def plan_insert(
 ) -> Plan:
     """Add a cell to a notebook of the project. Code in it is not run."""
     args: JsonObject = {"path": path, "kind": kind, "source": source, "after": after}
-    path, notebook = await _read(context, path)
+    path, notebook = await read_at(context, path)
     _expect_quiet(CellKind(kind), source, "")
     cell: JsonObject = {
         "cell_type": kind,
@@ -102,8 +102,8 @@ async def plan_insert(
 async def plan_edit(context: ToolContext, *, path: Path, cell: CellId, version: Version, source: Source) -> Plan:
     """Give a cell of a notebook, which was read before, another text. Its outputs stay until it is run."""
     args: JsonObject = {"path": path, "cell": cell, "version": version, "source": source}
-    path, notebook = await _read(context, path)
-    found = _as_read(notebook, cell, version)
+    path, notebook = await read_at(context, path)
+    found = as_read(notebook, cell, version)
     _expect_quiet(found.kind, source, found.source)
     if source == found.source:
         data: JsonObject = {"path": path, "cell": cell, "version": version, "changed": False}
@@ -117,8 +117,8 @@ async def plan_edit(context: ToolContext, *, path: Path, cell: CellId, version: 
 async def plan_move(context: ToolContext, *, path: Path, cell: CellId, version: Version, after: Behind) -> Plan:
     """Move a cell of a notebook, which was read before, to another place in it."""
     args: JsonObject = {"path": path, "cell": cell, "version": version, "after": after}
-    path, notebook = await _read(context, path)
-    found = _as_read(notebook, cell, version)
+    path, notebook = await read_at(context, path)
+    found = as_read(notebook, cell, version)
     was_after = above(index_of(cell, notebook), notebook)
     others = replace(notebook, cells=tuple(each for each in notebook.cells if each is not found))
     place = TOP if after == _TOP else above(len(others.cells), others) if after == END else after
@@ -133,8 +133,8 @@ async def plan_move(context: ToolContext, *, path: Path, cell: CellId, version: 
 async def plan_delete(context: ToolContext, *, path: Path, cell: CellId, version: Version) -> Plan:
     """Take a cell, which was read before, out of a notebook, with all that it put out."""
     args: JsonObject = {"path": path, "cell": cell, "version": version}
-    path, notebook = await _read(context, path)
-    found = _as_read(notebook, cell, version)
+    path, notebook = await read_at(context, path)
+    found = as_read(notebook, cell, version)
     was_after = above(index_of(cell, notebook), notebook)
     edit = Delete(cell_id=cell, was=found.source, was_outputs=found.outputs, was_after=was_after)
     return await _plan(context, args, path, edit, notebook, "1 cell deleted")
@@ -148,7 +148,7 @@ async def plan_undo(
 ) -> Plan:
     """Take an edit of a notebook back that was made in this session, unless somebody has changed the cell since."""
     args: JsonObject = {"path": path, "undo": undo}
-    path, notebook = await _read(context, path)
+    path, notebook = await read_at(context, path)
     there = await context.artifacts.under(undo, "file") if undo.startswith(FOLDER) else ()
     ours = [each for each in there if each.name == undo and str(each.meta.get(REPLACED_BY, "")).startswith(_FAMILY)]
     if not ours:
@@ -160,12 +160,13 @@ async def plan_undo(
     return await _plan(context, args, path, edit, notebook, "taken back", artifact.content)
 
 
-async def _read(context: ToolContext, path: str) -> tuple[str, Notebook]:
+async def read_at(context: ToolContext, path: str) -> tuple[str, Notebook]:
+    """The path in its one form, and what the notebook says now. Raises as `path_of` and `opened`."""
     path = path_of(path)
     return path, await (await opened(context, path)).read()
 
 
-def _as_read(notebook: Notebook, cell_id: str, version: str) -> Cell:
+def as_read(notebook: Notebook, cell_id: str, version: str) -> Cell:
     """Raises ToolFailed where the cell is not the one that was read."""
     found = notebook.cells[index_of(cell_id, notebook)]
     if not version:
