@@ -1,106 +1,30 @@
 """Turns that work with kernels: what is asked, what a yes is for, and what the model reads."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
-    EventBody,
-    ModelCallStarted,
-    Origin,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.jupyter.kernels import Ended, Kernels, Ran
+from ozzie_server_ext.jupyter.kernels import Ended, Ran
 from ozzie_server_ext.jupyter.memory import InMemoryKernels
-from ozzie_server_ext.jupyter.server import Jupyter
-from ozzie_server_ext.models.scripted import Say, Use
-from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.models.scripted import Use
+from ozzie_server_ext.tasks.approvals import Answerer
 from tests.integration.jupyter.rig import NOTEBOOK, WAIT_S, KernelBench
-from tests.scripted_gateway import ScriptedOzzie
+from tests.integration.jupyter.turns import ANA
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
-T = TypeVar("T", bound=EventBody)
 RULE = """{"rules": [{"id": "free", "decision": "allow", "reason": "All of it.", "when": {"tools": ["run_in_kernel"]},
 "examples": {"match": [{"tool": "run_in_kernel", "args": {"kernel": "a", "code": "1"}}]}}]}"""
-
-
-class Turns:
-    """A gateway whose model is a script, with these kernels around it."""
-
-    def __init__(self, ozzie: ScriptedOzzie) -> None:
-        self.ozzie = ozzie
-
-    async def turn(self, *uses: Use, attended: bool = True) -> TaskId:
-        """A turn of those calls one after the other, once it rests."""
-        self.ozzie.plays(*uses, [Say("Done.")])
-        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
-        origin = Origin(channel="notebook", sender_id="ana")
-        sent = await self.ozzie.submit(session.session_id, "Go on.", origin, attended=attended)
-        task_id = sent.task_id
-        await self.rests(task_id)
-        return task_id
-
-    async def rests(self, task_id: TaskId, count: int = 1) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
-
-    async def pending(self) -> Approval:
-        (found,) = await self.ozzie.approvals.list(statuses=["pending"])
-        return found
-
-    async def yes(self, task_id: TaskId, count: int = 2) -> str:
-        asked = await self.pending()
-        await self.ozzie.approvals.approve(asked.approval_id, ANA, binds=asked.asked.binds)
-        return await self.rests(task_id, count)
-
-    async def facts(self, task_id: TaskId, kind: type[T]) -> list[T]:
-        bodies = [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
-        return [body for body in bodies if isinstance(body, kind)]
-
-    async def read(self, task_id: TaskId) -> Any:
-        """What the model read of the last call."""
-        last = (await self.facts(task_id, ModelCallStarted))[-1]
-        return json.loads(json.loads(await self.ozzie.blobs.get(last.request_blob))["messages"][-1]["content"])
-
-
-@pytest_asyncio.fixture(loop_scope="package")
-async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    started: list[ScriptedOzzie] = []
-
-    async def begin(kernels: Kernels, rules: str = "") -> Turns:
-        if rules:
-            home.policy_file.write_text(rules)
-        ozzie = await ScriptedOzzie.start(home, project, Jupyter(kernels=kernels))
-        assert isinstance(ozzie, ScriptedOzzie)
-        started.append(ozzie)
-        return Turns(ozzie)
-
-    yield begin
-    for ozzie in started:
-        assert (await ozzie.log.verify()).ok
-        await ozzie.stop()
 
 
 def run(code: str = "x + 1", kernel: str = "analysis.ipynb") -> Use:
