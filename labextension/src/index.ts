@@ -3,8 +3,17 @@
 import { cellsPlugin } from './plugins/cells';
 import { clientPlugin } from './plugins/client';
 import { notebooksPlugin } from './plugins/notebooks';
+import { openNotebooksPlugin } from './plugins/openNotebooks';
 import { sidebarPlugin } from './plugins/sidebar';
 import { statusPlugin } from './plugins/status';
 import { widgetsPlugin } from './plugins/widgets';
 
-export default [clientPlugin, sidebarPlugin, statusPlugin, cellsPlugin, notebooksPlugin, widgetsPlugin];
+export default [
+  clientPlugin,
+  sidebarPlugin,
+  statusPlugin,
+  cellsPlugin,
+  notebooksPlugin,
+  openNotebooksPlugin,
+  widgetsPlugin
+];
