@@ -2,6 +2,7 @@
 
 import { cellsPlugin } from './plugins/cells';
 import { clientPlugin } from './plugins/client';
+import { madeFromPlugin } from './plugins/madeFrom';
 import { notebooksPlugin } from './plugins/notebooks';
 import { openNotebooksPlugin } from './plugins/openNotebooks';
 import { sidebarPlugin } from './plugins/sidebar';
@@ -15,5 +16,6 @@ export default [
   cellsPlugin,
   notebooksPlugin,
   openNotebooksPlugin,
+  madeFromPlugin,
   widgetsPlugin
 ];
