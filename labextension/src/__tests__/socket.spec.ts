@@ -141,3 +141,42 @@ test('what came of a connection before the last one means nothing', () => {
   expect(first.onmessage).toBeNull();
   expect(first.closed).toBe(true);
 });
+
+test('a request gets its own answer, and none where the connection goes', async () => {
+  expect(await socket.request('notebook.opened', {})).toBeNull();
+  socket.follow(0);
+  FakeSocket.last.accept();
+  const [first, second] = [socket.request('notebook.opened', { path: 'a' }), socket.request('notebook.closed', {})];
+  const third = socket.request('notebook.opened', {});
+  const ids = FakeSocket.last.sent.slice(1).map(({ id }) => id);
+  expect(new Set(ids).size).toBe(3);
+  FakeSocket.last.say(
+    { type: 'res', id: ids[1], ok: false, error: { code: 'input', message: 'No.' } },
+    { type: 'res', id: ids[0], ok: true, payload: { x: 1 } }
+  );
+  FakeSocket.last.onclose?.();
+
+  expect((await first)?.payload).toEqual({ x: 1 });
+  expect((await second)?.ok).toBe(false);
+  expect(await third).toBeNull();
+});
+
+test('what is asked of a notebook is told, and moves the feed nowhere', () => {
+  const asked: unknown[] = [];
+  socket.asked.connect((_, each) => asked.push(each));
+  socket.follow(7);
+  FakeSocket.last.accept();
+  const event = { type: 'event', event: 'notebook.asked', canonical: 'notebook.asked', position: null };
+  FakeSocket.last.say(
+    { ...event, payload: { request_id: '1', path: 'a.ipynb', ask: 'read', first: 3 } },
+    { ...event, payload: { path: 'a.ipynb', ask: 'state' } },
+    { ...event }
+  );
+  FakeSocket.last.onclose?.();
+  jest.advanceTimersByTime(500);
+  FakeSocket.last.accept();
+
+  expect(asked).toEqual([{ requestId: '1', path: 'a.ipynb', ask: 'read', first: 3 }]);
+  expect(received).toEqual([]);
+  expect(FakeSocket.last.sent[0]!.params.from_position).toBe(7);
+});

@@ -1,5 +1,6 @@
 /** Messages of the WebSocket, read once and strictly: what is none of our frames is passed over. */
 
+import { NOTEBOOK_ASKED, type NotebookAsked, readAsked } from './notebookFrames';
 import type { EventBodies, EventFrame, Response } from './protocol.gen';
 
 export type Canonical = keyof EventBodies;
@@ -28,7 +29,10 @@ export interface Progress {
 export type Followed = Recorded | Progress;
 
 export type Frame =
-  ({ readonly kind: 'response' } & Response) | { readonly kind: 'event'; readonly event: Followed } | null;
+  | ({ readonly kind: 'response' } & Response)
+  | { readonly kind: 'event'; readonly event: Followed }
+  | { readonly kind: 'asked'; readonly asked: NotebookAsked }
+  | null;
 
 /** The canonical names of what the page follows; the compiler holds it to the generated types. */
 const FOLLOWED: Record<Followed['canonical'], true> = {
@@ -81,6 +85,10 @@ function readFrame(said: unknown): Frame {
   const { type, ...rest } = said as { type?: unknown } & Record<string, unknown>;
   if (type === 'res' && typeof rest.id === 'string') {
     return { kind: 'response', ...(rest as unknown as Response) };
+  }
+  if (type === 'event' && rest.canonical === NOTEBOOK_ASKED) {
+    const asked = readAsked(rest.payload);
+    return asked && { kind: 'asked', asked };
   }
   const event = type === 'event' ? readEvent(rest as unknown as EventFrame) : null;
   return event && { kind: 'event', event };

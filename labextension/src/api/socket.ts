@@ -1,9 +1,13 @@
-/** One WebSocket to the gateway: it follows the feed from a position on, and comes back by itself when it is cut. */
+/**
+ * One WebSocket to the gateway: it follows the feed from a position on, and comes back by itself when it is cut. Over the
+ * same one the gateway asks about notebooks, and is told of them.
+ */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import { FOLLOWED_TYPES, type Followed, readMessage } from './frames';
-import type { FeedSubscribe, Request } from './protocol.gen';
+import type { NotebookAsked } from './notebookFrames';
+import type { FeedSubscribe, Request, Response } from './protocol.gen';
 
 export type ConnectionState = 'connecting' | 'connected' | 'reconnecting' | 'closed';
 
@@ -39,6 +43,11 @@ export class FeedSocket {
     return this._received;
   }
 
+  /** The gateway asks something of a notebook that is open in this page. */
+  get asked(): ISignal<this, NotebookAsked> {
+    return this._asked;
+  }
+
   /** The log behind the server is another one, or ends earlier: what is known here counts no more. */
   get outdated(): ISignal<this, void> {
     return this._outdated;
@@ -71,6 +80,19 @@ export class FeedSocket {
     this.become('closed');
   }
 
+  /** What the gateway answers; null where there is no connection, or none any more. */
+  request(method: string, params: Record<string, unknown>): Promise<Response | null> {
+    if (this._state !== 'connected') {
+      return Promise.resolve(null);
+    }
+    this._asks += 1;
+    const id = `page ${this._asks}`;
+    return new Promise(resolve => {
+      this._waiting.set(id, resolve);
+      this.ask(id, method, params);
+    });
+  }
+
   private connect(): void {
     this.drop();
     this.become(this._state === 'reconnecting' ? 'reconnecting' : 'connecting');
@@ -87,6 +109,7 @@ export class FeedSocket {
 
   private take(data: unknown): void {
     const events: Followed[] = [];
+    const asked: NotebookAsked[] = [];
     for (const frame of readMessage(data)) {
       if (frame?.kind === 'event') {
         const { position } = frame.event;
@@ -94,6 +117,8 @@ export class FeedSocket {
           this._position = position ?? this._position;
           events.push(frame.event);
         }
+      } else if (frame?.kind === 'asked') {
+        asked.push(frame.asked);
       } else if (frame?.kind === 'response' && frame.id === 'follow') {
         if (frame.ok) {
           this._failures = 0;
@@ -103,12 +128,16 @@ export class FeedSocket {
           this._outdated.emit();
           return;
         }
+      } else if (frame?.kind === 'response') {
+        this._waiting.get(frame.id)?.(frame);
+        this._waiting.delete(frame.id);
       }
     }
     this.expectSomething();
     if (events.length) {
       this._received.emit(events);
     }
+    asked.forEach(each => this._asked.emit(each));
   }
 
   private ask(id: string, method: string, params: Request['params']): void {
@@ -146,6 +175,9 @@ export class FeedSocket {
       socket.onopen = socket.onmessage = socket.onclose = null;
       socket.close();
     }
+    const waiting = [...this._waiting.values()];
+    this._waiting.clear();
+    waiting.forEach(answer => answer(null));
   }
 
   private become(state: ConnectionState): void {
@@ -160,6 +192,9 @@ export class FeedSocket {
   private _failures = 0;
   private _socket: WebSocket | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _asks = 0;
+  private readonly _waiting = new Map<string, (answer: Response | null) => void>();
+  private readonly _asked = new Signal<this, NotebookAsked>(this);
   private readonly _stateChanged = new Signal<this, ConnectionState>(this);
   private readonly _received = new Signal<this, readonly Followed[]>(this);
   private readonly _outdated = new Signal<this, void>(this);

@@ -1,12 +1,14 @@
 /** The connection to Ozzie, under the user's own Jupyter identity. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { OzzieApi } from '../api/requests';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook } from '../model/approvals';
 import { TaskBoard } from '../model/board';
+import { OpenNotebooks } from '../model/openNotebooks';
 import { IOzzie } from '../tokens';
 
 export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
@@ -21,6 +23,7 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
     const socket = new FeedSocket({ url: `${settings.wsUrl}ozzie/api/ws`, WebSocket: settings.WebSocket });
     const board = new TaskBoard(api, socket);
     const approvals = new ApprovalBook(api, socket, board);
+    const notebooks = new OpenNotebooks(socket, PageConfig.getOption('serverRoot'));
     window.addEventListener('offline', () => socket.cut());
     window.addEventListener('online', () => socket.retry());
     document.addEventListener('visibilitychange', () => {
@@ -30,6 +33,6 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
     });
     // What is on the page already comes first; the list can wait for it.
     void app.restored.then(() => board.load());
-    return { api, board, approvals };
+    return { api, board, approvals, notebooks };
   }
 };

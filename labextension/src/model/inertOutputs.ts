@@ -1,0 +1,74 @@
+/**
+ * What may be shown below a cell that a tool brought: only what can do nothing where it is shown, trusted or not (THREATS 1
+ * to 3). The gateway sees to it too (`tools/notebook/inert.py`); this is a wall of its own, as Lab trusts what is new here.
+ */
+
+import type { IOutput } from '@jupyterlab/nbformat';
+
+import { isObject, joined } from '../api/notebookFrames';
+
+const FORMS: ReadonlySet<string> = new Set(['text/plain', 'image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
+/** The outputs without what acts or loads something, and without those of which nothing is left. */
+export function inertOutputs(outputs: readonly unknown[]): IOutput[] {
+  return outputs.map(inert).filter(output => output !== null);
+}
+
+/** What stands beside a text of Markdown, to be shown in it. */
+export function inertAttachments(attachments: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const kept = Object.entries(attachments).map(([name, data]) => [name, inertData(data)] as const);
+  return Object.fromEntries(kept.filter(([, data]) => Object.keys(data).length > 0));
+}
+
+/** Whether outputs are trusted is Lab's own word, in this page: no file says it, and nothing that comes in does. */
+export function untrusted(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== 'trusted'));
+}
+
+/** Made anew of what is known of each kind: whatever else stood there does not come in. */
+function inert(output: unknown): IOutput | null {
+  if (!isObject(output)) {
+    return null;
+  }
+  const { output_type: kind, metadata, execution_count: count } = output;
+  switch (kind) {
+    case 'stream': {
+      // One text: of a list of lines, the shared model makes one with commas between them.
+      const text = joined(output.text);
+      return text === null ? null : { output_type: kind, name: output.name === 'stderr' ? 'stderr' : 'stdout', text };
+    }
+    case 'error': {
+      const traceback = Array.isArray(output.traceback)
+        ? output.traceback.filter(line => typeof line === 'string')
+        : [];
+      return { output_type: kind, ename: textOf(output.ename), evalue: textOf(output.evalue), traceback };
+    }
+    case 'display_data':
+    case 'execute_result': {
+      const data = inertData(output.data);
+      const forms = Object.keys(data);
+      if (forms.length === 0) {
+        return null;
+      }
+      const own = isObject(metadata) ? Object.entries(metadata).filter(([form]) => Object.hasOwn(data, form)) : [];
+      const shown = { output_type: kind, data, metadata: Object.fromEntries(own) } as IOutput;
+      return kind === 'execute_result'
+        ? { ...shown, execution_count: typeof count === 'number' ? count : null }
+        : shown;
+    }
+    default:
+      return null;
+  }
+}
+
+function inertData(data: unknown): Record<string, string> {
+  const kept = Object.entries(isObject(data) ? data : {}).flatMap(([form, value]) => {
+    const text = FORMS.has(form) ? joined(value) : null;
+    return text === null ? [] : [[form, text] as const];
+  });
+  return Object.fromEntries(kept);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

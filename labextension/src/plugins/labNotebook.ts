@@ -1,0 +1,191 @@
+/** A notebook as Lab has it open, in one panel or in several, for the edits that the gateway asks for. */
+
+import type { IOutput } from '@jupyterlab/nbformat';
+import { type INotebookModel, type Notebook, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { PartialJSONValue } from '@lumino/coreutils';
+
+import type { WrittenCell } from '../api/notebookFrames';
+import type { ICellHead, ISourceChange } from '../model/cellEdits';
+import { marked, OZZIE } from '../model/madeFrom';
+import type { IEditableNotebook } from '../model/openNotebooks';
+
+export type Context = NotebookPanel['context'];
+type SharedNotebook = INotebookModel['sharedModel'];
+type SharedCell = SharedNotebook['cells'][number];
+type SharedCodeCell = Extract<SharedCell, { cell_type: 'code' }>;
+
+/** How long Lab has for a save that it was at before ours: of one that a person cancelled it says nothing. */
+const LABS_SAVE_MS = 2_000;
+
+export class LabNotebook implements IEditableNotebook {
+  /** Those that show it. */
+  readonly panels = new Set<NotebookPanel>();
+
+  constructor(private readonly context: Context) {
+    context.saveState.connect((_, state) => {
+      if (state === 'started') {
+        this._changedWhileSaving = false;
+      } else if (this._changedWhileSaving && !context.isDisposed) {
+        // Lab takes all for saved by then, and so what was typed meanwhile for nothing that a reload could take away.
+        context.model.dirty = true;
+      }
+      this._isSaving = state === 'started';
+    });
+    context.model.contentChanged.connect(() => {
+      this._changedWhileSaving = this._isSaving;
+    });
+  }
+
+  get path(): string {
+    return this.context.path;
+  }
+
+  get isDirty(): boolean {
+    return this.context.model.dirty;
+  }
+
+  get isReadOnly(): boolean {
+    return this.context.model.readOnly || this.context.contentsModel?.writable === false;
+  }
+
+  get language(): string {
+    const { model } = this.context;
+    const info = model.getMetadata('language_info') as { name?: unknown } | undefined;
+    const spec = model.getMetadata('kernelspec') as { language?: unknown } | undefined;
+    return [info?.name, spec?.language].find((name): name is string => typeof name === 'string' && name !== '') ?? '';
+  }
+
+  get cells(): readonly ICellHead[] {
+    return this.shared.cells.map(cell => ({ id: cell.getId(), kind: cell.cell_type, source: cell.getSource() }));
+  }
+
+  whole(index: number): WrittenCell {
+    return this.shared.getCell(index).toJSON() as unknown as WrittenCell;
+  }
+
+  isEdited(cellId: string): boolean {
+    return this.views.some(view => view.mode === 'edit' && view.activeCell?.model.id === cellId);
+  }
+
+  isComposed(cellId: string): boolean {
+    return this.views.some(view => {
+      // CodeMirror's own, below Lab's editor: what has none can't tell.
+      const editor = view.widgets.find(cell => cell.model.id === cellId)?.editor as { editor?: IComposing } | null;
+      return editor?.editor?.composing === true || editor?.editor?.compositionStarted === true;
+    });
+  }
+
+  isRunning(cellId: string): boolean {
+    const cell = this.shared.cells.find(each => each.getId() === cellId);
+    return cell?.cell_type === 'code' && (cell as SharedCodeCell).executionState === 'running';
+  }
+
+  insert(index: number, cell: WrittenCell): void {
+    this.asOneStep(this.shared, () => {
+      this.shared.insertCell(index, cell as unknown as Parameters<SharedNotebook['insertCell']>[1]);
+    });
+  }
+
+  changeSource(index: number, { start, end, text }: ISourceChange, madeFrom: readonly string[]): void {
+    const cell = this.shared.getCell(index);
+    this.asOneStep(cell, () => {
+      cell.updateSource(start, end, text);
+      if (madeFrom.length > 0) {
+        cell.setMetadata(OZZIE, marked(cell.getMetadata(), madeFrom) as PartialJSONValue);
+      }
+    });
+  }
+
+  move(index: number, to: number): void {
+    this.asOneStep(this.shared, () => this.shared.moveCell(index, to));
+  }
+
+  remove(index: number): void {
+    // As Lab does: a cell that waits for its turn to be run is not run any more.
+    this.context.model.deletedCells.push(this.shared.getCell(index).getId());
+    this.asOneStep(this.shared, () => this.shared.deleteCell(index));
+  }
+
+  /** No step for Undo, as no run is one. */
+  show(index: number, outputs: readonly IOutput[], executionCount: number | null): void {
+    const cell = this.shared.getCell(index) as SharedCodeCell;
+    cell.transact(() => {
+      cell.setOutputs([...outputs]);
+      cell.execution_count = executionCount;
+    }, false);
+  }
+
+  async save(): Promise<void> {
+    if (this._isSaving) {
+      await this.labsSave();
+    }
+    await this.context.save();
+  }
+
+  async revert(): Promise<void> {
+    const places = this.views.map(view => placeIn(view));
+    await this.context.revert();
+    places.forEach(keep => keep());
+  }
+
+  private get shared(): SharedNotebook {
+    return this.context.model.sharedModel;
+  }
+
+  private get views(): readonly Notebook[] {
+    return [...this.panels].map(panel => panel.content);
+  }
+
+  /** One step for Undo, and not part of one with what was typed just before or is typed just behind. */
+  private asOneStep(scope: SharedNotebook | SharedCell, change: () => void): void {
+    const { undoManager } = scope as { undoManager?: { stopCapturing(): void } | null };
+    const places = this.views.map(view => placeIn(view));
+    undoManager?.stopCapturing();
+    scope.transact(change);
+    undoManager?.stopCapturing();
+    places.forEach(keep => keep());
+  }
+
+  /** Two saves at once take each other's file for one that somebody else has changed, and Lab asks. */
+  private labsSave(): Promise<void> {
+    return new Promise(resolve => {
+      const ended = (): void => {
+        clearTimeout(timer);
+        this.context.saveState.disconnect(ended);
+        resolve();
+      };
+      const timer = setTimeout(ended, LABS_SAVE_MS);
+      this.context.saveState.connect(ended);
+    });
+  }
+
+  private _isSaving = false;
+  private _changedWhileSaving = false;
+}
+
+interface IComposing {
+  readonly composing?: boolean;
+  readonly compositionStarted?: boolean;
+}
+
+/**
+ * Where somebody is in a notebook, to put them there again: Lab goes to another cell where the active one is taken away, if
+ * only to be put elsewhere. The focus stays within, as it was; it is never taken from anything else.
+ */
+function placeIn(view: Notebook): () => void {
+  const { activeCellIndex: index, activeCell } = view;
+  const id = activeCell?.model.id;
+  const hadFocus = activeCell?.node.contains(document.activeElement) === true;
+  return () => {
+    if (view.isDisposed) {
+      return;
+    }
+    if (view.activeCell?.model.id !== id) {
+      const found = view.widgets.findIndex(cell => cell.model.id === id);
+      view.activeCellIndex = found < 0 ? index : found;
+    }
+    if (hadFocus && !view.node.contains(document.activeElement)) {
+      void NotebookActions.focusActiveCell(view, { preventScroll: true });
+    }
+  };
+}

@@ -1,0 +1,80 @@
+/** Shows on cells what they were made from, and takes that off where a person runs or clears it (THREATS 7, TL-8). */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { Cell } from '@jupyterlab/cells';
+import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { PartialJSONValue } from '@lumino/coreutils';
+
+import { madeFromText, OZZIE, sourcesOf, unmarked } from '../model/madeFrom';
+import type { ITranslate } from '../model/wording';
+import { drawMadeFrom } from '../widgets/madeFromTag';
+
+/** A notebook says with each key that it has changed. */
+const DRAW_MS = 100;
+
+export const madeFromPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@ozzie/labextension:made-from',
+  description: 'Shows which cells were made from content from outside.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ITranslator],
+  activate: (_: JupyterFrontEnd, tracker: INotebookTracker, translator: ITranslator | null): void => {
+    const trans = (translator ?? nullTranslator).load('ozzie');
+    tracker.widgetAdded.connect((_, panel) => watch(panel, trans));
+    tracker.forEach(panel => watch(panel, trans));
+    // As it is sent off, and not at its end: what came into it meanwhile nobody has run.
+    NotebookActions.executionScheduled.connect((_, { cell }) => clear(cell));
+  }
+};
+
+function watch(panel: NotebookPanel, trans: ITranslate): void {
+  let drawing: ReturnType<typeof setTimeout> | undefined;
+  const draw = (): void => {
+    drawing = undefined;
+    for (const cell of panel.content.widgets) {
+      drawOn(cell, trans);
+    }
+  };
+  const drawSoon = (): void => {
+    drawing ??= setTimeout(draw, DRAW_MS);
+  };
+  panel.content.modelContentChanged.connect(drawSoon);
+  panel.content.modelChanged.connect(drawSoon);
+  panel.disposed.connect(() => clearTimeout(drawing));
+  drawSoon();
+}
+
+function drawOn(cell: Cell, trans: ITranslate): void {
+  const header = cell.node.querySelector<HTMLElement>(':scope > .jp-Cell-header');
+  if (header) {
+    const text = madeFromText(sourcesOf(noteOf(cell)), trans);
+    drawMadeFrom(header, text, {
+      trans,
+      onClear: () => {
+        cell.model.sharedModel.transact(() => clear(cell));
+        // The button goes, and the focus stays with what it was in.
+        cell.node.focus();
+      }
+    });
+  }
+}
+
+/** No step for Undo, unless it is made within one: what was run was run. */
+function clear(cell: Cell): void {
+  const { sharedModel } = cell.model;
+  const noted = noteOf(cell);
+  if (sourcesOf(noted).length > 0) {
+    const left = unmarked(noted);
+    if (left) {
+      sharedModel.setMetadata(OZZIE, left as PartialJSONValue);
+    } else {
+      sharedModel.deleteMetadata(OZZIE);
+    }
+  }
+}
+
+/** Only what is ours of the metadata: the rest may be large, and is copied. */
+function noteOf(cell: Cell): Readonly<Record<string, unknown>> {
+  return { [OZZIE]: cell.model.sharedModel.getMetadata(OZZIE) };
+}
