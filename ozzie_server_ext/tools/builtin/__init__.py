@@ -7,6 +7,7 @@ from ozzie_server_ext.tools.builtin import (
     calc,
     commands,
     files,
+    host,
     notes,
     search,
     time,
@@ -17,5 +18,5 @@ from ozzie_server_ext.tools.builtin import (
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    families = (calc, time, files, search, writing, applying, commands, web, artifacts, notes, user)
+    families = (calc, time, files, search, writing, applying, commands, host, web, artifacts, notes, user)
     return tuple(tool for family in families for tool in family.TOOLS)

@@ -252,6 +252,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["search", "fs.search", "runs"],
         ["trash_file", "fs.trash", "asks"],
         ["write_file", "fs.write", "asks"],
+        ["host_command", "host.run", "asks"],
         ["read_note", "note.read", "runs"],
         ["write_note", "note.write", "runs"],
         ["shell", "shell.run", "runs"],
@@ -260,7 +261,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["fetch_url", "web.fetch", "runs"],
         ["web_search", "web.search", "runs"],
     ]
-    assert [line.split()[2] for line in after] == ["runs"] * 3 + ["never"] * 8 + ["runs"] * 7
+    assert [line.split()[2] for line in after] == ["runs"] * 3 + ["never"] * 8 + ["asks"] + ["runs"] * 7
     file = home.home / "policy.jsonc"
     assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
     assert "path          needed. Relative to the project folder." in shown
