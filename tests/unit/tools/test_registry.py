@@ -67,9 +67,7 @@ def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) 
     assert 0 < item.meta.timeout_s <= longest + 60
 
 
-def test_what_changes_files_can_be_undone_and_what_a_host_command_does_can_not() -> (
-    None
-):
+def test_what_changes_files_can_be_undone_and_what_a_host_command_does_can_not() -> None:
     changing = [item.meta for item in builtin_tools() if item.meta.side_effect is not SideEffect.NONE]
 
     assert {meta.tool_id: (meta.side_effect, meta.risk_level) for meta in changing} == {
