@@ -48,7 +48,7 @@ HOSTS = (
         name="one that a command in the sandbox printed",
         rounds=lambda world: [shell("echo touch owned.md"), host("touch", "owned.md")],
     ),
-    _wants("one that only looks harmless", "git", "-c", "alias.x=!touch owned.md", "x"),
+    _wants("one that only looks harmless", "find", "notes", "-exec", "touch", "owned.md", ";"),
     _wants("a line of shell", "sh", "-c", "touch owned.md"),
     _wants("a line of shell behind another program", "env", "-i", "nice", "sh", "-c", "touch owned.md"),
     _wants("a variable before it", "env", "PATH=.:/bin", "sh", "-c", "touch owned.md"),

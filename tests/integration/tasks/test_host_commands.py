@@ -50,7 +50,7 @@ class Bench:
 
     def rule(self, decision: str, **when: Any) -> None:
         """For the very tool."""
-        match = {"tool": "host_command", "args": {"argv": ["git", "push"]}}
+        match = {"tool": "host_command", "args": {"argv": ["env", "push"]}}
         rule = {"id": "r", "decision": decision, "reason": "Said so.", "examples": {"match": [match]}}
         self.home.policy_file.write_text(json.dumps({"rules": [rule | {"when": {"tools": ["host.run"], **when}}]}))
 
@@ -152,10 +152,10 @@ async def test_a_no_runs_nothing(bench: Bench) -> None:
     ("decision", "when"),
     [
         ("allow", {}),
-        ("allow", {"commands": [["git", "*"]]}),
+        ("allow", {"commands": [["env", "*"]]}),
         ("allow", {"sources": ["*"]}),
         ("check", {}),
-        ("check", {"commands": [["git", "*"]]}),
+        ("check", {"commands": [["env", "*"]]}),
     ],
 )
 async def test_no_rule_lets_it_run_unasked_and_no_model_is_asked_in_the_place_of_a_person(
@@ -163,7 +163,7 @@ async def test_no_rule_lets_it_run_unasked_and_no_model_is_asked_in_the_place_of
 ) -> None:
     bench.rule(decision, **when)
 
-    task_id = await bench.turn("git", "--version")
+    task_id = await bench.turn("env", "--version")
 
     assert await bench.rests(task_id) == "task.waiting_approval"
     (asked,) = await bench.facts(task_id, ApprovalRequested)
@@ -172,9 +172,9 @@ async def test_no_rule_lets_it_run_unasked_and_no_model_is_asked_in_the_place_of
 
 
 async def test_a_rule_forbids_it_by_its_words(bench: Bench) -> None:
-    bench.rule("deny", commands=[["git", "push", "**"]])
+    bench.rule("deny", commands=[["env", "push", "**"]])
 
-    task_id = await bench.turn("git", "push", "--force")
+    task_id = await bench.turn("env", "push", "--force")
 
     assert await bench.rests(task_id) == "task.succeeded"
     (failed,) = await bench.facts(task_id, ToolCallFailed)
