@@ -82,6 +82,7 @@ from ozzie_server_ext.web.reach import ErrandWeb
 log = logger(__name__)
 
 MODEL_PLANE = "model"
+HOST_PLANE = "host command"
 
 
 class Ozzie:
@@ -137,6 +138,8 @@ class Ozzie:
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
         await self.rules.refresh()
         self._closing.push_async_callback(self._stop_workers)
+        commands = WorkerRecord(self.log, HOST_PLANE)
+        self._closing.push_async_callback(commands.settle)
         jobs = BubblewrapRunner(self.ids)
         self._closing.push_async_callback(jobs.close)
         foreign = ForeignWorkerDriver(self._access)
@@ -224,6 +227,7 @@ class Ozzie:
             artifacts=self.artifacts,
             progress=progress,
             jobs=jobs,
+            children=commands,
             web=ErrandWeb(),
             jupyter=self.jupyter,
             worker_ready=lambda: self.workers.ready,

@@ -49,6 +49,7 @@ class OzzieExtension(ExtensionApp):
         self.state = GatewayState()
         self.ozzie: Ozzie | None = None
         self._succession: Succession | None = None
+        self._is_stopped = False
         self._noting = PeriodicCallback(self._note_activity, NOTE_ACTIVITY_EVERY_S * 1000)
         self.settings["ozzie"] = self.state
 
@@ -58,6 +59,8 @@ class OzzieExtension(ExtensionApp):
         follow_contents(self.serverapp, self.state)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        if self._is_stopped:  # the server, while it still started other extensions
+            return
         teller: Teller = self.state.teller or _LogTeller(self.log)
         unfit = _unfit(serverapp)
         url = "" if unfit else _own_url(serverapp)
@@ -120,6 +123,7 @@ class OzzieExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Let go of everything that was started, as far as it was; called again, it does nothing."""
+        self._is_stopped = True
         self._noting.stop()
         if self._succession is not None:
             await self._succession.stop()

@@ -67,7 +67,9 @@ class Succession:
 
     async def start(self) -> None:
         """Own the home, or be attached; a server that is neither says why and goes on trying, unless `state.on_failure`
-        ends it."""
+        ends it. Behind a stop, nothing begins."""
+        if self._stopped:
+            return
         self._waiting = first = asyncio.create_task(self._try(), name="ozzie start")
         await asyncio.wait({first})
         if self._stopped:  # the server, meanwhile
@@ -75,7 +77,8 @@ class Succession:
         first.result()
         if self._state.failure is not None:
             self._state.on_failure(self._state.failure)
-        if self._state.ozzie is None and not self._state.temporary:
+        # Where the home is lost already, it is waited for there; a second wait would be one that no stop knows of.
+        if self._waiting is first and self._state.ozzie is None and not self._state.temporary:
             self._waiting = asyncio.create_task(self._wait_for_the_home(), name="ozzie succession")
 
     def replaced(self, error: OzzieError) -> None:
@@ -108,7 +111,8 @@ class Succession:
 
     async def _wait_for_the_home(self) -> None:
         pauses = itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1]))
-        while self._state.ozzie is None:
+        # A stop cancels this; but a start that is cut off may end with a failure of its own in the place of that.
+        while self._state.ozzie is None and not self._stopped:
             if self._state.relay is not None:
                 await asyncio.sleep(POLL_S)
             else:
@@ -136,6 +140,8 @@ class Succession:
             log.exception("Ozzie could not be started")
             self._fail(Unavailable(f"Ozzie could not be started: {error}.", code="gateway.start"))
         else:
+            if self._stopped:  # it did not hear that; who stops waits for this, and ends it
+                return
             self._attachment.leave()
             self._failed = False
             took_over = self._state.relay is not None
@@ -201,6 +207,8 @@ class Succession:
             self._unannounced = str(error)
 
     def _fail(self, error: OzzieError) -> None:
+        if self._stopped:
+            return
         self._failed = True
         self._attachment.leave()
         if str(self._state.failure) != str(error):

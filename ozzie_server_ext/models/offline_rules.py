@@ -6,6 +6,7 @@ or says the answer. No language model is behind it, and the answer says so.
 
 import posixpath
 import re
+import shlex
 from collections.abc import Collection, Sequence
 
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -55,6 +56,7 @@ _IS_THERE = "is there already"
 _ASK_WHICH = re.compile(r"\bask me\b[^.?!]*?\b([\w-]{1,40}) or ([\w-]{1,40})\b", re.I)
 _ASK_FOR = re.compile(r"\bask me for (?:my|the|an?) ([\w -]{1,60})", re.I)
 _RUN = re.compile(r"\brun\b([^`]*)(`+)([^`]+)\2", re.I)
+_ON_HOST = re.compile(r"\brun\b[^`]*(`+)([^`]+)\1\s+on\s+(?:this|my|the)\s+(?:machine|computer|host)\b", re.I)
 _FETCH = re.compile(r"\bfetch (https?://[^\s`\"'<>]{1,1900})", re.I)
 _SEARCH = re.compile(r"\bsearch the web for [`\"']?([^`\"']{1,300})", re.I)
 _KERNELS = re.compile(r"\b(list|which|what|show)\b[^.?!]{0,60}\bkernels?\b", re.I)
@@ -214,6 +216,21 @@ def _run(question: str, seen: Sequence[Seen]) -> Move | None:
     return Say(printed(given.data) if done is None else f"{printed(given.data)}\n\n{applied(done.data)}")
 
 
+def _run_on_host(question: str, seen: Sequence[Seen]) -> Move | None:
+    """A program and its words, between backticks; as a shell would part them, but run by none."""
+    wanted = _ON_HOST.search(question)
+    if wanted is None:
+        return None
+    given = given_by("host_command", seen)
+    if given is not None:
+        return Say(printed(given.data))
+    try:
+        words: list[Json] = [*shlex.split(wanted[2])]
+    except ValueError:
+        words = []
+    return Ask("host_command", {"argv": words}) if words else Say("The script can't part this into words.")
+
+
 def _fetch(question: str, seen: Sequence[Seen]) -> Move | None:
     wanted = _FETCH.search(question)
     if wanted is None:
@@ -288,6 +305,7 @@ def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
 _RULES: tuple[Rule, ...] = (
     *NOTEBOOK_RULES,
     _ask_back,
+    _run_on_host,
     _run,
     _fetch,
     _search,
@@ -310,6 +328,7 @@ def _abilities(tools: Collection[str]) -> str:
         "write_file": "write a two-line note to a file",
         "ask_user": "ask you back",
         "shell": "run a command that stands between backticks",
+        "host_command": "run one on this machine where you say so",
         "fetch_url": "fetch an address",
         "web_search": "search the web",
         "edit_cell": "show and change the cells of a notebook",

@@ -7,6 +7,7 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_child(parent: int, *, nice: int) -> None:
@@ -16,13 +17,28 @@ def become_child(parent: int, *, nice: int) -> None:
     channel ends the child too; the signal is for a child whose loop is stuck. It fires when the parent's *thread*
     that started us ends, so a child is started from the loop's thread.
     """
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        raise SystemExit("The process that started this one is gone.")
+    tie_to(parent)
     os.nice(nice)
     # A terminal's Ctrl-C is for the parent, which then stops us in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def tie_to(parent: int, *, sends: signal.Signals = signal.SIGKILL) -> None:
+    """Let the system send us that signal when `parent` ends, or the thread of it that started us. Exits if it is gone
+    already."""
+    _prctl(_PR_SET_PDEATHSIG, sends)
+    if os.getppid() != parent:
+        raise SystemExit("The process that started this one is gone.")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all that we started and whose own parent ends: so that they can be waited for."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def limit_child(*, cpu_s: int, memory: int, nice: int, wall_s: int = 0) -> None:

@@ -18,7 +18,7 @@ _SAID: dict[str, str] = {
     Label.MCP: "what a server of tools said",
     Label.CHANNEL: "a message from a channel",
     Label.REMOTE: "what a remote agent said",
-    Label.OUTPUT: "outputs of a notebook",
+    Label.OUTPUT: "what a program printed",
 }
 _MOST_TOLD = 3
 

@@ -1,6 +1,7 @@
 """Plain text for people: control and bidi characters made visible, cuts, and how amounts are written (UX §1)."""
 
 import re
+import unicodedata
 
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 
@@ -19,6 +20,8 @@ _LABEL = re.compile("[\x00-\x1f" + _HIDING)
 _PROOF = re.compile("[\x00-\x08\x0b-\x1f" + _HIDING)
 # What shows nothing by itself though it is a letter or a mark: fillers, joiners, variation selectors.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_PLAIN_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_BRAILLE_BLANK = "\u2800"
 BACKTICK = "\\u0060"
 """What a backtick within a quoted name is shown as."""
 _CRLF = re.compile(r"\r\n?")
@@ -65,8 +68,24 @@ def quoted(name: str) -> str:
     return f"`{visible_label(name).replace('`', BACKTICK)}`"
 
 
+def spelled(word: str) -> str:
+    """A word of a command within quotes, on one line, as somebody says yes to it: what is a space by another name, what
+    shows nothing and what is drawn over the letter before stand there by their codes, so that two words that are
+    different look different, but for letters of other scripts."""
+    return f'"{"".join(_PLAIN_ESCAPES.get(each) or (each if _is_seen(each) else _code(each)) for each in word)}"'
+
+
+def _is_seen(character: str) -> bool:
+    blank = _BLANK.match(character) or character == _BRAILLE_BLANK
+    return character.isprintable() and not blank and not unicodedata.combining(character)
+
+
 def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
+    return _code(match[0])
+
+
+def _code(character: str) -> str:
+    code = ord(character)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 

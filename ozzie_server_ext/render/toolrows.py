@@ -1,6 +1,7 @@
 """A tool call as one row: what was called, on what, how it went (UX §2.3)."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -143,6 +144,9 @@ def called(name: str, args: Mapping[str, Any]) -> str:
 
 def main_argument(args: Mapping[str, Any], *, path_width: int = ARGUMENT_WIDTH) -> str:
     """The one argument that a row shows, as a line of text; "" where there is none."""
+    words = args.get("argv")
+    if isinstance(words, list) and words:
+        return cut_end(visible_label(shlex.join(map(str, words))), ARGUMENT_WIDTH)
     key = next((key for key in _TELLING if _is_plain(args.get(key))), None)
     if key is None:
         key = next((key for key, value in args.items() if isinstance(value, str) and value), None)

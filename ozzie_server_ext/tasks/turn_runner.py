@@ -11,6 +11,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.execution.hosted import Children
 from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.chain import Chain
@@ -49,6 +50,7 @@ class TurnRunner:
         artifacts: ArtifactStore,
         progress: Progress,
         jobs: JobRunner,
+        children: Children,
         web: Web,
         jupyter: Jupyter,
         worker_ready: Callable[[], bool],
@@ -64,6 +66,7 @@ class TurnRunner:
         self._artifacts = artifacts
         self._progress = progress
         self._jobs = jobs
+        self._children = children
         self._web = web
         self._jupyter = jupyter
         self._worker_ready = worker_ready
@@ -118,6 +121,7 @@ class TurnRunner:
             caller,
             artifacts=artifacts,
             jobs=self._jobs,
+            children=self._children,
             marks=self._marks,
             web=self._web,
             jupyter=self._jupyter,

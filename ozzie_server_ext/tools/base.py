@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.execution.hosted import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.policy.action import Caller
@@ -114,10 +115,10 @@ async def _nothing(args: JsonObject) -> str:
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
-    for what it says meanwhile; `jobs` runs commands apart from the gateway; `web` reaches the public web; `jupyter` is
-    the server around the gateway. `reading` is what the call is made from; `marks` knows which files of the project
-    are. `forbids` tells why the rules deny a call of the same tool with other arguments, for one that is led on; empty
-    where they do not."""
+    for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run
+    on the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
+    what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
+    of the same tool with other arguments, for one that is led on; empty where they do not."""
 
     project: Path
     clock: Clock
@@ -126,6 +127,7 @@ class ToolContext:
     key: str = ""
     live: Live = field(default_factory=Silent)
     jobs: JobRunner = field(default_factory=NoJobs)
+    children: Children = field(default_factory=NoChildren)
     reading: Reading = UNREAD
     marks: Marks = field(default_factory=NoMarks)
     web: Web = field(default_factory=NoWeb)

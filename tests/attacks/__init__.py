@@ -6,10 +6,11 @@ into something: it is taken for granted.
 
 from tests.attacks.addresses import ADDRESSES
 from tests.attacks.escapes import ESCAPES
+from tests.attacks.hosts import HOSTS
 from tests.attacks.kernels import KERNELS
 from tests.attacks.leaks import LEAKS
 from tests.attacks.notebooks import NOTEBOOKS
 from tests.attacks.paths import PATHS
 from tests.attacks.told import TOLD
 
-ATTACKS = (*TOLD, *LEAKS, *PATHS, *ADDRESSES, *ESCAPES, *NOTEBOOKS, *KERNELS)
+ATTACKS = (*TOLD, *LEAKS, *PATHS, *ADDRESSES, *ESCAPES, *HOSTS, *NOTEBOOKS, *KERNELS)

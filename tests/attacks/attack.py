@@ -20,7 +20,14 @@ Ends: TypeAlias = Literal["asked", "refused", "harmless"]
 """What became of the last call: a person was asked, and did not answer; it was refused, or failed; or it ran, and did
 nothing of what it was for."""
 Kind: TypeAlias = Literal[
-    "hidden instructions", "carrying out", "paths", "addresses", "the sandbox", "notebooks", "live kernels"
+    "hidden instructions",
+    "carrying out",
+    "paths",
+    "addresses",
+    "the sandbox",
+    "the user's machine",
+    "notebooks",
+    "live kernels",
 ]
 
 

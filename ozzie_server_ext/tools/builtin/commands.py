@@ -2,7 +2,6 @@
 folder that they may edit they get a copy; what they change in it is kept apart, for `apply_changes` (ADR 33)."""
 
 import asyncio
-import codecs
 import mimetypes
 import os
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.toolmeta import (
     Idempotency,
     Made,
@@ -26,10 +25,10 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
-from ozzie_server_ext.render.text import file_count, line_count
+from ozzie_server_ext.render.text import file_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
 from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
-from ozzie_server_ext.tools.pages import count_lines
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
 MAX_COMMAND = 50_000
@@ -42,9 +41,6 @@ OUT_FOLDER = "out/"
 MAX_FILES = 20
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _KINDS: Mapping[str, ArtifactKind] = {"application/json": "json", "text/markdown": "markdown"}
-
-_SHOWN = 8000
-"""In characters, of what a command printed and the model reads at once: its beginning and its end."""
 
 Folder = Annotated[str, Field(description="Where it starts, relative to the project folder.", max_length=1024)]
 Editable = Annotated[
@@ -137,27 +133,19 @@ def _changes(spec: JobSpec, status: JobStatus, left: Collected) -> Proposal:
 
 async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:
     """All that it prints, shown as it comes."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pieces: list[str] = []
+    printed = Printed(live)
     async for piece in jobs.stream_logs(job_id):
-        text = decoder.decode(piece.data)
-        pieces.append(text)
-        live.output(text)
-    return "".join(pieces) + decoder.decode(b"", final=True)
+        printed.add(piece.data)
+    return printed.whole()
 
 
 def _result(job_id: str, status: JobStatus, printed: str, left: Collected, changes: Proposal | None) -> ToolResult:
     made = [_made(file) for file in left.out[:MAX_FILES] if _is_named(file)]
     left_out: list[Json] = [*left.left_out, *(f"{file.path[:80]}…" for file in left.out if not _is_named(file))]
     left_out += [f"{file.path[:80]} (more than {MAX_FILES} files)" for file in left.out[MAX_FILES:][:MAX_FILES]]
-    data: JsonObject = {"exit_code": status.exit_code, "output": printed}
-    if len(printed) > _SHOWN:
-        data["output"] = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end stand in `kept`."}
-        log = Made(name=f"{OUT_FOLDER}{job_id}.log", kind="log", mime="text/plain", content=printed, shown=_SHOWN)
-        made.append(log)
-    if status.reason:
-        data["ended"] = status.reason
-    ok, summary = status.state is JobState.SUCCEEDED, _summary(status, printed, left)
+    data, logs = output_of(status, printed, f"{OUT_FOLDER}{job_id}.log")
+    made += logs
+    ok, summary = status.state is JobState.SUCCEEDED, how_it_ended(status, printed, len(left.out))
     if changes is not None:
         data["changes"] = changes.told
         made += [changes.made] if changes.made else []
@@ -167,20 +155,6 @@ def _result(job_id: str, status: JobStatus, printed: str, left: Collected, chang
     if left_out:
         data["left_out"] = left_out
     return ToolResult(ok=ok, data=data, summary=summary, made=tuple(made))
-
-
-def _summary(status: JobStatus, printed: str, left: Collected) -> str:
-    match status.state:
-        case JobState.SUCCEEDED | JobState.FAILED if status.exit_code is not None:
-            said = [f"exit {status.exit_code}"] if status.exit_code else []
-            said.append(line_count(count_lines(printed)) if printed else "no output")
-            return " · ".join([*said, *([file_count(len(left.out))] if left.out else [])])
-        case JobState.TIMED_OUT:
-            return "took too long"
-        case JobState.CUT:
-            return "took too much"
-        case _:
-            return str(status.state)
 
 
 def _is_named(file: JobFile) -> bool:
@@ -212,7 +186,7 @@ def _meta(tool_id: str, name: str, further: tuple[str, ...]) -> ToolMeta:
         timeout_s=MAX_S + _ROOM_S,
         idempotency=Idempotency.NOT_SUPPORTED,
         further_names=further,
-        max_inline_chars=2 * _SHOWN,
+        max_inline_chars=2 * SHOWN,
         targets=(Target("folder", TargetKind.PATH), Target("editable_folder", TargetKind.PATH)),
     )
 

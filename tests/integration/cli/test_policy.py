@@ -252,18 +252,30 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["search", "fs.search", "runs"],
         ["trash_file", "fs.trash", "asks"],
         ["write_file", "fs.write", "asks"],
+        ["host_command", "host.run", "asks"],
         ["inspect_kernel", "kernel.inspect", "runs"],
         ["list_kernels", "kernel.list", "runs"],
         ["run_in_kernel", "kernel.run", "asks"],
         ["read_note", "note.read", "runs"],
         ["write_note", "note.write", "runs"],
+        ["delete_cell", "notebook.delete", "asks"],
+        ["edit_cell", "notebook.edit", "asks"],
+        ["insert_cell", "notebook.insert", "asks"],
+        ["move_cell", "notebook.move", "asks"],
+        ["read_notebook", "notebook.read", "runs"],
+        ["run_cell", "notebook.run", "asks"],
+        ["undo_cell_edit", "notebook.undo", "asks"],
         ["shell", "shell.run", "runs"],
         ["current_time", "time.now", "runs"],
         ["ask_user", "user.ask", "runs"],
         ["fetch_url", "web.fetch", "runs"],
         ["web_search", "web.search", "runs"],
     ]
-    assert [line.split()[2] for line in after] == ["runs"] * 3 + ["never"] * 8 + ["runs"] * 2 + ["asks"] + ["runs"] * 7
+    names = [line.split()[0] for line in after if line.split()[2] == "never"]
+    assert names == [line.split()[0] for line in before if line.split()[1].startswith("fs.")]
+    assert [line.split()[:3] for line in after if line.split()[0] not in names] == [
+        line.split()[:3] for line in before if line.split()[0] not in names
+    ]
     file = home.home / "policy.jsonc"
     assert f"A call        never runs. Those files are private. (rule private in {file}, line 3)" in shown
     assert "path          needed. Relative to the project folder." in shown

@@ -353,6 +353,81 @@ async def test_a_stop_in_the_moment_in_which_the_first_try_is_over_begins_nothin
     other.release()
 
 
+async def test_a_start_behind_a_stop_begins_nothing(server: Server, other: OwnerLock) -> None:
+    """A server may be told to stop while another extension of it still starts."""
+    await server.succession.stop()
+    await server.succession.start()
+
+    assert (server.state.ozzie, server.said, attached_servers(server.home.root)) == (None, [], [])
+    other.acquire()
+    other.release()
+
+
+class Stubborn(Server):
+    """One whose first start, told to stop, ends with a failure of its own: what it had opened could not be closed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.tries = 0
+        self.began = asyncio.Event()
+
+    async def _begin(self) -> Services:
+        self.tries += 1
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if self.tries > 1:
+                raise
+            raise ValueError("what was opened could not be closed") from None
+        raise AssertionError
+
+
+@pytest.mark.parametrize("attached", [False, True])
+async def test_a_stop_is_heard_where_the_start_that_it_cuts_off_ends_with_a_failure(
+    tmp_path: Path, other: OwnerLock, attached: bool
+) -> None:
+    server = Stubborn(tmp_path)
+    if attached:
+        other.acquire()
+    starting = asyncio.create_task(server.succession.start())
+    if attached:
+        await starting
+        other.release()
+    await asyncio.wait_for(server.began.wait(), SOON_S)
+
+    await asyncio.wait_for(server.succession.stop(), SOON_S)
+    await asyncio.wait_for(starting, SOON_S)
+
+    assert (server.tries, server.state.ozzie, server.state.failure, server.failures) == (1, None, None, [])
+    other.acquire()
+    other.release()
+
+
+async def test_a_home_that_is_lost_in_the_moment_in_which_the_start_is_over_is_waited_for_once(
+    tmp_path: Path, other: OwnerLock
+) -> None:
+    server = Server(tmp_path)
+    said = server.say
+
+    def lost(sentence: str) -> None:
+        """Told that it is ready, it hears that it is not."""
+        said(sentence)
+        if len(server.said) == 1:
+            server.errors = [Unavailable("The disk is full.") for _ in range(1000)]
+            server.succession.replaced(LOST)
+
+    server.say = lost
+    await server.succession.start()
+    await server.until(lambda: server.state.failure)
+    await asyncio.wait_for(server.succession.stop(), SOON_S)
+
+    waiting = [task for task in asyncio.all_tasks() if task.get_name() == "ozzie succession"]
+    assert (waiting, server.state.ozzie) == ([], None)
+    other.acquire()
+    other.release()
+
+
 async def test_a_folder_that_can_not_be_used_is_tried_again(server: Server) -> None:
     server.home.root.write_text("a file in its place")
     await server.succession.start()

@@ -237,7 +237,7 @@ def test_it_asks_back_and_says_what_was_answered() -> None:
     assert asked(user("Ask me for my name."), tools=tools) == name
 
 
-HANDS = ALL_TOOLS | {"shell", "python"}
+HANDS = ALL_TOOLS | {"shell", "python", "host_command"}
 
 
 @pytest.mark.parametrize(
@@ -247,10 +247,16 @@ HANDS = ALL_TOOLS | {"shell", "python"}
         ("Please run the command `ls data` for me.", "shell", {"command": "ls data"}),
         ("Run the Python program `print(6 * 7)`", "python", {"code": "print(6 * 7)"}),
         ("Run ``ls -l``", "shell", {"command": "ls -l"}),
+        ("Run `git log -n 3` on this machine.", "host_command", {"argv": ["git", "log", "-n", "3"]}),
+        ("Please run `sh -c 'ls | wc'` on my computer", "host_command", {"argv": ["sh", "-c", "ls | wc"]}),
     ],
 )
 def test_a_command_between_backticks_is_run(question: str, tool: str, args: JsonObject) -> None:
     assert asked(user(question), tools=HANDS) == Ask(tool, args)
+
+
+def test_a_command_that_is_no_list_of_words_is_not_run() -> None:
+    assert "can't part this into words" in said(user("Run `echo 'a` on this machine"), tools=HANDS)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ozzie_server_ext.render.text import (
     inside,
     money,
     quoted,
+    spelled,
     spoken_duration,
     step_count,
     token_count,
@@ -163,3 +164,24 @@ def test_without_what_nobody_sees_the_rest_stays():
 
 def test_a_label_is_one_line_with_nothing_invisible_in_it():
     assert visible_label(" a\n\tb\u200bc\ufeff\u202e ") == "a b\\u200bc\\ufeff\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("plain", '"plain"'),
+        ("", '""'),
+        ("a b  c", '"a b  c"'),
+        ('say "hi" \\', '"say \\"hi\\" \\\\"'),
+        ("\\u202e", '"\\\\u202e"'),
+        ("\u202e", '"\\u202e"'),
+        ("one\ntwo\tthree\r", '"one\\ntwo\\tthree\\r"'),
+        ("a\u00a0b\u3000c", '"a\\u00a0b\\u3000c"'),
+        ("a\u3164\u2800\ufe0f\U000e0041", '"a\\u3164\\u2800\\ufe0f\\U000e0041"'),
+        ("e\u0301\u0336", '"e\\u0301\\u0336"'),
+        ("\x1b[2K\x7f\x85", '"\\u001b[2K\\u007f\\u0085"'),
+        ("ümläut 日本", '"ümläut 日本"'),
+    ],
+)
+def test_a_word_of_a_command_stands_on_one_line_with_nothing_hidden(word: str, shown: str) -> None:
+    assert spelled(word) == shown

@@ -232,6 +232,7 @@ def test_a_row_says_how_its_call_stands(event: str, payload: dict[str, object], 
         ({"limit": 3}, '{"limit": 3}'),
         ({"path": "a/" + "b" * 100 + "/c.md"}, "a/" + "b" * 37 + "…" + "b" * 35 + "/c.md"),
         ({"path": "a\u202egnp.exe\n\x1b[2J"}, "a\\u202egnp.exe \\u001b[2J"),
+        ({"argv": ["git", "commit", "-m", "two words\u202e"], "folder": "."}, "git commit -m 'two words\\u202e'"),
     ],
 )
 def test_a_row_shows_the_argument_that_says_most(args: dict[str, object], shown: str):

@@ -11,7 +11,6 @@ from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.policy.engine import default_for
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
-from ozzie_server_ext.tools.builtin.commands import MAX_S
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.test_base import tool
 
@@ -59,11 +58,13 @@ def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
 @pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
 def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) -> None:
     named = {target.argument for target in item.meta.targets}
-    paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name or name == "url"}
+    told = ("argv", "url")
+    paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name or name in told}
     assert named == paths, "what a rule can't see, it can't forbid"
     assert item.spec.name == item.meta.name
     assert len(item.spec.description) > 20
-    assert 0 < item.meta.timeout_s <= (MAX_S + 60 if "timeout_s" in item.spec.parameters["properties"] else 60)
+    longest = item.spec.parameters["properties"].get("timeout_s", {}).get("maximum", 0)
+    assert 0 < item.meta.timeout_s <= longest + 60
 
 
 def test_what_changes_files_can_be_undone_a_note_is_of_a_low_risk_and_only_code_in_a_kernel_can_do_anything() -> None:
@@ -82,6 +83,7 @@ def test_what_changes_files_can_be_undone_a_note_is_of_a_low_risk_and_only_code_
         "notebook.run": (SideEffect.IRREVERSIBLE, RiskLevel.HIGH),
         "notebook.undo": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "note.write": (SideEffect.REVERSIBLE, RiskLevel.LOW),
+        "host.run": (SideEffect.IRREVERSIBLE, RiskLevel.HIGH),
     }
 
 
@@ -115,6 +117,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "notebook.delete": ("delete_cell",),
         "notebook.undo": ("undo_cell_edit",),
         "notebook.run": ("run_cell",),
+        "host.run": ("host_command",),
         "web.fetch": ("fetch_url",),
         "web.search": ("web_search",),
     }
@@ -124,7 +127,7 @@ def test_what_reaches_out_says_so_and_what_it_brings() -> None:
     """A call that changes nothing can carry content away (TL-8)."""
     out = {item.meta.tool_id: item.meta.brings for item in builtin_tools() if item.meta.is_outbound}
 
-    assert out == {"web.fetch": Label.WEB, "web.search": Label.WEB}
+    assert out == {"host.run": Label.OUTPUT, "web.fetch": Label.WEB, "web.search": Label.WEB}
 
 
 def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked() -> None:
@@ -151,6 +154,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "notebook.read": ("ALLOW", "relay", True),
         "notebook.run": ("ASK", "cli", False),
         "notebook.undo": ("ASK", "relay", True),
+        "host.run": ("ASK", "cli", False),
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),

@@ -1,0 +1,205 @@
+"""`host.run`: a program on the user's own machine, in their name, for what the sandbox can't do. Somebody looks at each
+one first (TL-7, TL-8, THREATS 7; ADR 35)."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.content import Content, Label
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
+from ozzie_server_ext.execution.hosted import HostCommand, HostSpec
+from ozzie_server_ext.execution.named import NamedFile, Program, files_named, open_program
+from ozzie_server_ext.execution.runner import JobState
+from ozzie_server_ext.planes.environment import host_environment
+from ozzie_server_ext.policy.action import MAX_WORD_CHARACTERS, MAX_WORDS
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.text import elapsed, quoted, spelled
+from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
+from ozzie_server_ext.tools.changes.seen import identity
+from ozzie_server_ext.tools.rooted import closing, open_below, parts_below
+from ozzie_server_ext.tools.threads import to_its_end
+
+MAX_S = 3600
+MAX_COMMAND = 50_000
+"""In characters, of all words together: somebody is to read them."""
+_ROOM_S = 30
+"""For what is around the command itself."""
+_LOG = "out/host-{key}.log"
+
+Words = Annotated[
+    list[Annotated[str, Field(max_length=MAX_WORD_CHARACTERS)]],
+    Field(
+        description='The program and its words, one by one; no shell reads them. For a line of shell: ["sh", "-c", …].',
+        min_length=1,
+        max_length=MAX_WORDS,
+    ),
+]
+Folder = Annotated[str, Field(description="Where it starts, relative to the project folder.", max_length=1024)]
+Seconds = Annotated[int, Field(description="It is ended after so many seconds.", ge=1, le=MAX_S)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """What a command names, as it was looked at. `root` is the project, `folder` below it; `place` is what that folder
+    is, by device and inode."""
+
+    argv: tuple[str, ...]
+    root: str
+    folder: str
+    place: tuple[int, int]
+    program: Program
+    files: tuple[NamedFile, ...]
+    wall_s: int
+
+
+async def plan_command(context: ToolContext, *, argv: Words, folder: Folder = ".", timeout_s: Seconds = 120) -> Plan:
+    """Run a program on the user's own machine, as the user, outside of the sandbox. Only for what the sandbox can't do:
+    git, installing packages, building, what needs the network. The person is asked each time and sees all words, so
+    keep it plain. Nobody can type anything into it."""
+    if sum(map(len, argv)) > MAX_COMMAND:
+        raise ToolFailed(f"The words of a command may be {MAX_COMMAND:,} characters long, all together.")
+    if any("\0" in word for word in argv):
+        raise ToolFailed("No program can be given a word with a zero byte in it.")
+    args: JsonObject = {"argv": [*argv], "folder": folder, "timeout_s": timeout_s}
+    named = await asyncio.to_thread(_looked_at, context, tuple(argv), folder, timeout_s)
+    effect: JsonObject = {
+        "root": named.root,
+        "folder": [*named.place],
+        "program": encode(named.program),
+        "files": [encode(file) for file in named.files],
+    }
+    return Plan(args=args, effect=effect, preview=partial(_preview, named), work=named)
+
+
+def _looked_at(context: ToolContext, argv: tuple[str, ...], folder: str, timeout_s: int) -> _Named:
+    with _opened(context, argv, folder, timeout_s) as (named, _, _):
+        return named
+
+
+@contextmanager
+def _opened(
+    context: ToolContext, argv: tuple[str, ...], folder: str, timeout_s: int
+) -> Iterator[tuple[_Named, int, int]]:
+    """What a command names, with its folder and its program open. Raises OzzieError."""
+    with closing(open_below(context.project, folder, folder=True)) as place:
+        descriptor, program = open_program(argv[0], place, os.environ.get("PATH", os.defpath))
+        with closing(descriptor):
+            named = _Named(
+                argv=argv,
+                root=str(context.project.resolve()),
+                folder="/".join(parts_below(folder)),
+                place=identity(place),
+                program=program,
+                files=files_named(argv[1:], place),
+                wall_s=timeout_s,
+            )
+            yield named, place, descriptor
+
+
+async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
+    """Run what was looked at, and nothing that has come into its place."""
+    named: _Named = plan.work
+    printed = Printed(context.live)
+    with ExitStack() as held:
+        opened = _opened(context, named.argv, named.folder or ".", named.wall_s)
+        now, place, descriptor = await to_its_end(partial(held.enter_context, opened))
+        if now != named:
+            raise ToolFailed(_changed(named, now), code="tool.changed")
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise ToolFailed("The turn was stopped before it was begun.", code="host.not_started")
+        spec = HostSpec(
+            argv=named.argv,
+            program=named.program,
+            descriptor=descriptor,
+            folder=place,
+            env=_environment(os.environ, named),
+            wall_s=float(named.wall_s),
+        )
+        status = await HostCommand(spec, context.children, printed.add).run()
+    said = printed.whole()
+    data, made = await asyncio.to_thread(output_of, status, said, _LOG.format(key=context.key))
+    # It sees the project, and prints what it likes, also of what it fetched.
+    content = Content.of(Label.OUTPUT, [named.program.file.real]) | await context.marks.below()
+    ok = status.state is JobState.SUCCEEDED
+    return ToolResult(ok=ok, data=data, summary=how_it_ended(status, said), made=tuple(made), content=content)
+
+
+async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
+    """Nobody knows how far a command came that was cut off."""
+    return None
+
+
+def _environment(ours: Mapping[str, str], named: _Named) -> dict[str, str]:
+    return {**host_environment(ours), "PWD": "/".join(filter(None, [named.root, named.folder]))}
+
+
+def _changed(named: _Named, now: _Named) -> str:
+    if replace(now, files=named.files, place=named.place) != named:
+        what = f"The program {spelled(named.argv[0])}"
+    elif now.place != named.place:
+        what = f"The folder {named.folder or 'of the project'}"
+    else:
+        what = "A file that the command names"
+    return f"{what} is another one than a moment ago, so nothing was run."
+
+
+def _preview(named: _Named) -> Preview:
+    program, place = named.program.file, "/".join(filter(None, [named.root, named.folder]))
+    in_folder = quoted(f"{named.folder}/") if named.folder else "the project's folder"
+    leads = f", which is {spelled(program.real)}" if program.real != program.path else ""
+    lines = [
+        *map(spelled, named.argv),
+        "",
+        f"Program: {spelled(program.path)}{leads}",
+        f"Folder: {spelled(place)}",
+        f"Ended after {elapsed(named.wall_s)} at the latest.",
+        "It runs outside of the sandbox, as you: it can read, change, delete and send away whatever you can.",
+    ]
+    if any(not word.isascii() for word in named.argv):
+        lines.append("Some of its letters are of other alphabets, and may only look like the ones that you expect.")
+    return Preview(
+        sentence=f"Run {quoted(program.path)} on this machine, in {in_folder}?",
+        proof="\n".join(lines),
+        shown="text",
+        undo="Ozzie can't take back what it does.",
+    )
+
+
+TOOLS = (
+    EffectTool(
+        plan_command,
+        run_command,
+        ToolMeta(
+            tool_id="host.run",
+            name="host_command",
+            side_effect=SideEffect.IRREVERSIBLE,
+            risk_level=RiskLevel.HIGH,
+            timeout_s=float(MAX_S + _ROOM_S),
+            idempotency=Idempotency.NOT_SUPPORTED,
+            categories=frozenset({Category.HOST_COMMAND}),
+            targets=(Target("argv", TargetKind.COMMAND), Target("folder", TargetKind.PATH)),
+            max_inline_chars=2 * SHOWN,
+            brings=Label.OUTPUT,
+            is_outbound=True,
+        ),
+        happened=happened,
+    ),
+)
