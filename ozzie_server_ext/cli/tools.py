@@ -32,7 +32,7 @@ def list_tools(options: argparse.Namespace) -> int:
 def row(tool: Object) -> Iterator[str]:
     """A tool in the list: its names and what the rules say, and below them the first sentence of what it does."""
     said = RULINGS[tool["ruling"]["decision"]]
-    yield f"{cell(tool['name'], 16)}  {cell(tool['id'], 14)}  {said}"
+    yield f"{cell(tool['name'], 16)}  {cell(tool['id'], 16)}  {said}"
     about = visible_label(tool["about"])
     end = _END.search(about)
     for line in wrapped(about[: end.end()] if end else about, WIDTH - 2):
