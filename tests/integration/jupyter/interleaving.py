@@ -20,7 +20,10 @@ WEIGHTS: dict[Does, int] = {"insert": 3, "edit": 5, "move": 2, "delete": 2, "typ
 class Agent(Protocol):
     """Makes edits by the tools' own door. Each returns why it was refused; empty where it was made."""
 
-    async def insert(self, cell_id: str, source: str, after: str) -> str: ...
+    async def insert(self, cell_id: str, source: str, after: str) -> tuple[str, str]:
+        """What the cell is called then, too: it may not be up to the agent."""
+        ...
+
     async def edit(self, cell_id: str, was: str, source: str) -> str: ...
     async def move(self, cell_id: str, was: str, was_after: str, after: str) -> str: ...
     async def delete(self, cell_id: str, was: str, was_after: str) -> str: ...
@@ -69,8 +72,9 @@ class Story:
 
     async def _insert(self, agent: Agent) -> None:
         after = self.random.choice(["", *self.order])
-        cell_id, source = f"new-{self.number}", f"cell {self.number}\n"
-        if self._is_made(await agent.insert(cell_id, source, after)):
+        source = f"cell {self.number}\n"
+        cell_id, refused = await agent.insert(f"new-{self.number}", source, after)
+        if self._is_made(refused):
             self.order.insert(self.order.index(after) + 1 if after else 0, cell_id)
             self.sources[cell_id] = source
 

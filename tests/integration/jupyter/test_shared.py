@@ -66,8 +66,8 @@ class Hand:
     def __init__(self, document: Any) -> None:
         self.notebook = SharedNotebook(document)
 
-    async def insert(self, cell_id: str, source: str, after: str) -> str:
-        return await self._done(Insert(cell=markdown(cell_id, source), after=after))
+    async def insert(self, cell_id: str, source: str, after: str) -> tuple[str, str]:
+        return cell_id, await self._done(Insert(cell=markdown(cell_id, source), after=after))
 
     async def edit(self, cell_id: str, was: str, source: str) -> str:
         return await self._done(Replace(cell_id=cell_id, kind=CellKind.MARKDOWN, was=was, source=source))

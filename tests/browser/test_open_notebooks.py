@@ -1,0 +1,198 @@
+"""A notebook that is open in a page, edited by an agent while a person types in it (NB-9, ADR 36)."""
+
+import asyncio
+import json
+import random
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import v4
+from playwright.async_api import BrowserContext, Page
+
+from ozzie_server_ext.jupyter.cells import CellKind, Notebook, version_of
+from tests.browser.lab_server import Lab, lab_home, serve_lab
+from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
+from tests.collaboration import with_collaboration
+from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer, ToolCall
+from tests.integration.jupyter.interleaving import TYPED_IN, Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+
+NAME = "work.ipynb"
+STEPS = 200
+RULES = {
+    "rules": [
+        {
+            "id": "cells",
+            "decision": "allow",
+            "reason": "The test's own notebook.",
+            "when": {"tools": ["insert_cell", "edit_cell", "move_cell", "delete_cell"], "sources": ["*"]},
+            "examples": {
+                "match": [
+                    {
+                        "tool": "insert_cell",
+                        "args": {"path": NAME, "kind": "markdown", "source": "x"},
+                        "sources": ["web:a"],
+                    }
+                ]
+            },
+        },
+        {
+            "id": "own",
+            "decision": "allow",
+            "reason": "The test's own notebook.",
+            "when": {"tools": ["insert_cell", "edit_cell", "move_cell", "delete_cell"]},
+            "examples": {"match": [{"tool": "insert_cell", "args": {"path": NAME, "kind": "markdown", "source": "x"}}]},
+        },
+    ]
+}
+_CELLS = """() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(
+    cell => ({id: cell.id, cell_type: cell.cell_type, source: cell.getSource(), metadata: {}}))"""
+_INTO = """id => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    content.activeCellIndex = content.widgets.findIndex(cell => cell.model.id === id);
+    content.mode = 'edit';
+}"""
+_END = """() => { const { editor } = window.jupyterapp.shell.currentWidget.content.activeCell;
+    editor.setCursorPosition(editor.getPositionAt(editor.model.sharedModel.getSource().length)); }"""
+_WHERE = """() => { const { content } = window.jupyterapp.shell.currentWidget;
+    return [content.mode, content.activeCell.model.id, content.activeCell.editor.hasFocus()]; }"""
+_DIRTY = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+def write(lab: Lab, cells: Mapping[str, str], kind: str = "markdown") -> None:
+    made = []
+    for cell_id, source in cells.items():
+        cell = v4.new_code_cell(source) if cell_id == TYPED_IN or kind == "code" else v4.new_markdown_cell(source)
+        cell["id"] = cell_id
+        made.append(cell)
+    nbformat.write(v4.new_notebook(cells=made), lab.path(NAME))
+
+
+class Agent:
+    """A model that calls what it is told to, in real turns."""
+
+    def __init__(self, lab: Lab, provider: FakeOpenAI) -> None:
+        self._lab = lab
+        self._provider = provider
+
+    async def calls(self, name: str, **args: Any) -> dict[str, Any]:
+        """What the model read of the call."""
+        self._provider.queue(
+            Answer(pieces=[], tool_calls=[ToolCall(name, {"path": NAME, **args})]), Answer(pieces=["Done."])
+        )
+        await asyncio.to_thread(self._asks)
+        body: Any = self._provider.requests[-1].body
+        return json.loads(body["messages"][-1]["content"])
+
+    def _asks(self) -> None:
+        body = {"content": "Go on.", "session_name": "agent", "model": "scripted", "wait": True}
+        request = urllib.request.Request(
+            f"{self._lab.url}ozzie/api/message",
+            data=json.dumps(body).encode(),
+            headers={"Authorization": f"token {self._lab.handshake.token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert json.loads(response.read())["status"] == "SUCCEEDED"
+
+    async def insert(self, cell_id: str, source: str, after: str) -> tuple[str, str]:
+        read = await self.calls("insert_cell", kind="markdown", source=source, after=after or "top")
+        return str(read.get("cell")), _refused(read)
+
+    async def edit(self, cell_id: str, was: str, source: str) -> str:
+        version = version_of(CellKind.MARKDOWN, was)
+        return _refused(await self.calls("edit_cell", cell=cell_id, version=version, source=source))
+
+    async def move(self, cell_id: str, was: str, was_after: str, after: str) -> str:
+        version = version_of(CellKind.MARKDOWN, was)
+        return _refused(await self.calls("move_cell", cell=cell_id, version=version, after=after or "top"))
+
+    async def delete(self, cell_id: str, was: str, was_after: str) -> str:
+        return _refused(await self.calls("delete_cell", cell=cell_id, version=version_of(CellKind.MARKDOWN, was)))
+
+
+def _refused(read: Mapping[str, Any]) -> str:
+    return str(read["error"]["message"]) if read.get("error") else ""
+
+
+class Typist:
+    """A person at the keyboard of the page."""
+
+    def __init__(self, it: NotebookPage) -> None:
+        self._it = it
+
+    async def type(self, text: str) -> None:
+        await self._it.page.keyboard.type(text)
+
+    async def sync(self) -> None:
+        await self._it.save()
+
+
+async def cells(page: Page) -> Notebook:
+    return Notebook.of(await page.evaluate(_CELLS))
+
+
+@asynccontextmanager
+async def opened(
+    browser: BrowserContext,
+    provider: FakeOpenAI,
+    folder: Path,
+    sources: Mapping[str, str],
+    *,
+    shared: bool,
+    kind: str = "markdown",
+) -> AsyncIterator[tuple[Lab, NotebookPage, Agent]]:
+    home = lab_home(folder, provider.url, {"scripted": "scripted"})
+    if shared:
+        home = replace(home, env=with_collaboration(home.env))
+    (home.home / "policy.jsonc").write_text(json.dumps(RULES))
+    page = await browser.new_page()
+    with serve_lab(home) as (lab, _):
+        write(lab, sources, kind)
+        it = NotebookPage(lab, page, f"RTC:{NAME}" if shared else NAME)
+        await page.goto(f"{lab.url}lab/workspaces/work/tree/{it.name}?reset&token=a-token-of-jupyters-own")
+        await it.is_ready()
+        yield lab, it, Agent(lab, provider)
+        await page.close()
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["in the page", "as a shared document"])
+async def test_whoever_types_loses_nothing_and_no_edit_is_lost(
+    browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path, shared: bool
+) -> None:
+    story = Story(random.Random(7))
+    async with opened(browser, provider, tmp_path / "lab", story.sources, shared=shared) as (lab, it, agent):
+        read = await agent.calls("read_notebook")
+        assert (read["read_from"], read["count"]) == ("shared document" if shared else "page", 5)
+        await it.page.evaluate(_INTO, TYPED_IN)
+        await it.page.evaluate(_END)
+        person = Typist(it)
+
+        for _ in range(STEPS if not shared else STEPS // 2):
+            typing = asyncio.ensure_future(story_types(story, person))
+            await story.goes_on(agent, person)
+            await typing
+
+        story.expect((await cells(it.page)).cells)
+        assert await it.page.evaluate(_WHERE) == ["edit", TYPED_IN, True], "the cursor never left"
+        assert await it.page.locator(".jp-Dialog").count() == 0
+        await screenshot(it.page, f"notebook-edited-{'shared' if shared else 'page'}")
+        await it.save()
+        story.expect(Notebook.of(lab.saved(NAME)["cells"]).cells)
+        assert story.refused == []
+        assert story.made > STEPS // 8
+
+
+async def story_types(story: Story, person: Typist) -> None:
+    """While the agent is at work, too."""
+    text = story.random.choice(["", "k", "lm", "no p"])
+    story.typed += text
+    await person.type(text)
