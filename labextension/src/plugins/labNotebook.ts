@@ -6,7 +6,7 @@ import type { INotebookModel, Notebook, NotebookPanel } from '@jupyterlab/notebo
 import type { PartialJSONValue } from '@lumino/coreutils';
 
 import type { WrittenCell } from '../api/notebookFrames';
-import type { ICellHead, ISourceChange } from '../model/cellEdits';
+import { type ICellHead, type ISourceChange, smallestChange } from '../model/cellEdits';
 import { marked, OZZIE } from '../model/madeFrom';
 import { oneAtATime } from '../model/oneAtATime';
 import type { IEditableNotebook } from '../model/openNotebooks';
@@ -121,9 +121,27 @@ export class LabNotebook implements IEditableNotebook {
   }
 
   async revert(): Promise<void> {
-    const places = this.views.map(view => placeIn(view));
-    await this.context.revert();
-    places.forEach(keep => keep());
+    const { model } = this.context;
+    const before = new Map(this.cells.map(({ id, source }) => [id, source]));
+    const load = model.fromJSON.bind(model);
+    // Lab first fetches the file: what is typed meanwhile would be gone with the cells that it stands in.
+    model.fromJSON = value => {
+      const typed = this.cells.filter(({ id, source }) => before.has(id) && before.get(id) !== source);
+      const places = this.views.map(view => placeIn(view));
+      load(value);
+      for (const { id, source } of typed) {
+        const index = this.cells.findIndex(cell => cell.id === id && cell.source === before.get(id));
+        if (index >= 0) {
+          this.changeSource(index, smallestChange(before.get(id) ?? '', source), []);
+        }
+      }
+      places.forEach(keep => keep());
+    };
+    try {
+      await this.context.revert();
+    } finally {
+      model.fromJSON = load;
+    }
   }
 
   private get shared(): SharedNotebook {
@@ -148,6 +166,9 @@ export class LabNotebook implements IEditableNotebook {
   private _changedWhileSaving = false;
 }
 
+type CodeEditor = NonNullable<Notebook['widgets'][number]['editor']>;
+type Cursor = ReturnType<CodeEditor['getCursorPosition']>;
+
 interface IComposing {
   readonly composing?: boolean;
   readonly compositionStarted?: boolean;
@@ -161,26 +182,34 @@ function placeIn(view: Notebook): () => void {
   const { activeCellIndex: index, activeCell } = view;
   const id = activeCell?.model.id;
   const hadFocus = activeCell?.node.contains(document.activeElement) === true;
+  const cursor = hadFocus && view.mode === 'edit' ? activeCell.editor?.getCursorPosition() : undefined;
   return () => {
     if (view.isDisposed) {
       return;
     }
+    const found = view.widgets.findIndex(cell => cell.model.id === id);
     if (view.activeCell?.model.id !== id) {
-      const found = view.widgets.findIndex(cell => cell.model.id === id);
       view.activeCellIndex = found < 0 ? index : found;
     }
     if (hadFocus && isNowhere(document.activeElement)) {
-      void focusOn(view);
+      void focusOn(view, found < 0 ? undefined : cursor);
     }
   };
 }
 
-/** A cell that was put elsewhere is only drawn later. */
-async function focusOn(view: Notebook): Promise<void> {
+/** A cell that was put elsewhere is only drawn later. Who was writing in it goes on writing: keys are commands elsewhere. */
+async function focusOn(view: Notebook, cursor?: Cursor): Promise<void> {
   const cell = view.activeCell;
   await cell?.ready;
-  if (cell === view.activeCell && isNowhere(document.activeElement)) {
-    cell?.node.focus({ preventScroll: true });
+  if (!cell || cell !== view.activeCell || !isNowhere(document.activeElement)) {
+    return;
+  }
+  if (cursor) {
+    view.mode = 'edit';
+    cell.editor?.focus();
+    cell.editor?.setCursorPosition(cursor);
+  } else {
+    cell.node.focus({ preventScroll: true });
   }
 }
 
