@@ -1,12 +1,14 @@
 /** A notebook as Lab has it open, in one panel or in several, for the edits that the gateway asks for. */
 
+import type { ICodeCellModel } from '@jupyterlab/cells';
 import type { IOutput } from '@jupyterlab/nbformat';
-import { type INotebookModel, type Notebook, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookModel, Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import type { PartialJSONValue } from '@lumino/coreutils';
 
 import type { WrittenCell } from '../api/notebookFrames';
-import type { ICellHead, ISourceChange } from '../model/cellEdits';
+import { type ICellHead, type ISourceChange, smallestChange } from '../model/cellEdits';
 import { marked, OZZIE } from '../model/madeFrom';
+import { oneAtATime } from '../model/oneAtATime';
 import type { IEditableNotebook } from '../model/openNotebooks';
 
 export type Context = NotebookPanel['context'];
@@ -14,14 +16,14 @@ type SharedNotebook = INotebookModel['sharedModel'];
 type SharedCell = SharedNotebook['cells'][number];
 type SharedCodeCell = Extract<SharedCell, { cell_type: 'code' }>;
 
-/** How long Lab has for a save that it was at before ours: of one that a person cancelled it says nothing. */
-const LABS_SAVE_MS = 2_000;
-
 export class LabNotebook implements IEditableNotebook {
   /** Those that show it. */
   readonly panels = new Set<NotebookPanel>();
 
   constructor(private readonly context: Context) {
+    // Two saves at once, ours and one by a person or by time, take each other's file for one that somebody else has
+    // changed, and Lab asks which is to stay.
+    context.save = oneAtATime(context.save.bind(context));
     context.saveState.connect((_, state) => {
       if (state === 'started') {
         this._changedWhileSaving = false;
@@ -108,24 +110,38 @@ export class LabNotebook implements IEditableNotebook {
 
   /** No step for Undo, as no run is one. */
   show(index: number, outputs: readonly IOutput[], executionCount: number | null): void {
-    const cell = this.shared.getCell(index) as SharedCodeCell;
-    cell.transact(() => {
-      cell.setOutputs([...outputs]);
-      cell.execution_count = executionCount;
-    }, false);
+    // Through Lab's own list of them: where the shared model replaces outputs, Lab loses a stream that follows a stream.
+    const cell = this.context.model.cells.get(index) as ICodeCellModel;
+    cell.outputs.fromJSON([...outputs]);
+    cell.executionCount = executionCount;
   }
 
-  async save(): Promise<void> {
-    if (this._isSaving) {
-      await this.labsSave();
-    }
-    await this.context.save();
+  save(): Promise<void> {
+    return this.context.save();
   }
 
   async revert(): Promise<void> {
-    const places = this.views.map(view => placeIn(view));
-    await this.context.revert();
-    places.forEach(keep => keep());
+    const { model } = this.context;
+    const before = new Map(this.cells.map(({ id, source }) => [id, source]));
+    const load = model.fromJSON.bind(model);
+    // Lab first fetches the file: what is typed meanwhile would be gone with the cells that it stands in.
+    model.fromJSON = value => {
+      const typed = this.cells.filter(({ id, source }) => before.has(id) && before.get(id) !== source);
+      const places = this.views.map(view => placeIn(view));
+      load(value);
+      for (const { id, source } of typed) {
+        const index = this.cells.findIndex(cell => cell.id === id && cell.source === before.get(id));
+        if (index >= 0) {
+          this.changeSource(index, smallestChange(before.get(id) ?? '', source), []);
+        }
+      }
+      places.forEach(keep => keep());
+    };
+    try {
+      await this.context.revert();
+    } finally {
+      model.fromJSON = load;
+    }
   }
 
   private get shared(): SharedNotebook {
@@ -146,22 +162,12 @@ export class LabNotebook implements IEditableNotebook {
     places.forEach(keep => keep());
   }
 
-  /** Two saves at once take each other's file for one that somebody else has changed, and Lab asks. */
-  private labsSave(): Promise<void> {
-    return new Promise(resolve => {
-      const ended = (): void => {
-        clearTimeout(timer);
-        this.context.saveState.disconnect(ended);
-        resolve();
-      };
-      const timer = setTimeout(ended, LABS_SAVE_MS);
-      this.context.saveState.connect(ended);
-    });
-  }
-
   private _isSaving = false;
   private _changedWhileSaving = false;
 }
+
+type CodeEditor = NonNullable<Notebook['widgets'][number]['editor']>;
+type Cursor = ReturnType<CodeEditor['getCursorPosition']>;
 
 interface IComposing {
   readonly composing?: boolean;
@@ -176,16 +182,37 @@ function placeIn(view: Notebook): () => void {
   const { activeCellIndex: index, activeCell } = view;
   const id = activeCell?.model.id;
   const hadFocus = activeCell?.node.contains(document.activeElement) === true;
+  const cursor = hadFocus && view.mode === 'edit' ? activeCell.editor?.getCursorPosition() : undefined;
   return () => {
     if (view.isDisposed) {
       return;
     }
+    const found = view.widgets.findIndex(cell => cell.model.id === id);
     if (view.activeCell?.model.id !== id) {
-      const found = view.widgets.findIndex(cell => cell.model.id === id);
       view.activeCellIndex = found < 0 ? index : found;
     }
-    if (hadFocus && !view.node.contains(document.activeElement)) {
-      void NotebookActions.focusActiveCell(view, { preventScroll: true });
+    if (hadFocus && isNowhere(document.activeElement)) {
+      void focusOn(view, found < 0 ? undefined : cursor);
     }
   };
+}
+
+/** A cell that was put elsewhere is only drawn later. Who was writing in it goes on writing: keys are commands elsewhere. */
+async function focusOn(view: Notebook, cursor?: Cursor): Promise<void> {
+  const cell = view.activeCell;
+  await cell?.ready;
+  if (!cell || cell !== view.activeCell || !isNowhere(document.activeElement)) {
+    return;
+  }
+  if (cursor) {
+    view.mode = 'edit';
+    cell.editor?.focus();
+    cell.editor?.setCursorPosition(cursor);
+  } else {
+    cell.node.focus({ preventScroll: true });
+  }
+}
+
+function isNowhere(focused: Element | null): boolean {
+  return focused === null || focused === document.body;
 }
