@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.builtin.host import plan_command, run_command
 from ozzie_server_ext.tools.changes.renames import swap
+from ozzie_server_ext.tools.rooted import closing
 
 ATTEMPTS = 1000 if os.environ.get("OZZIE_SOAK") else 60
 AT_CWD = -100
@@ -55,7 +56,10 @@ async def test_a_swapped_program_never_runs_in_the_place_of_another(tmp_path: Pa
     ours = (tmp_path / "project/sub/binary").stat().st_ino
     came = Counter[str]()
 
-    with swapping(lambda: swap(AT_CWD, *pair)):
+    with ExitStack() as held:
+        places = (tmp_path / "project/sub", tmp_path / "other")
+        folders = [held.enter_context(closing(os.open(place, os.O_RDONLY))) for place in places]
+        held.enter_context(swapping(lambda: swap(AT_CWD, *pair)))
         for number in range(ATTEMPTS):
             made = f"owned-{number}"
             try:
@@ -65,10 +69,12 @@ async def test_a_swapped_program_never_runs_in_the_place_of_another(tmp_path: Pa
                 await run_command(context, plan)
             except OzzieError as error:
                 came[error.code] += 1
-                continue
-            was_theirs = any((tmp_path / folder / made).exists() for folder in ("project/sub", "other"))
+                looked_at = ours  # nothing was to run
+            else:
+                came["ran"] += 1
+            # By what is open: their names go to and fro.
+            was_theirs = any(made in os.listdir(folder) for folder in folders)
             assert was_theirs is (looked_at != ours), f"attempt {number}"
-            came["ran"] += 1
 
     assert came.total() == ATTEMPTS
     assert set(came) <= {"ran", "tool.changed", "host.not_started", "host.no_program", "tool.failed"}, came
