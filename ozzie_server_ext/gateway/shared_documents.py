@@ -61,6 +61,9 @@ class SharedNotebook:
         """Looked at and made in one step: nobody's change comes in between, as those come over the loop too."""
         document, cells = self._document, self._document.ycells
         index = place_of(edit, self._as_it_is(edit))
+        if isinstance(edit, Move):
+            self._move(index, behind(edit.after, self._as_it_is(edit)))
+            return Edited()
         with document.ydoc.transaction():
             match edit:
                 case Insert():
@@ -71,8 +74,6 @@ class SharedNotebook:
                         metadata = cells[index]["metadata"]
                         for name, value in marked(metadata.to_py(), edit.made_from).items():
                             metadata[name] = value
-                case Move():
-                    self._move(index, behind(edit.after, self._as_it_is(edit)))
                 case Delete():
                     cells.pop(index)
                 case Show():
@@ -94,7 +95,8 @@ class SharedNotebook:
         return Notebook.of(found)
 
     def _move(self, index: int, to: int) -> None:
-        """A shared list knows no move: the cell is taken out, and put in anew (as Lab does it)."""
+        """A shared list knows no move: the cell is taken out, and put in anew, as Lab does it. In two steps: of both in
+        one, Lab counts the cursor's own cell wrong, and what somebody types goes into the next one."""
         cells = self._document.ycells
         cell = self._document.get_cell(index)
         cell.setdefault("id", cells[index]["id"])
