@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 from nbformat import v4
 from playwright.async_api import BrowserContext, Page, expect
 
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.jupyter.cells import CellKind, Notebook, version_of
 from tests.browser.lab_server import KERNELSPEC, Lab, lab_home, serve_lab
 from tests.browser.notebook_page import NotebookPage
@@ -72,15 +73,23 @@ class Agent:
         self._provider = provider
 
     async def calls(self, name: str, **args: Any) -> dict[str, Any]:
-        """What the model read of the call."""
-        self._provider.queue(
-            Answer(pieces=[], tool_calls=[ToolCall(name, {"path": NAME, **args})]), Answer(pieces=["Done."])
-        )
-        await asyncio.to_thread(self._asks)
+        """What the model read of a call about the notebook."""
+        return await self.looks(name, {"path": NAME, **args})
+
+    async def looks(
+        self, name: str, args: JsonObject, *, says_yes: Callable[[], Awaitable[None]] | None = None
+    ) -> dict[str, Any]:
+        """What the model read of the call. `says_yes` answers where it asks, and returns at the turn's end."""
+        self._provider.queue(Answer(pieces=[], tool_calls=[ToolCall(name, args)]), Answer(pieces=["Done."]))
+        status = await asyncio.to_thread(self._asks)
+        assert status == ("SUCCEEDED" if says_yes is None else "WAITING_APPROVAL")
+        if says_yes is not None:
+            await says_yes()
         body: Any = self._provider.requests[-1].body
         return json.loads(body["messages"][-1]["content"])
 
-    def _asks(self) -> None:
+    def _asks(self) -> str:
+        """How the turn came to rest."""
         body = {"content": "Go on.", "session_name": "agent", "model": "scripted", "wait": True}
         request = urllib.request.Request(
             f"{self._lab.url}ozzie/api/message",
@@ -88,7 +97,7 @@ class Agent:
             headers={"Authorization": f"token {self._lab.handshake.token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=60) as response:
-            assert json.loads(response.read())["status"] == "SUCCEEDED"
+            return json.loads(response.read())["status"]
 
     async def insert(self, cell_id: str, source: str, after: str) -> tuple[str, str]:
         read = await self.calls("insert_cell", kind="markdown", source=source, after=after or "top")
