@@ -24,9 +24,10 @@ class Span:
         return text[self.start : self.end]
 
 
-def members(text: str, start: int) -> tuple[dict[str, Span], int]:
-    """The values of the object that begins at `start`, by their names, and where it ends. Raises NotRead, also where a
-    name stands twice: two readers would take it for two things."""
+def members(text: str, start: int, *, by_item: str = "") -> tuple[dict[str, Span], int]:
+    """The values of the object that begins at `start`, by their names, and where it ends. What is called `by_item` is
+    an array, whose value is the list of the spans of its items: to read a large one at once holds everybody else up.
+    Raises NotRead, also where a name stands twice: two readers would take it for two things."""
     found: dict[str, Span] = {}
     at = _expect(text, start, "{")
     if text[at : at + 1] == "}":
@@ -36,7 +37,11 @@ def members(text: str, start: int) -> tuple[dict[str, Span], int]:
         at = _expect(text, _skip(text, at), ":")
         if name in found:
             raise NotRead(f"{name[:40]} stands twice in one object")
-        found[name] = span = _value(text, at)
+        if name == by_item:
+            each, end = items(text, at)
+            found[name] = span = Span(at, end, each)
+        else:
+            found[name] = span = _value(text, at)
         at = _skip(text, span.end)
         if text[at : at + 1] == "}":
             return found, at + 1

@@ -15,7 +15,7 @@ from ozzie_server_ext.jupyter.cells import Notebook, lines
 from ozzie_server_ext.jupyter.edits import Delete, Edit, Insert, Move, Replace, Show, behind, place_of
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.notebook.marks import marked
-from ozzie_server_ext.tools.notebook.spans import NotRead, Span, expect_nothing_behind, first, items, members
+from ozzie_server_ext.tools.notebook.spans import NotRead, Span, expect_nothing_behind, first, members
 
 _FORMAT = 4
 _WITH_IDS = 5
@@ -37,10 +37,10 @@ class NotebookText:
         """Raises ToolFailed for what is no notebook, or one of a format that nobody writes any more."""
         try:
             text = content.decode()
-            top, end = members(text, first(text))
+            top, end = members(text, first(text), by_item="cells")
             expect_nothing_behind(text, end)
             array = top["cells"]
-            spans, _ = items(text, array.start)
+            spans: list[Span] = array.value
             metadata = top["metadata"].value if "metadata" in top else {}
             major, minor = top["nbformat"].value, top["nbformat_minor"].value if "nbformat_minor" in top else 0
             if major != _FORMAT or not isinstance(minor, int):
