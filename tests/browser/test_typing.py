@@ -29,7 +29,7 @@ async def test_tab_completes_commands_sessions_and_paths(notebook: Callable[...,
     await page.keyboard.press("Enter")
     await expect(it.cell(2).locator(".cm-content")).to_have_text("%session resume Plans for May")
 
-    await type_into(it, 3, "How many rows has @data/")
+    await type_into(it, 3, "How many rows has @data/s")
     await page.keyboard.press("Tab")
     await expect(completer).to_contain_text("@data/sales.csv")
     await page.keyboard.press("Enter")

@@ -21,6 +21,7 @@ from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
+from tests.unit.tools.notebook.test_text import cell, file
 
 SESSION, TASK = SessionId("sess_1"), TaskId("t1")
 REPEATABLE = [item for item in builtin_tools() if item.meta.takes_key]
@@ -32,6 +33,7 @@ CALLS: dict[str, Callable[[ArtifactId], JsonObject]] = {
     "fs.search": lambda kept: {"query": "x"},
     "fs.find": lambda kept: {"pattern": "*.csv"},
     "artifact.read": lambda kept: {"artifact_id": kept},
+    "notebook.read": lambda kept: {"path": "a.ipynb"},
     "note.write": lambda kept: {"name": "plan", "text": "first this\n"},
     "note.read": lambda kept: {},
 }
@@ -51,6 +53,7 @@ async def test_twice_is_once(item: Tool, log: EventLog, blobs: BlobStore, tmp_pa
     project = tmp_path / "project"  # the log may lie beside it
     project.mkdir()
     (project / "a.csv").write_text("x\n1\n")
+    (project / "a.ipynb").write_bytes(file(cell("a", "1")))
     ids, clock = CountingIds(), FakeClock()
     artifacts = ArtifactStore(log, blobs, ids)
     recorder = Recorder(log=log, session_id=SESSION, task_id=TASK)
