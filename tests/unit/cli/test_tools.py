@@ -21,7 +21,7 @@ def tool(about: str) -> dict[str, object]:
     ],
 )
 def test_of_what_it_does_the_first_sentence_is_told(about: str, said: str) -> None:
-    assert list(row(tool(about))) == ["read_file         fs.read         is checked first", f"  {said}"]
+    assert list(row(tool(about))) == ["read_file         fs.read           is checked first", f"  {said}"]
 
 
 @pytest.mark.parametrize("about", ["many words " * 30, "\u6570" * 300, "x" * 300])
