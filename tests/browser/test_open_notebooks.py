@@ -159,8 +159,7 @@ async def opened(
     with serve_lab(home) as (lab, _):
         write(lab, sources)
         it = NotebookPage(lab, page, NAME)
-        await page.goto(f"{lab.url}lab/workspaces/work/tree/{it.name}?reset&token=a-token-of-jupyters-own")
-        await it.is_ready()
+        await it.open(workspace="edited")
         try:
             yield lab, it, Agent(lab, provider)
         finally:
