@@ -18,6 +18,7 @@ from ozzie_server_ext.jupyter.outputs import (
     settled,
     text_of,
 )
+from ozzie_server_ext.tools.notebook.inert import is_inert
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 PIXEL = base64.b64encode(PNG).decode()
@@ -121,7 +122,7 @@ def test_a_picture_that_is_none_is_left_out(value: object) -> None:
     ["stream", "display_data", "execute_result", "update_display_data", "error", "clear_output", "comm_open", ""],
 )
 def test_whatever_a_kernel_sends_is_a_valid_output_or_none(kind: str, content: dict[str, Any]) -> None:
-    valid(shown(kind, **content))
+    assert all(is_inert(output) for output in valid(shown(kind, **content)))
 
 
 def test_streams_go_on_where_they_ended_and_progress_bars_show_their_end() -> None:
