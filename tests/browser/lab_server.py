@@ -141,7 +141,13 @@ def _process(home: GatewayHome, folder: Path, port: int = 0) -> "Iterator[tuple[
     """A Lab whose own files lie in `folder`, with its log; its exit status must be 0 unless the test killed it."""
     log = folder / "lab.log"
     with log.open("ab") as output:
-        process = subprocess.Popen(_command(home, port), env=_environment(home, folder), stdout=output, stderr=output)
+        process = subprocess.Popen(
+            _command(home, port),
+            cwd=folder,  # where jupyter-collaboration keeps its database
+            env=_environment(home, folder),
+            stdout=output,
+            stderr=output,
+        )
     try:
         yield process, log
     finally:

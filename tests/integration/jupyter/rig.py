@@ -136,6 +136,8 @@ class KernelBench:
 
     async def stop(self) -> None:
         await self.manager.shutdown_all(now=True)
+        # The manager would do so as it is collected, unless the context is collected first, and warns of it.
+        self.manager.context.destroy(linger=0)
         self.sessions.close()
 
 
