@@ -24,7 +24,8 @@ def validate(model: type[Model], tree: Json, places: Mapping[Path, Place]) -> Mo
     except ValidationError as error:
         items = [item for item in error.errors(include_url=False) if not is_of_its_parts(item)]
         found = [(_known(item["loc"], places), item) for item in items]
-        lines = [f"{line_of(path, places)} {said}" for path, said in _said(found, model)]
+        told = sorted(_said(found, model), key=lambda each: (places[each[0]].line, places[each[0]].column))
+        lines = [f"{line_of(path, places)} {said}" for path, said in told]
         raise ConfigError("\n".join(lines), hint="Correct the file there and try again.") from None
 
 
@@ -61,12 +62,29 @@ def _say(item: Any, model: type[BaseModel]) -> str:
     key = str(item["loc"][-1]) if item["loc"] else ""  # what does not fit together belongs to no key
     match item["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(key, _all_keys(model), n=1)
+            near = _nearest(key, _keys_beside(model, item["loc"][:-1])) or _nearest(key, _all_keys(model))
             return f'unknown key "{key}"' + (f'; did you mean "{near[0]}"?' if near else ".")
         case "missing":
             return f'the key "{key}" is missing.'
         case _:
             return words(item)
+
+
+def _nearest(key: str, keys: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(key, list(keys), n=1)
+
+
+def _keys_beside(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
+    """The keys that may stand where an unknown one does; none where several kinds of objects may."""
+    for part in loc:
+        info = model.model_fields.get(str(part))
+        if info is None:  # an element of a list, or a key that the file chose
+            continue
+        inner = list(dict.fromkeys(_models_in(info.annotation)))
+        if len(inner) != 1:
+            return []
+        model = inner[0]
+    return list(model.model_fields)
 
 
 def _all_keys(model: type[BaseModel]) -> list[str]:

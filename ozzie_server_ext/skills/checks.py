@@ -1,0 +1,258 @@
+"""Whether a skill that has the right shape holds together: names that are known, an order, texts that can be filled in.
+
+Each complaint has the path of what it is about, so that it can be told with its line.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ozzie_server_ext.config.jsonc import Path
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.skills.conditions import BadCondition, read_condition
+from ozzie_server_ext.skills.order import before, first_cycle
+from ozzie_server_ext.skills.parameters import variables_of
+from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill, is_of
+from ozzie_server_ext.skills.templates import BadTemplate, Reference, references
+
+KnowsTool = Callable[[str], bool]
+"""Whether there is a tool of that name."""
+
+APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
+"""The events that what a state does ends with; `wait` ends with the one that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What is wrong, in a sentence, and where in the file."""
+
+    path: Path
+    sentence: str
+
+
+def complaints(skill: Skill) -> Iterator[Complaint]:
+    """All that is wrong with the skill itself, wherever it will run."""
+    yield from _of_variables(skill)
+    yield from _of_dangerous((), skill.tools, skill.dangerous_tools)
+    match skill:
+        case SimpleSkill():
+            yield from _of_text(("instruction",), skill.instruction, _Scope(skill))
+            yield from _of_text(("acceptance",), skill.acceptance, _Scope(skill))
+        case WorkflowSkill():
+            yield from _of_workflow(skill)
+        case FsmSkill():
+            yield from _of_fsm(skill)
+
+
+def unknown_tools(skill: Skill, knows: KnowsTool, names: Collection[str]) -> Iterator[Complaint]:
+    """The tools that it names and that are not here; `names` are those that are."""
+
+    def missing(path: Path, name: str) -> Iterator[Complaint]:
+        if not knows(name):
+            yield Complaint(path, f'there is no tool "{name}"{_near(name, names)}')
+
+    def of(path: Path, tools: tuple[str, ...] | None, key: str) -> Iterator[Complaint]:
+        for index, name in enumerate(tools or ()):
+            yield from missing((*path, key, index), name)
+
+    yield from of((), skill.tools, "tools")
+    yield from of((), skill.dangerous_tools, "dangerous_tools")
+    for path, work in works_of(skill):
+        yield from of(path, work.tools, "tools")
+        yield from of(path, work.dangerous_tools, "dangerous_tools")
+        if work.call is not None:
+            yield from missing((*path, "call", "tool"), work.call.tool)
+
+
+def works_of(skill: Skill) -> Iterator[tuple[Path, Work]]:
+    """Its steps or states, with their places."""
+    match skill:
+        case WorkflowSkill(steps=steps):
+            yield from ((("steps", index), step) for index, step in enumerate(steps))
+        case FsmSkill(states=states):
+            yield from ((("states", index), state) for index, state in enumerate(states))
+        case SimpleSkill():
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What may stand between braces: the skill's variables, and the steps that have ended by then."""
+
+    skill: Skill
+    steps: Collection[str] = ()
+    known: Collection[str] = ()
+    """All steps, to tell one that comes too late from one that is not there."""
+
+    def complaint(self, reference: Reference) -> str:
+        """Why it means nothing here; empty where it does."""
+        if step := reference.step:
+            if step in self.steps:
+                return ""
+            if step in self.known:
+                return f'{{{{{reference}}}}}: "{step}" may not have ended by then; name it in "needs"'
+            return f'{{{{{reference}}}}}: there is no step "{step}"{_near(step, self.known)}'
+        names = variables_of(self.skill)
+        if names is None or reference.path[0] in names:
+            return ""
+        return f'{{{{{reference}}}}}: there is no variable "{reference.path[0]}"{_near(reference.path[0], names)}'
+
+
+def _of_variables(skill: Skill) -> Iterator[Complaint]:
+    for name, var in skill.vars.items():
+        for index, value in enumerate(var.enum):
+            if not is_of(var.type, value):
+                yield Complaint(("vars", name, "enum", index), f"must be of the type {var.type}")
+
+
+def _of_dangerous(path: Path, tools: tuple[str, ...] | None, dangerous: tuple[str, ...]) -> Iterator[Complaint]:
+    for index, name in enumerate(dangerous):
+        if tools is not None and name not in tools:
+            yield Complaint((*path, "dangerous_tools", index), f'"{name}" is not among "tools"{_near(name, tools)}')
+
+
+def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
+    ids = [step.id for step in skill.steps]
+    yield from _doubles("steps", ids)
+    for index, step in enumerate(skill.steps):
+        for place, need in enumerate(step.needs):
+            path: Path = ("steps", index, "needs", place)
+            if need == step.id:
+                yield Complaint(path, f'"{need}" can\'t need itself')
+            elif need not in ids:
+                yield Complaint(path, f'there is no step "{need}"{_near(need, ids)}')
+    needs = {step.id: [need for need in step.needs if need in ids and need != step.id] for step in skill.steps}
+    if cycle := first_cycle(needs):
+        path = ("steps", ids.index(cycle[-1]), "needs")
+        yield Complaint(path, f"no step can be the first: {' before '.join(cycle)}")
+    earlier = before(needs)
+    for index, step in enumerate(skill.steps):
+        scope = _Scope(skill, earlier.get(step.id, ids), ids)
+        yield from _of_work(("steps", index), step, skill, scope)
+        yield from _of_condition(("steps", index, "when"), step.when, scope)
+
+
+def _of_fsm(skill: FsmSkill) -> Iterator[Complaint]:
+    ids = [state.id for state in skill.states]
+    yield from _doubles("states", ids)
+    if skill.first not in ids:
+        yield Complaint(("initial",), f'there is no state "{skill.first}"{_near(skill.first, ids)}')
+    if not any(state.final for state in skill.states):
+        yield Complaint(("states",), 'no state is "final", so that it could never end')
+    scope = _Scope(skill, ids, ids)
+    for index, state in enumerate(skill.states):
+        path: Path = ("states", index)
+        yield from _of_work(path, state, skill, scope)
+        yield from _of_moves(path, state, ids, scope)
+    yield from _unreached(skill, ids)
+
+
+def _of_moves(path: Path, state: State, ids: list[str], scope: _Scope) -> Iterator[Complaint]:
+    if state.final and state.moves:
+        yield Complaint((*path, "moves"), "a final state has no moves")
+    if not state.final and not state.moves:
+        yield Complaint(path, f'"{state.id}" has no moves and is not "final"')
+    events = _events_of(state)
+    for index, move in enumerate(state.moves):
+        if move.to not in ids:
+            yield Complaint((*path, "moves", index, "to"), f'there is no state "{move.to}"{_near(move.to, ids)}')
+        if move.on is not None and move.on not in events:
+            yield Complaint(
+                (*path, "moves", index, "on"),
+                f'"{state.id}" ends with {_either(events)}, never with "{move.on}"',
+            )
+        yield from _of_condition((*path, "moves", index, "when"), move.when, scope)
+
+
+def _unreached(skill: FsmSkill, ids: list[str]) -> Iterator[Complaint]:
+    moves = {state.id: [move.to for move in state.moves] for state in skill.states}
+    reached, pending = {skill.first}, [skill.first]
+    while pending:
+        for to in moves.get(pending.pop(), ()):
+            if to not in reached:
+                reached.add(to)
+                pending.append(to)
+    for index, state in enumerate(ids):
+        if skill.first in ids and state not in reached:
+            yield Complaint(("states", index), f'nothing leads to "{state}"')
+
+
+def _events_of(state: State) -> tuple[str, ...]:
+    if state.approve is not None:
+        return (APPROVED, REJECTED)
+    if state.wait is not None:
+        return (state.wait.event, FAILED) if state.wait.timeout_s is not None else (state.wait.event,)
+    return (DONE, FAILED)
+
+
+def _of_work(path: Path, work: Work, skill: Skill, scope: _Scope) -> Iterator[Complaint]:
+    kinds = work.kinds
+    is_nothing = isinstance(work, State) and (work.final or work.moves)
+    if len(kinds) > 1:
+        yield Complaint((*path, kinds[1]), f'"{work.id}" has {_both(kinds)}, and may do one thing')
+    elif not kinds and not is_nothing:
+        yield Complaint(path, f'"{work.id}" does nothing: give it one of {", ".join(KINDS)}')
+    if work.with_ and work.skill is None:
+        yield Complaint((*path, "with"), '"with" is what a skill is given, and here is no "skill"')
+    if work.skill == skill.name:
+        yield Complaint((*path, "skill"), f'"{skill.name}" can\'t be a step of itself')
+    tools = work.tools if work.tools is not None else skill.tools
+    yield from _of_dangerous(path, tools, work.dangerous_tools)
+    texts: dict[Path, Json] = {
+        ("instruction",): work.instruction,
+        ("acceptance",): work.acceptance,
+        ("call", "args"): work.call.args if work.call else None,
+        ("with",): work.with_,
+        ("ask", "question"): work.ask.question if work.ask else None,
+        ("approve", "question"): work.approve.question if work.approve else None,
+        ("approve", "show"): work.approve.show if work.approve else None,
+    }
+    for key, text in texts.items():
+        yield from _of_text((*path, *key), text, scope)
+
+
+def _of_text(path: Path, text: Json, scope: _Scope) -> Iterator[Complaint]:
+    try:
+        for reference in references(text):
+            if why := scope.complaint(reference):
+                yield Complaint(path, why)
+    except BadTemplate as error:
+        yield Complaint(path, str(error))
+
+
+def _of_condition(path: Path, text: str | None, scope: _Scope) -> Iterator[Complaint]:
+    if text is None:
+        return
+    try:
+        condition = read_condition(text)
+    except BadCondition as error:
+        yield Complaint(path, f"{error}; it stops being one at character {error.at + 1}")
+        return
+    except BadTemplate as error:
+        yield Complaint(path, str(error))
+        return
+    for reference in condition.references.values():
+        if why := scope.complaint(reference):
+            yield Complaint(path, why)
+
+
+def _doubles(key: str, ids: list[str]) -> Iterator[Complaint]:
+    seen: set[str] = set()
+    for index, each in enumerate(ids):
+        if each in seen:
+            yield Complaint((key, index, "id"), f'"{each}" stands twice')
+        seen.add(each)
+
+
+def _near(name: str, names: Collection[str] | Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _both(kinds: tuple[str, ...]) -> str:
+    *others, last = (f'"{kind}"' for kind in kinds)
+    return f"{', '.join(others)} and {last}"
+
+
+def _either(events: tuple[str, ...]) -> str:
+    return " or ".join(f'"{event}"' for event in events)

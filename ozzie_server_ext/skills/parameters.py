@@ -1,0 +1,145 @@
+"""What a skill takes in: as a schema, as it is typed (`key=value`), and as values that fit (TK-3 "typed input")."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
+from ozzie_server_ext.skills.spec import Skill, Var, is_of
+
+INPUT = "input"
+"""What a skill without variables takes: a text, to do with as its instruction says."""
+_FREE = Var(description="What to do, in a sentence or more.", required=True)
+
+
+def parameters_of(skill: Skill) -> JsonObject:
+    """A JSON Schema of the input, as a tool has one."""
+    if skill.input_model is not None:
+        return {"type": "object", **skill.input_model}
+    properties: JsonObject = {}
+    taken = _vars(skill)
+    for name, var in taken.items():
+        said: JsonObject = {"type": var.type}
+        if var.description:
+            said["description"] = var.description
+        if var.enum:
+            said["enum"] = list(var.enum)
+        if var.default is not None:
+            said["default"] = var.default
+        properties[name] = said
+    required: list[Json] = [name for name, var in taken.items() if var.required]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def variables_of(skill: Skill) -> Collection[str] | None:
+    """The names that may stand between braces; None where the skill's own schema leaves them open."""
+    if skill.input_model is None:
+        return _vars(skill)
+    properties = skill.input_model.get("properties")
+    return properties if isinstance(properties, dict) else None
+
+
+def typed(skill: Skill, words: Sequence[str]) -> JsonObject:
+    """The input from words of a command line or a cell: `key=value` each, or one text alone for a skill that takes one.
+
+    Raises InputError.
+    """
+    schema = parameters_of(skill)
+    properties: Any = schema.get("properties") or {}
+    given: JsonObject = {}
+    loose = [word for word in words if not _is_pair(word, properties)]
+    if loose:
+        if len(properties) != 1:
+            raise InputError(f'"{loose[0][:60]}" is no key=value.', hint=f"{usage(skill)}", code="skill.input")
+        (only,) = properties
+        given[only] = _read(only, " ".join(loose), properties[only])
+    for word in words:
+        if not _is_pair(word, properties):
+            continue
+        key, _, text = word.partition("=")
+        if key in given:
+            raise InputError(f'"{key}" is given twice.', hint=usage(skill), code="skill.input")
+        given[key] = _read(key, text, properties.get(key) or {})
+    return given
+
+
+def fitted(skill: Skill, given: Mapping[str, Json]) -> JsonObject:
+    """The input with its defaults. Of a skill with variables, all is looked at; of one with a schema of its own, only
+    that what is required is there: whether the rest fits is for the process that looks at schemas.
+
+    Raises InputError.
+    """
+    if skill.input_model is not None:
+        required = skill.input_model.get("required")
+        missing = [str(name) for name in required if name not in given] if isinstance(required, list) else []
+        _expect_none(skill, missing)
+        return dict(given)
+    taken = _vars(skill)
+    if unknown := [name for name in given if name not in taken]:
+        raise InputError(f'{skill.name} takes no "{unknown[0][:60]}".', hint=usage(skill), code="skill.input")
+    _expect_none(skill, [name for name, var in taken.items() if var.required and given.get(name) is None])
+    found: JsonObject = {}
+    for name, var in taken.items():
+        value = given.get(name)
+        if value is None:
+            found[name] = var.default
+            continue
+        if not is_of(var.type, value):
+            raise InputError(f'"{name}" must be {_A[var.type]}.', hint=usage(skill), code="skill.input")
+        if var.enum and value not in var.enum:
+            choices = ", ".join(json.dumps(choice, ensure_ascii=False) for choice in var.enum)
+            raise InputError(f'"{name}" must be one of {choices}.', hint=usage(skill), code="skill.input")
+        found[name] = value
+    return found
+
+
+def usage(skill: Skill) -> str:
+    """How it is called, in one line: `deploy env=… [focus=all]`."""
+    schema = parameters_of(skill)
+    properties: Any = schema.get("properties") or {}
+    required: Any = schema.get("required") or []
+    words = [skill.name]
+    for name, said in properties.items():
+        default = said.get("default") if isinstance(said, dict) else None
+        shown = f"{name}={'…' if default is None else json.dumps(default, ensure_ascii=False)}"
+        words.append(shown if name in required else f"[{shown}]")
+    return f"It is called so: {' '.join(words)}"
+
+
+_A: Mapping[str, str] = {
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def _vars(skill: Skill) -> Mapping[str, Var]:
+    return skill.vars or {INPUT: _FREE}
+
+
+def _is_pair(word: str, properties: Mapping[str, Any]) -> bool:
+    """A text with a "=" in it is none where the skill takes one text of another name."""
+    key, sign, _ = word.partition("=")
+    return bool(sign) and (key in properties or (len(properties) != 1 and key.isidentifier()))
+
+
+def _read(key: str, text: str, said: Mapping[str, Any]) -> Json:
+    """A text is one as it stands; all else is JSON. Raises InputError."""
+    if said.get("type", "string") == "string":
+        return text
+    try:
+        return loads(text)
+    except InvalidJson:
+        wanted = _A.get(said["type"], "JSON") if isinstance(said["type"], str) else "JSON"
+        raise InputError(f'"{key}" must be {wanted}; it is {text[:60]!r}.', code="skill.input") from None
+
+
+def _expect_none(skill: Skill, missing: Sequence[str]) -> None:
+    if missing:
+        names = " and ".join(f'"{name}"' for name in missing)
+        raise InputError(f"{skill.name} needs {names}.", hint=usage(skill), code="skill.input")

@@ -1,0 +1,144 @@
+"""`{{name}}` in the texts of a skill: variables, and what earlier steps gave (S1 "Workflow Skills", S3 F2, TK-3).
+
+A text is filled in once. Braces in what is filled in are text: what a page or a model wrote names nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import dumps
+
+STEPS = "steps"
+OUTPUT = "output"
+"""`{{steps.ID.output}}`, and behind it the keys and indices of a value."""
+
+_OPEN, _CLOSE = "{{", "}}"
+_REFERENCE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
+_BRACES = re.compile(r"""\s*(["'])(\{\{|\}\})\1\s*""")
+
+
+class BadTemplate(InputError):
+    """The text can't be filled in; `at` is where in it that shows, counted from 0."""
+
+    code = "skill.template"
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What stands between braces: `path` has its parts, `start` and `end` are where it stands, braces included."""
+
+    path: tuple[str, ...]
+    start: int
+    end: int
+
+    @property
+    def step(self) -> str:
+        """The step whose output is meant; empty for a variable."""
+        return self.path[1] if len(self.path) > 1 and self.path[0] == STEPS else ""
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+Part: TypeAlias = str | Reference
+Find: TypeAlias = Callable[[Reference], Json]
+"""The value that a reference stands for. It raises InputError where there is none."""
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """The text in its parts. `{{"{{"}}` is two braces. Raises BadTemplate."""
+    return tuple(_parts(text))
+
+
+def references(value: Json) -> Iterator[Reference]:
+    """Those of all texts in a value, keys excepted. Raises BadTemplate."""
+    match value:
+        case str():
+            yield from (part for part in parse(value) if isinstance(part, Reference))
+        case list():
+            for item in value:
+                yield from references(item)
+        case dict():
+            for item in value.values():
+                yield from references(item)
+        case _:
+            return
+
+
+def fill(text: str, find: Find) -> str:
+    """The text with every reference replaced. Raises BadTemplate, and what `find` raises."""
+    return "".join(part if isinstance(part, str) else as_text(find(part)) for part in parse(text))
+
+
+def resolve(value: Json, find: Find) -> Json:
+    """The value with all its texts filled in. A text that is one reference and nothing else becomes what that stands
+    for, whatever its type. Raises as `fill`."""
+    match value:
+        case str():
+            parts = parse(value)
+            if len(parts) == 1 and isinstance(parts[0], Reference):
+                return find(parts[0])
+            return fill(value, find)
+        case list():
+            return [resolve(item, find) for item in value]
+        case dict():
+            return {key: resolve(item, find) for key, item in value.items()}
+        case _:
+            return value
+
+
+def as_text(value: Json) -> str:
+    """How a value stands within a text: a text as it is, nothing for null, all else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _parts(text: str) -> Iterator[Part]:
+    at = 0
+    while (start := text.find(_OPEN, at)) >= 0:
+        if start > at:
+            yield text[at:start]
+        if braces := _BRACES.match(text, start + 2):
+            inside, after = braces.group(2), braces.end()
+            if not text.startswith(_CLOSE, after):
+                raise _unclosed(start)
+            yield inside
+            at = after + 2
+            continue
+        end = text.find(_CLOSE, start)
+        if end < 0:
+            raise _unclosed(start)
+        inside = text[start + 2 : end].strip()
+        if _REFERENCE.fullmatch(inside) is None:
+            raise BadTemplate(_no_reference(inside), start)
+        yield _reference(inside, start, end + 2)
+        at = end + 2
+    if at < len(text):
+        yield text[at:]
+
+
+def _reference(inside: str, start: int, end: int) -> Reference:
+    path = tuple(inside.split("."))
+    if path[0] == STEPS and (len(path) < 3 or path[2] != OUTPUT):
+        raise BadTemplate(f"{{{{{inside}}}}}: what a step gave is written {{{{steps.ID.output}}}}", start)
+    return Reference(path, start, end)
+
+
+def _unclosed(start: int) -> BadTemplate:
+    return BadTemplate('"{{" is never closed; two braces that mean nothing are written {{"{{"}}', start)
+
+
+def _no_reference(inside: str) -> str:
+    shown = inside if len(inside) <= 40 else f"{inside[:39]}…"
+    if inside.startswith(".Env"):
+        return f"{{{{{shown}}}}}: a skill reads no environment variables"
+    return f"{{{{{shown}}}}} names nothing: a variable or steps.ID.output stands between braces"
