@@ -1,11 +1,12 @@
 """How commands print: JSON, cells of a table, and what people read of states, times and money."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.render.columns import cut_columns, padded
+from ozzie_server_ext.render.columns import WIDTH, cut_columns, folded, padded, wrapped
 from ozzie_server_ext.render.text import money, token_count, visible_label, visible_prose
 
 STATES: Mapping[str, str] = {
@@ -27,6 +28,9 @@ WAYS: Mapping[str, str] = {
     "keyring": "this machine's keyring",
 }
 """What opens the vault."""
+
+_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
+"""Of a sentence: a small letter goes on with it, as after "e.g."."""
 
 _IN_A_TERMINAL = (
     ("Run the cell again", "Ask again"),
@@ -58,6 +62,14 @@ def print_json(value: Any) -> None:
 def cell(value: object, width: int) -> str:
     """One line of `width` columns."""
     return padded(cut_columns(visible_label(str(value)), width), width)
+
+
+def first_sentence(text: str) -> Iterator[str]:
+    """That of a text, in lines that are set in by two columns."""
+    label = visible_label(text)
+    end = _END.search(label)
+    for line in wrapped(label[: end.end()] if end else label, WIDTH - 2):
+        yield from (f"  {piece}" for piece in folded(line, WIDTH - 2))
 
 
 def local_time(text: str | None, pattern: str = "%Y-%m-%d %H:%M") -> str:

@@ -3,6 +3,8 @@
 from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
 from ozzie_server_ext.domain.channels import Channel
 
+_PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
+
 MODELS = Group(
     "models",
     "what can answer",
@@ -59,7 +61,40 @@ TOOLS = Group(
     ),
 )
 
-_PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
+SKILLS = Group(
+    "skills",
+    "what Ozzie knows how to do: instructions and workflows in files",
+    (
+        Verb("list", "the skills, and what is wrong with those that are not used", "skills:list_skills", (_PROJECT,)),
+        Verb(
+            "show",
+            "what a skill does, what it takes, and its steps",
+            "skills:show_skill",
+            (argument("name", metavar="NAME", help="as ozzie skills list shows it"), _PROJECT),
+        ),
+        Verb(
+            "check",
+            "say what is wrong with a skill's file, with line and column",
+            "skills:check_skills",
+            (
+                argument("files", metavar="FILE", nargs="*", help="these only (default: all that would be used)"),
+                _PROJECT,
+            ),
+        ),
+        Verb(
+            "trust",
+            "let a skill of a project be used, as it is now",
+            "skills:trust_skill",
+            (argument("file", metavar="FILE", help="in the folder .ozzie/skills of the project"),),
+        ),
+        Verb(
+            "untrust",
+            "let a skill of a project be used no longer, even where its file is gone",
+            "skills:untrust_skill",
+            (argument("file", metavar="FILE", help="in the folder .ozzie/skills of the project"),),
+        ),
+    ),
+)
 
 POLICY = Group(
     "policy",

@@ -1,19 +1,15 @@
 """`ozzie tools`: what a model can call, and what the rules say to that."""
 
 import argparse
-import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.output import cell, print_json
-from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
+from ozzie_server_ext.cli.output import cell, first_sentence, print_json
 from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
-_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
-"""Of a sentence: a small letter goes on with it, as after "e.g."."""
 
 
 def list_tools(options: argparse.Namespace) -> int:
@@ -33,10 +29,7 @@ def row(tool: Object) -> Iterator[str]:
     """A tool in the list: its names and what the rules say, and below them the first sentence of what it does."""
     said = RULINGS[tool["ruling"]["decision"]]
     yield f"{cell(tool['name'], 16)}  {cell(tool['id'], 16)}  {said}"
-    about = visible_label(tool["about"])
-    end = _END.search(about)
-    for line in wrapped(about[: end.end()] if end else about, WIDTH - 2):
-        yield from (f"  {piece}" for piece in folded(line, WIDTH - 2))
+    yield from first_sentence(tool["about"])
 
 
 def show_tool(options: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
-from ozzie_server_ext.cli.setup_verbs import CONFIG, MODELS, POLICY, SECRETS, TOOLS
+from ozzie_server_ext.cli.setup_verbs import CONFIG, MODELS, POLICY, SECRETS, SKILLS, TOOLS
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 
 _SESSION = argument("session", metavar="SESSION", help="its id, the end of its id, or its title")
@@ -272,6 +272,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     EVENTS,
     MODELS,
     TOOLS,
+    SKILLS,
     POLICY,
     SECRETS,
     CONFIG,

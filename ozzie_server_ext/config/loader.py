@@ -21,8 +21,11 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 SYSTEM_FILE = FilePath("/etc/ozzie/config.jsonc")
 PROJECT_FILE = FilePath(".ozzie/config.jsonc")
 
-_OF_THE_HOME = "artifacts"
-"""The key of what concerns all that lies in the home, also what other projects made."""
+_NOT_A_PROJECTS = {
+    "artifacts": "it would erase what others made",
+    "skills": "its skills lie in .ozzie/skills, and each is trusted by itself",
+}
+"""What a project's own configuration can't set, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,12 @@ def trust_file(home: Home, file: FilePath) -> None:
 
 def _of_a_project_alone(layer: Document) -> Document:
     """The layer of a project. Raises ConfigError where it is about what is not the project's."""
-    if isinstance(layer.value, dict) and _OF_THE_HOME in layer.value:
-        raise ConfigError(
-            f"{line_of((_OF_THE_HOME,), layer.places)} a project can't set this: it would erase what others made.",
-            hint="Set it in config.jsonc in Ozzie's own folder.",
-        )
+    for key, why in _NOT_A_PROJECTS.items():
+        if isinstance(layer.value, dict) and key in layer.value:
+            raise ConfigError(
+                f"{line_of((key,), layer.places)} a project can't set this: {why}.",
+                hint="Set it in config.jsonc in Ozzie's own folder.",
+            )
     return layer
 
 

@@ -345,6 +345,12 @@ class ArtifactsSettings(_Settings):
     max_bytes: int | None = Field(default=None, ge=0)
 
 
+class SkillsSettings(_Settings):
+    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2)."""
+
+    dirs: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = ()
+
+
 class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
@@ -353,6 +359,7 @@ class Settings(_Settings):
     budgets: BudgetsSettings = BudgetsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     artifacts: ArtifactsSettings = ArtifactsSettings()
+    skills: SkillsSettings = SkillsSettings()
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

@@ -62,16 +62,17 @@ def _say(item: Any, model: type[BaseModel]) -> str:
     key = str(item["loc"][-1]) if item["loc"] else ""  # what does not fit together belongs to no key
     match item["type"]:
         case "extra_forbidden":
-            near = _nearest(key, _keys_beside(model, item["loc"][:-1])) or _nearest(key, _all_keys(model))
-            return f'unknown key "{key}"' + (f'; did you mean "{near[0]}"?' if near else ".")
+            near = nearest(key, _keys_beside(model, item["loc"][:-1])) or nearest(key, _all_keys(model))
+            return f'unknown key "{key}"' + (f'; did you mean "{near}"?' if near else ".")
         case "missing":
             return f'the key "{key}" is missing.'
         case _:
             return words(item)
 
 
-def _nearest(key: str, keys: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(key, list(keys), n=1)
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The one of `names` that may have been meant; empty where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
 
 
 def _keys_beside(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:

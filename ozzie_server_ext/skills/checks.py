@@ -3,11 +3,11 @@
 Each complaint has the path of what it is about, so that it can be told with its line.
 """
 
-import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ozzie_server_ext.config.jsonc import Path
+from ozzie_server_ext.config.validation import nearest
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.skills.conditions import BadCondition, read_condition
 from ozzie_server_ext.skills.order import before, first_cycle
@@ -244,9 +244,9 @@ def _doubles(key: str, ids: list[str]) -> Iterator[Complaint]:
         seen.add(each)
 
 
-def _near(name: str, names: Collection[str] | Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+def _near(name: str, names: Iterable[str]) -> str:
+    near = nearest(name, names)
+    return f'; did you mean "{near}"?' if near else ""
 
 
 def _both(kinds: tuple[str, ...]) -> str:

@@ -1,0 +1,243 @@
+"""`ozzie skills`: what there is, what a file says, what is wrong with it. None of it needs a gateway."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ozzie_server_ext.cli.output import cell, counted, first_sentence, print_json
+from ozzie_server_ext.config.home import Home, find_home, shipped
+from ozzie_server_ext.config.loader import load
+from ozzie_server_ext.config.reading import content_of
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
+from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.skills.checks import unknown_tools, works_of
+from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
+from ozzie_server_ext.skills.parameters import parameters_of, usage
+from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
+from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work, WorkflowSkill
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+_LABEL = 14
+
+
+def list_skills(options: argparse.Namespace) -> int:
+    """Print all of them. Raises ConfigError, JsoncError."""
+    found = _library(options).shelf().found
+    if options.json:
+        print_json([_listed(each) for each in found])
+        return 0
+    if not found:
+        print(f"There are no skills. Your own lie in {visible_label(str(find_home(os.environ).root / 'skills'))}.")
+    for each in found:
+        print(*_rows(each), sep="\n")
+    return 0
+
+
+def show_skill(options: argparse.Namespace) -> int:
+    """Print what one does. Raises NotFound, SkillError, ConfigError, JsoncError."""
+    file = _library(options).shelf().get(options.name)
+    if options.json:
+        told = file.skill.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        print_json(
+            {"path": str(file.path), "version": file.version, "parameters": parameters_of(file.skill), "skill": told}
+        )
+        return 0
+    print(visible_label(file.skill.name))
+    for line in _paragraph(file.skill.description or "It has no description, so the agent is not told of it."):
+        print(f"  {line}")
+    print()
+    for label, said in _facts(file):
+        first, *rest = _paragraph(said, WIDTH - _LABEL - 4) or [""]
+        print(f"  {cell(label, _LABEL)}  {first}".rstrip())
+        for line in rest:
+            print(f"  {'':<{_LABEL}}  {line}")
+    return 0
+
+
+def check_skills(options: argparse.Namespace) -> int:
+    """Print that nothing is wrong with the files, all that would be used or those that are named.
+
+    Raises SkillError, ConfigError, JsoncError with all that is wrong.
+    """
+    wrong: list[str] = []
+    if options.files:
+        paths = [Path(file).absolute() for file in options.files]
+        files = [read(path, content_of(path)) for path in paths]
+    else:
+        found = _library(options).shelf().found
+        wrong += [each.problem for each in found if each.file is None and each.is_trusted]
+        files = [each.file for each in found if each.file is not None]
+    registry = ToolRegistry(builtin_tools())
+    names = [tool.meta.name for tool in registry.all()]
+    for file in files:
+        error = file.error(unknown_tools(file.skill, lambda name: registry.find(name) is not None, names))
+        wrong += [str(error)] if error else []
+    if wrong:
+        raise SkillError("\n".join(wrong), hint="Correct that and try again.")
+    if options.json:
+        print_json([{"path": str(file.path), "name": file.skill.name, "version": file.version} for file in files])
+        return 0
+    for file in files:
+        print(f"{visible_label(str(file.path))}: {file.skill.name}, {kind_of(file.skill)}. Nothing is wrong with it.")
+    return 0
+
+
+def trust_skill(options: argparse.Namespace) -> int:
+    """Let a project's skill be used. Raises InputError, ConfigError, SkillError, JsoncError."""
+    home, path = find_home(os.environ), Path(options.file).absolute()
+    home.create()
+    file = _of_project(home, path).trust(path)
+    if options.json:
+        print_json({"trusted": str(path), "name": file.skill.name, "version": file.version})
+    else:
+        print(
+            f"{file.skill.name} can be used in this project from now on, as {visible_label(str(path))} has it. "
+            "If the file changes, it is not used until it is trusted again."
+        )
+    return 0
+
+
+def untrust_skill(options: argparse.Namespace) -> int:
+    """Let a project's skill be used no longer. Raises NotFound, ConfigError."""
+    home, path = find_home(os.environ), Path(options.file).absolute()
+    home.create()
+    if not _of_project(home, path).untrust(path):
+        raise NotFound(f"{path} is not trusted.", hint="Name the file that it was trusted for.")
+    if options.json:
+        print_json({"untrusted": str(path)})
+    else:
+        print(f"{visible_label(str(path))} is not used any more.")
+    return 0
+
+
+def kind_of(skill: Skill) -> str:
+    """What it is, in a few words."""
+    match skill:
+        case SimpleSkill():
+            return "one agent"
+        case WorkflowSkill(steps=steps):
+            return f"a workflow of {counted(len(steps), 'step')}"
+        case FsmSkill(states=states):
+            return f"a state machine of {counted(len(states), 'state')}"
+
+
+def _library(options: argparse.Namespace) -> Library:
+    home, project = find_home(os.environ), Path(options.project or ".").resolve()
+    if not project.is_dir():
+        raise InputError(f"{project} is not a folder.", hint="Name the project's folder: --project FOLDER.")
+    folders = load(home, project=project).settings.skills.dirs
+    return Library(home, project, shipped("skills"), lambda: folders)
+
+
+def _of_project(home: Home, path: Path) -> Library:
+    """The library of the project that the file would belong to."""
+    project = path.parent
+    for _ in PROJECT_FOLDER.parts:
+        project = project.parent
+    return Library(home, project, shipped("skills"))
+
+
+def _rows(found: Found) -> Iterator[str]:
+    """A skill in the list: its name, what it is and whose, and below them what it does, or why it is not used."""
+    what = kind_of(found.file.skill).removeprefix("a ") if found.file else "not used"
+    yield f"{cell(found.name, 24)}  {cell(what, 32)}  {found.origin}"
+    if found.file is not None:
+        yield from first_sentence(found.file.skill.description)
+        return
+    for line in _paragraph(f"{found.problem}\n{found.hint}"):
+        yield f"  {line}"
+
+
+def _facts(file: SkillFile) -> Iterator[tuple[str, str]]:
+    skill = file.skill
+    yield "Kind", kind_of(skill)
+    yield "Called", usage(skill).removeprefix("It is called so: ")
+    schema: Any = parameters_of(skill)
+    for name, said in schema.get("properties", {}).items():
+        needed = name in schema.get("required", ())
+        default = "needed" if needed else f"otherwise {json.dumps(said.get('default'), ensure_ascii=False)}"
+        choices = f"one of {', '.join(map(str, said['enum']))}" if "enum" in said else ""
+        yield f"  {name}", ". ".join(filter(None, [default, choices, str(said.get("description", ""))]))
+    yield (
+        "Model",
+        _model(skill) or ("the default" if isinstance(skill, SimpleSkill) else "the default, or a step's own"),
+    )
+    if skill.tools is not None:
+        yield "Tools", ", ".join(skill.tools) or "none"
+    if skill.dangerous_tools:
+        yield "Asks first for", ", ".join(skill.dangerous_tools)
+    yield "Risk", skill.risk_level
+    yield "Started by", _triggers(skill)
+    yield "File", f"{file.path} (version {file.version})"
+    steps = list(works_of(skill))
+    for index, (_, work) in enumerate(steps):
+        label = ("States" if isinstance(skill, FsmSkill) else "Steps") if index == 0 else ""
+        yield label, f"{work.id}: {_work(work)}"
+
+
+def _work(work: Work) -> str:
+    about = [work.title] if work.title else []
+    match work.kinds:
+        case ("call",) if work.call is not None:
+            about.append(f"calls {work.call.tool}")
+        case ("skill",):
+            about.append(f"runs {work.skill}")
+        case ("ask",):
+            about.append("asks a person")
+        case ("approve",):
+            about.append("waits for a yes")
+        case ("wait",) if work.wait is not None:
+            about.append(f"waits for {work.wait.event}")
+        case _:
+            about += filter(None, [_model(work)])
+    if work.tools:
+        about.append(f"with {', '.join(work.tools)}")
+    if isinstance(work, Step) and work.needs:
+        about.append(f"after {', '.join(work.needs)}")
+    if work.acceptance:
+        about.append(f"must hold: {work.acceptance}")
+    return "; ".join(about) or "one agent"
+
+
+def _model(thinking: Skill | Work) -> str:
+    if thinking.model_selector is not None:
+        return " and ".join(map(str, thinking.model_selector.required)) or "chosen by its tags"
+    return thinking.model or ""
+
+
+def _triggers(skill: Skill) -> str:
+    triggers = skill.triggers
+    told = ["you"]
+    if triggers.delegation and skill.description:
+        told.append("the agent")
+    told += [f'"{word}" in a message' for word in triggers.keywords]
+    told += [f"the clock ({triggers.cron})"] if triggers.cron else []
+    told += [f"the event {triggers.event}"] if triggers.event else []
+    return ", ".join(told)
+
+
+def _paragraph(text: str, width: int = WIDTH - 2) -> list[str]:
+    lines = [line for part in visible_prose(text).strip().split("\n") for line in wrapped(part, width)]
+    return [piece for line in lines for piece in folded(line, width)]
+
+
+def _listed(found: Found) -> dict[str, Any]:
+    skill = found.file.skill if found.file else None
+    return {
+        "name": found.name,
+        "type": skill.type if skill else None,
+        "description": skill.description if skill else "",
+        "origin": found.origin,
+        "path": str(found.path),
+        "version": found.file.version if found.file else None,
+        "used": skill is not None,
+        "trusted": found.is_trusted,
+        "problem": found.problem,
+        "hint": found.hint,
+        "replaces": str(found.replaces) if found.replaces else None,
+    }

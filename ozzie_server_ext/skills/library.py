@@ -1,0 +1,176 @@
+"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust
+(TK-3, S3 F2 "Loader", DESIGN §2.14).
+
+A user's skill takes the place of a shipped one of the same name; a project's takes nobody's.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ozzie_server_ext.config.files import Stamps, stamps_of
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.reading import ConfigError, content_of
+from ozzie_server_ext.config.trust import standing, trust, untrust
+from ozzie_server_ext.config.validation import nearest
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
+from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
+
+SUFFIX = ".jsonc"
+PROJECT_FOLDER = Path(".ozzie/skills")
+MOST_FILES = 500
+"""Of one folder."""
+
+Origin: TypeAlias = Literal["shipped", "yours", "project"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One file. `name` is that of its skill, or of the file where that can't be told; `file` is None where it is not
+    used, and then `problem` says why, and `hint` what to do. `replaces` is the file whose place it takes."""
+
+    name: str
+    path: Path
+    origin: Origin
+    file: SkillFile | None = None
+    problem: str = ""
+    hint: str = ""
+    is_trusted: bool = True
+    replaces: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All that were found at one moment, in the order of their names."""
+
+    found: tuple[Found, ...] = ()
+    _names: dict[str, Found] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Of two of one name, the one that is used; `load` leaves no second one of these.
+        ordered = sorted(self.found, key=lambda each: each.file is not None)
+        object.__setattr__(self, "_names", {each.name: each for each in ordered})
+
+    @property
+    def skills(self) -> tuple[SkillFile, ...]:
+        """Those that are used."""
+        return tuple(each.file for each in self.found if each.file is not None)
+
+    def get(self, name: str) -> SkillFile:
+        """The skill of that name. Raises NotFound, and SkillError where its file can't be taken."""
+        found = self._names.get(name)
+        if found is None:
+            near = nearest(name, [each.skill.name for each in self.skills])
+            hint = f'Did you mean "{near}"?' if near else "See what there is with %skills or ozzie skills list."
+            raise NotFound(f'There is no skill "{name[:64]}".', hint=hint, code="skill.unknown")
+        if found.file is None:
+            raise SkillError(found.problem, hint=found.hint)
+        return found.file
+
+
+class Library:
+    """The folders. `shipped` is that of the skills that come with Ozzie; `folders` are more of the user's own
+    (`skills.dirs`), as they are at the moment."""
+
+    def __init__(self, home: Home, project: Path, shipped: Path, folders: Callable[[], Sequence[str]] = tuple) -> None:
+        self._home = home
+        self._project = project
+        self._shipped = shipped
+        self._folders = folders
+        self._stamps: Stamps | None = None
+        self._shelf = Shelf()
+
+    def shelf(self) -> Shelf:
+        """What is there now; read again where a file or a folder changed. It reads files, so not in a loop's thread.
+
+        Raises ConfigError where the list of trusted files can't be read.
+        """
+        places = list(self._places())
+        files: list[tuple[Origin, Path]] = [(origin, path) for origin, folder in places for path in _files(folder)]
+        stamps = stamps_of([self._home.trusted_file, *(folder for _, folder in places), *(path for _, path in files)])
+        if stamps != self._stamps:
+            self._shelf = Shelf(tuple(sorted(self._load(files), key=lambda each: (each.name, str(each.path)))))
+            self._stamps = stamps
+        return self._shelf
+
+    def trust(self, path: Path) -> SkillFile:
+        """Let a skill of the project be used, as it is now. Raises ConfigError, SkillError or JsoncError where it can't
+        be taken, and InputError for what is no project's."""
+        folder = self._project / PROJECT_FOLDER
+        if path.parent.resolve() != folder.resolve() or path.suffix != SUFFIX:
+            raise InputError(
+                f"{path}: is no skill of this project.",
+                hint=f"Those lie in {folder}; your own and the shipped ones need no trust.",
+            )
+        content = content_of(path)
+        file = read(path, content)
+        trust(self._home, path, content)
+        return file
+
+    def untrust(self, path: Path) -> bool:
+        """Let it be used no longer, whether or not it is still there; False where it was not trusted. Raises
+        ConfigError."""
+        return untrust(self._home, path)
+
+    def _places(self) -> Iterator[tuple[Origin, Path]]:
+        yield "shipped", self._shipped
+        yield "yours", self._home.root / "skills"
+        for folder in self._folders():
+            yield "yours", Path(folder).expanduser()
+        yield "project", self._project / PROJECT_FOLDER
+
+    def _load(self, files: Sequence[tuple[Origin, Path]]) -> list[Found]:
+        taken: dict[str, Found] = {}
+        rest: list[Found] = []
+        for origin, path in files:
+            found = self._read(origin, path)
+            before = taken.get(found.name)
+            if before is not None and before.origin == "shipped" and origin == "yours":
+                # Also where it can't be taken: whoever wrote it does not want the shipped one to run.
+                found = replace(found, replaces=before.path)
+                del taken[found.name]
+            elif before is not None and found.file is not None:
+                problem = f'{path}: the name "{found.name}" is taken by {before.path}.'
+                found = replace(found, file=None, problem=problem, hint="Give it another name.")
+            if found.file is None:
+                rest.append(found)
+            else:
+                taken[found.name] = found
+        return [*taken.values(), *rest]
+
+    def _read(self, origin: Origin, path: Path) -> Found:
+        found = Found(name=path.stem, path=path, origin=origin)
+        try:
+            content = content_of(path)
+            if origin == "project" and (why := self._distrusted(path, content)):
+                hint = f"Read it, then run: ozzie skills trust {path}"
+                return replace(found, problem=f"{path}: {why}", hint=hint, is_trusted=False)
+            file = read(path, content)
+        except OzzieError as error:
+            return replace(found, problem=str(error), hint=error.hint)
+        return replace(found, name=file.skill.name, file=file)
+
+    def _distrusted(self, path: Path, content: bytes) -> str:
+        """Why a project's file is not used; empty where it is. Nothing of it is looked at before."""
+        match standing(self._home, path, content):
+            case "trusted":
+                return ""
+            case "changed":
+                return "has changed since it was trusted."
+            case "unknown":
+                return "nobody has trusted it yet."
+
+
+def _files(folder: Path) -> list[Path]:
+    """The skill files of a folder, in the order of their names. Raises ConfigError for a folder that holds too many."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigError(f"{folder}: can't be read: {error.strerror}.") from None
+    if len(names) > MOST_FILES:
+        raise ConfigError(f"{folder}: holds {len(names):,} skills; at most {MOST_FILES} are taken.")
+    return [folder / name for name in names]

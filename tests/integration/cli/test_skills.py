@@ -1,0 +1,129 @@
+"""`ozzie skills`: what there is, what is wrong with a file, and whose word it takes to use one of a project's."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_record import ozzie
+from tests.rig import GatewayHome, new_home
+from tests.unit.skills.documents import CODE_REVIEW_S3, DEPLOY_S1
+
+BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> GatewayHome:
+    found = new_home(tmp_path)
+    (found.home / "skills").mkdir(exist_ok=True)
+    return found
+
+
+def write(home: GatewayHome, name: str, text: str) -> Path:
+    path = home.home / "skills" / f"{name}.jsonc"
+    path.write_text(text)
+    return path
+
+
+def write_in_project(home: GatewayHome, name: str, text: str) -> Path:
+    folder = home.project / ".ozzie" / "skills"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.jsonc"
+    path.write_text(text)
+    return path
+
+
+def test_the_list_says_of_each_what_it_is_whose_it_is_and_why_it_is_not_used(home: GatewayHome) -> None:
+    write(home, "code-review", CODE_REVIEW_S3)
+    bad = write(home, "bad", '{"name": "bad",\n "modle": "x"}')
+    done = ozzie(home, "skills", "list")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    row = next(index for index, line in enumerate(lines) if line.startswith("code-review "))
+    assert lines[row].split()[1:] == ["workflow", "of", "5", "steps", "yours"]
+    assert lines[row + 1] == "  Automated code review with multiple review legs"
+    listed = {each["name"]: each for each in json.loads(ozzie(home, "skills", "list", "--json").stdout)}
+    assert (listed["code-review"]["type"], listed["code-review"]["used"]) == ("workflow", True)
+    assert listed["bad"]["problem"] == f'{bad}, line 2, column 2: modle: unknown key "modle"; did you mean "model"?'
+
+
+def test_one_is_shown_with_what_it_takes_and_its_steps(home: GatewayHome) -> None:
+    write(home, "code-review", CODE_REVIEW_S3)
+    shown = ozzie(home, "skills", "show", "code-review").stdout
+    assert '  Called          code-review target=… [focus="all"]\n' in shown
+    assert "synthesize: Synthesize review; sonnet; after" in shown
+    assert all(len(line) <= 80 or str(home.home) in line for line in shown.splitlines())
+    told = json.loads(ozzie(home, "skills", "show", "code-review", "--json").stdout)
+    assert told["parameters"]["required"] == ["target"]
+    assert told["skill"]["steps"][0]["id"] == "gather-context"
+
+
+def test_a_check_tells_all_that_is_wrong_with_places_and_fails(home: GatewayHome) -> None:
+    good = write(home, "deploy", DEPLOY_S1)
+    done = ozzie(home, "skills", "check", str(good))
+    assert (done.returncode, done.stdout) == (0, f"{good}: deploy, a workflow of 3 steps. Nothing is wrong with it.\n")
+
+    bad, other = write(home, "bad", BROKEN), write(home, "other", '{"name": "o",\n "tools": ["serch"]}')
+    done = ozzie(home, "skills", "check")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f'ozzie: {bad}, line 2, column 2: modle: unknown key "modle"; did you mean "model"?',
+        f'{other}, line 2, column 12: tools.0: there is no tool "serch"; did you mean "search"?',
+        "Correct that and try again.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("show", "deplyo"), 'There is no skill "deplyo".'),
+        (("check", "nowhere.jsonc"), "nowhere.jsonc: is not there."),
+        (("check", "."), "is not a file."),
+        (("list", "--project", "nowhere"), "nowhere is not a folder."),
+        (("trust", "nowhere.jsonc"), "nowhere.jsonc: is no skill of this project."),
+        (("untrust", "nowhere.jsonc"), "nowhere.jsonc is not trusted."),
+    ],
+)
+def test_what_can_not_be_done_is_said_in_a_sentence(home: GatewayHome, words: tuple[str, ...], says: str) -> None:
+    done = ozzie(home, "skills", *words)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_projects_skill_waits_for_a_persons_trust_and_loses_it_with_a_change(home: GatewayHome) -> None:
+    path = write_in_project(home, "deploy", DEPLOY_S1)
+
+    def used() -> bool:
+        listed = json.loads(ozzie(home, "skills", "list", "--json").stdout)
+        return next(each["used"] for each in listed if each["path"] == str(path))
+
+    assert not used()
+    assert ozzie(home, "skills", "trust", str(path)).returncode == 0
+    assert used()
+    path.write_text(DEPLOY_S1.replace("Run tests.", "Delete all."))
+    assert not used()
+    path.write_text(DEPLOY_S1)
+    assert used()
+    path.unlink()
+    assert ozzie(home, "skills", "untrust", str(path)).returncode == 0
+    path.write_text(DEPLOY_S1)
+    assert not used()
+
+
+def test_a_project_can_not_bring_folders_of_skills_that_nobody_trusted(home: GatewayHome) -> None:
+    config = home.project / ".ozzie" / "config.jsonc"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('{"skills": {"dirs": ["tools"]}}')
+    done = ozzie(home, "config", "trust")
+    assert done.returncode == 1
+    assert "skills: a project can't set this: its skills lie in .ozzie/skills" in done.stderr
+
+
+def test_more_folders_of_the_users_own_are_looked_into(home: GatewayHome) -> None:
+    folder = home.home.parent / "more"
+    folder.mkdir()
+    (folder / "deploy.jsonc").write_text(DEPLOY_S1)
+    home.configure({"skills": {"dirs": [str(folder)]}})
+    listed = json.loads(ozzie(home, "skills", "list", "--json").stdout)
+    assert [each["path"] for each in listed if each["name"] == "deploy"] == [str(folder / "deploy.jsonc")]
