@@ -13,6 +13,7 @@ from ozzie_server_ext.store.projections import (
     marks,
     messages,
     sessions,
+    steps,
     tasks,
     usage,
     workers,
@@ -24,7 +25,7 @@ _FOLDS_VERSION = 3
 
 # Tasks first: it refuses the most. Budgets before usage, and blobs before artifacts: the rows of calls, and of what was
 # erased, are to be as they were.
-_PROJECTIONS = (tasks, sessions, messages, budgets, usage, blobs, artifacts, approvals, marks, workers)
+_PROJECTIONS = (tasks, steps, sessions, messages, budgets, usage, blobs, artifacts, approvals, marks, workers)
 
 TABLES: dict[str, Table] = {
     table.name: table

@@ -11,12 +11,17 @@ from ozzie_server_ext.domain.events import (
     Draft,
     Event,
     SessionRenamed,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
     TaskQueued,
     TaskStarted,
     TaskSucceeded,
     ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import CallId, EventId, SessionId
+from ozzie_server_ext.domain.steps import IllegalStep
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.log import ClaimLost, EventIdTaken, EventLog, Head, IdempotencyConflict, LogClosed
 from tests.replay.histories import (
@@ -452,3 +457,17 @@ async def test_a_claim_of_a_task_that_is_not_there_is_refused(log: EventLog) -> 
     with pytest.raises(ClaimLost):
         await log.append(TASK_STREAM, [task_draft(call_started("c"))], claim=FIRST)
     assert (await log.head()).position == 0
+
+
+async def test_a_step_ends_once_whatever_is_appended(log: EventLog) -> None:
+    """DESIGN §2.10: a second end of a step is refused by the records, and nothing of its append is kept."""
+    done = StepCompleted(step_id="a", output=1)
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(StepStarted(step_id="a"))])
+    await log.append(TASK_STREAM, [task_draft(done)])
+    for late in (done, StepFailed(step_id="a", kind="tool", code="c", message="m"), StepStarted(step_id="a")):
+        with pytest.raises(IllegalStep):
+            await log.append(TASK_STREAM, [task_draft(StepSkipped(step_id="b", reason="r")), task_draft(late)])
+    assert await log.version(TASK_STREAM) == 3
+    assert [row["step_id"] for row in await log.rows("steps")] == ["a"]
+    again = await log.append(TASK_STREAM, [task_draft(StepStarted(step_id="a", visit=2))])
+    assert again[0].version == 4

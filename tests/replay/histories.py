@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.events import (
     ArtifactErased,
     ArtifactSuperseded,
     BudgetRaised,
+    CheckpointSaved,
     Draft,
     EventBody,
     LabelsCleared,
@@ -27,6 +28,10 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SessionCreated,
     SessionRenamed,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
     TaskCancelled,
     TaskCreated,
     TaskFact,
@@ -271,7 +276,7 @@ class Histories:
 
     def _work(self) -> list[EventBody]:
         call = self._id("C")
-        kind = self._random.randrange(8)
+        kind = self._random.randrange(9)
         reserved = (self._random.choice([None, 0, 5_000_000]), self._random.randint(0, 9000))
         if kind == 0:
             requested = ToolCallRequested(
@@ -301,6 +306,8 @@ class Histories:
             return self._artifact()
         if kind == 5:
             return self._approval()
+        if kind == 6:
+            return self._step()
         cost = self._random.choice([None, 0, 1_000_000])
         tokens = self._random.randint(0, 5000)
         return [
@@ -338,6 +345,21 @@ class Histories:
         ]
         void = ApprovalExpired(approval_id=approval_id, why=self._random.choice(["time", "changed", "revoked"]))
         return [asked, *self._random.choice(answers), *([void] if self._random.random() < 0.3 else [])]
+
+    def _step(self) -> list[EventBody]:
+        """One that was skipped, or was carried out, at the second attempt now and then."""
+        step_id = self._id("G")
+        if self._random.random() < 0.2:
+            return [StepSkipped(step_id=step_id, reason=self._word())]
+        child = self._random.choice([None, TaskId(self._id("T"))])
+        facts: list[EventBody] = [StepStarted(step_id=step_id, task=child)]
+        attempt = self._random.randint(1, 2)
+        if attempt == 2:
+            failed = StepFailed(step_id=step_id, kind="model", code="model.down", message="gone", again_in_s=0.5)
+            facts += [failed, StepStarted(step_id=step_id, attempt=2)]
+        done = StepCompleted(step_id=step_id, attempt=attempt, output={"text": self._word()}, to=self._word())
+        saved = CheckpointSaved(checkpoint_id=self._id("K"), node_id=step_id, state={"settled": attempt})
+        return [*facts, done, saved] if self._random.random() < 0.8 else facts
 
     def _transitions(self) -> list[TaskFact]:
         return [

@@ -26,6 +26,13 @@ from ozzie_server_ext.domain.events.session import (
     SessionRenamed,
     SessionResumed,
 )
+from ozzie_server_ext.domain.events.skill import (
+    CheckpointSaved,
+    SkillCompleted,
+    SkillFailed,
+    SkillStarted,
+    StepFact,
+)
 from ozzie_server_ext.domain.events.system import ConfigChanged, SecretChanged, WorkerLost, WorkerStarted
 from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen
 from ozzie_server_ext.domain.events.tool import (
@@ -79,6 +86,11 @@ EventBody: TypeAlias = (
     | ArtifactErased
     | PromptRequested
     | PromptAnswered
+    | SkillStarted
+    | SkillCompleted
+    | SkillFailed
+    | StepFact
+    | CheckpointSaved
     | ConfigChanged
     | SecretChanged
     | WorkerStarted

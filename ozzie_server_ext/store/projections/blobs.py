@@ -11,6 +11,9 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    SkillCompleted,
+    SkillStarted,
+    StepCompleted,
     ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import BlobRef
@@ -30,6 +33,9 @@ HANDLES = (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    SkillCompleted,
+    SkillStarted,
+    StepCompleted,
     ToolCallCompleted,
 )
 
@@ -41,7 +47,14 @@ def named_by(body: Fact) -> tuple[BlobRef, ...]:
             return (blob_of(ref),) if is_own(ref) else ()
         case ModelCallStarted(request_blob=blob) | ModelCallCompleted(response_blob=blob) | ConfigChanged(blob=blob):
             return (blob,)
-        case ModelCallFailed(partial_blob=blob) | ToolCallCompleted(blob=blob):
+        case SkillStarted(file=blob):
+            return (blob,)
+        case (
+            ModelCallFailed(partial_blob=blob)
+            | ToolCallCompleted(blob=blob)
+            | StepCompleted(blob=blob)
+            | SkillCompleted(blob=blob)
+        ):
             return () if blob is None else (blob,)
         case MessageReceived(pictures=pictures):
             return tuple(picture.ref for picture in pictures)

@@ -26,4 +26,4 @@ def test_every_fact_that_can_name_a_blob_is_counted() -> None:
     naming = {kind.type for kind in EVENT_CLASSES if names_a_blob(kind)}
 
     assert naming | {"artifact.erased"} == {kind.type for kind in HANDLES}
-    assert len(naming) == 7
+    assert len(naming) == 10

@@ -65,7 +65,7 @@ async def test_a_row_of_tasks_gives_the_task_back() -> None:
 
 async def test_folds_leave_rows_with_exactly_the_declared_columns() -> None:
     log = InMemoryEventLog(FakeClock(), CountingIds())
-    for stream, drafts in Histories(7).take(200):
+    for stream, drafts in Histories(7).take(400):
         await log.append(stream, drafts)
     kinds = {"TEXT": str, "INTEGER": int, "REAL": float}
     for table in TABLES.values():

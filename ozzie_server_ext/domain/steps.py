@@ -1,0 +1,83 @@
+"""The state machine of a step: a pure table, and the fold that applies it (TK-4).
+
+One step of one task has one record, so a second end of it is refused by whoever keeps the records (DESIGN §2.10).
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.events import StepCompleted, StepFact, StepFailed, StepSkipped, StepStarted
+from ozzie_server_ext.domain.ids import TaskId
+
+
+class StepStatus(StrEnum):
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    """An attempt failed, and the next one has not begun."""
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+SETTLED = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED})
+
+_FROM: dict[type[StepFact], frozenset[StepStatus]] = {
+    StepStarted: frozenset({StepStatus.WAITING, StepStatus.RETRYING}),
+    StepCompleted: frozenset({StepStatus.RUNNING}),
+    StepFailed: frozenset({StepStatus.RUNNING}),
+    StepSkipped: frozenset({StepStatus.WAITING}),
+}
+
+
+class IllegalStep(Conflict):
+    """The step's state does not allow this change."""
+
+    code = "conflict.step"
+
+    def __init__(self, step_id: str, status: str, change: str) -> None:
+        super().__init__(f'The step "{step_id}" is {status.lower()}, and can\'t take {change}.')
+        self.step_id, self.status, self.change = step_id, status, change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """How a step stands, at one visit. `task` carries out its latest attempt, where that is one of its own; `event`
+    and `to` are what it ended with and the state that it leads to; `message` why it failed or was skipped."""
+
+    step_id: str
+    visit: int = 1
+    attempt: int = 0
+    status: StepStatus = StepStatus.WAITING
+    task: TaskId | None = None
+    event: str = ""
+    to: str = ""
+    message: str = ""
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in SETTLED
+
+
+def fold(step: StepRecord, fact: StepFact) -> StepRecord:
+    """The step after `fact`. Raises IllegalStep where the table does not allow it, and for another attempt than the one
+    that runs."""
+    allowed = step.status in _FROM[type(fact)]
+    attempt = step.attempt + 1 if isinstance(fact, StepStarted) else step.attempt
+    is_of_it = isinstance(fact, StepSkipped) or fact.attempt == attempt
+    if (fact.step_id, fact.visit) != (step.step_id, step.visit) or not allowed or not is_of_it:
+        raise IllegalStep(step.step_id, step.status, fact.type)
+    match fact:
+        case StepStarted():
+            return replace(step, status=StepStatus.RUNNING, attempt=fact.attempt, task=fact.task, message="")
+        case StepCompleted():
+            return replace(step, status=StepStatus.COMPLETED, event=fact.event, to=fact.to)
+        case StepFailed():
+            status = StepStatus.FAILED if fact.again_in_s is None else StepStatus.RETRYING
+            return replace(step, status=status, message=fact.message, event="failed", to=fact.to)
+        case StepSkipped():
+            return replace(step, status=StepStatus.SKIPPED, message=fact.reason)
+        case _:
+            assert_never(fact)

@@ -1,0 +1,120 @@
+"""The steps of runs of skills, a row for each visit, and the places that a run can go on from (TK-4, S4 §8.2.2)."""
+
+from typing import cast, get_args
+
+from ozzie_server_ext.domain import steps
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import (
+    CheckpointSaved,
+    Event,
+    StepCompleted,
+    StepFact,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+)
+from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.steps import StepRecord, StepStatus
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+
+STEPS = Table(
+    "steps",
+    (
+        Column("task_id"),
+        Column("step_id"),
+        Column("visit", "INTEGER"),
+        Column("attempt", "INTEGER"),
+        Column("status"),
+        Column("child_id", nullable=True),
+        Column("event"),
+        Column("leads_to"),
+        Column("message"),
+        Column("started_at", nullable=True),
+        Column("finished_at", nullable=True),
+        Column("ended_by", nullable=True),
+    ),
+    key=("task_id", "step_id", "visit"),
+    indexes=(("child_id",),),
+)
+"""`child_id` is the task that carries out the latest attempt; `started_at` is when the first one began; `ended_by` the
+event in which its output stands."""
+
+CHECKPOINTS = Table(
+    "checkpoints",
+    (
+        Column("checkpoint_id"),
+        Column("task_id"),
+        Column("node_id"),
+        Column("state_json"),
+        Column("ts"),
+        Column("position", "INTEGER"),
+    ),
+    key=("checkpoint_id",),
+    indexes=(("task_id", "position"),),
+)
+
+TABLES = (STEPS, CHECKPOINTS)
+
+HANDLES = (*get_args(StepFact), CheckpointSaved)
+
+
+def apply(event: Event, rows: Rows) -> None:
+    """Fold one event. Raises IllegalStep for a fact that the step's state does not allow: so a step ends once."""
+    fact = event.body
+    if event.task_id is None:
+        raise InputError(f"{fact.type} needs a task_id.")
+    match fact:
+        case CheckpointSaved():
+            rows.put(CHECKPOINTS, _checkpoint(event, fact))
+        case StepStarted() | StepCompleted() | StepFailed() | StepSkipped():
+            row = rows.get(STEPS, (event.task_id, fact.step_id, fact.visit))
+            before = StepRecord(step_id=fact.step_id, visit=fact.visit) if row is None else record_from(row)
+            rows.put(STEPS, _row(event, row, steps.fold(before, fact)))
+        case _:
+            raise InputError(f"{fact.type} is about no step.")
+
+
+def record_from(row: Row) -> StepRecord:
+    """The domain's view of a row of `steps`."""
+    child = row["child_id"]
+    return StepRecord(
+        step_id=cast(str, row["step_id"]),
+        visit=cast(int, row["visit"]),
+        attempt=cast(int, row["attempt"]),
+        status=StepStatus(cast(str, row["status"])),
+        task=None if child is None else TaskId(cast(str, child)),
+        event=cast(str, row["event"]),
+        to=cast(str, row["leads_to"]),
+        message=cast(str, row["message"]),
+    )
+
+
+def _row(event: Event, before: Row | None, record: StepRecord) -> Row:
+    at = time_text(event.ts)
+    return {
+        "task_id": event.task_id,
+        "step_id": record.step_id,
+        "visit": record.visit,
+        "attempt": record.attempt,
+        "status": record.status.value,
+        "child_id": record.task,
+        "event": record.event,
+        "leads_to": record.to,
+        "message": record.message,
+        "started_at": (at if record.attempt else None) if before is None else before["started_at"],
+        "finished_at": at if record.is_settled else None,
+        "ended_by": event.event_id if record.is_settled else None,
+    }
+
+
+def _checkpoint(event: Event, fact: CheckpointSaved) -> Row:
+    return {
+        "checkpoint_id": fact.checkpoint_id,
+        "task_id": event.task_id,
+        "node_id": fact.node_id,
+        "state_json": canonical_bytes(fact.state).decode(),
+        "ts": time_text(event.ts),
+        "position": event.position,
+    }
