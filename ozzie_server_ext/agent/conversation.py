@@ -6,9 +6,9 @@ A turn has no other memory than this. So it goes on after a crash from exactly w
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.agent.outcomes import Outcomes
 from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import complaint
@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
     Event,
+    GivenCall,
     LabelsCleared,
     MessageCompleted,
     MessageReceived,
@@ -39,6 +40,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
+    ToolUse,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -91,12 +93,20 @@ class _Said:
     pictures: tuple[Picture, ...]
 
 
+GIVEN = CallId("given")
+"""What stands for a model's own id of a call that no model asked for."""
+
+
 class Conversation:
     """The fold. Feed it a session's events in order with `apply`; those whose content was erased are not among them,
-    and what is left is told as if nothing else had been said."""
+    and what is left is told as if nothing else had been said. What was delegated has a conversation of its own, which
+    is fed with the events of that task alone, and is no part of the session's."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, events: Iterable[Event] = (), *, of: TaskId | None = None) -> None:
+        """`of` is the delegated task whose conversation it is."""
         self.position = 0
+        self._of = of
+        self._delegated: set[TaskId] = set()
         self._entries: list[_Said | Round] = []
         self._received: dict[TaskId | None, _Said] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
@@ -106,8 +116,7 @@ class Conversation:
         self._rounds: dict[ReplyId, Round] = {}
         self._replies: dict[CallId, ReplyId] = {}
         self._beginless: dict[TaskId | None, Round] = {}
-        self._calls: dict[CallId, tuple[Round, str]] = {}
-        self._uncertain: dict[CallId, tuple[Round, str]] = {}
+        self._outcomes = Outcomes()
         self._asked: dict[ApprovalId, tuple[Round, str]] = {}
         self._asks: Counter[TaskId | None] = Counter()
         self._checks: set[CallId] = set()
@@ -121,7 +130,10 @@ class Conversation:
         if event.position <= self.position:
             return
         self.position = event.position
+        if self._is_elsewhere(event):
+            return
         self._readings.apply(event)
+        self._outcomes.apply(event.body, self.last_round(event.task_id))
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
                 self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
@@ -145,28 +157,14 @@ class Conversation:
                 self._entry(reply_id, event.task_id).text = text
             case MessageRejected(reply_id=reply_id, problem=problem):
                 self._entry(reply_id, event.task_id).problem = problem
+            case TaskCreated(call=call) if call is not None:
+                self._give(event.task_id, call)
             case TaskCreated(answer_schema=schema) if schema is not None:
                 self._schemas[event.task_id] = schema
-            case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
-                asking = self.last_round(event.task_id)
-                if asking is not None and (asking.guessed or asking.number == number):
-                    asking.number, asking.guessed = number, False
-                    self._calls[call_id] = (asking, use_id)
-            case ToolCallStarted(call_id=call_id, effect=effect) if call_id in self._calls:
-                asking, use_id = self._calls[call_id]
-                asking.begun[use_id] = effect
-            case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
-                self._outcome(call_id, dumps(data if ok else {"error": data}))
-            case ToolCallFailed(call_id=call_id, message=message):
-                self._outcome(call_id, dumps({"error": message}))
-            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
-                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), again)
-            case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
-                self._resolve(*self._uncertain.pop(call_id), outcome)
-            case ToolCallCancelled(call_id=call_id) if call_id in self._calls:
-                _made_anew(*self._calls[call_id])
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id) as asked if call_id in self._calls:
-                asking, use_id = self._calls[call_id]
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id) as asked if found := self._outcomes.find(
+                call_id
+            ):
+                asking, use_id = found
                 asking.earlier[use_id] = Earlier(asked=asked)
                 self._asked[approval_id] = asking, use_id
                 if asked.needs is not Way.MODEL:  # else no person was
@@ -264,6 +262,22 @@ class Conversation:
         names = [picture.path for picture in said.pictures]
         return ChatMessage(role="user", content=with_notes(said.text, names, NOT_SHOWN))
 
+    def _is_elsewhere(self, event: Event) -> bool:
+        """Whether the event is part of what was delegated from here. Its beginning is the first that tells."""
+        if self._of is None and isinstance(event.body, TaskCreated) and event.body.parent is not None:
+            assert event.task_id is not None, "a task that began has an id"
+            self._delegated.add(event.task_id)
+        return event.task_id in self._delegated
+
+    def _give(self, task_id: TaskId | None, call: GivenCall) -> None:
+        """A round that no model was asked for. The arguments may be made from anything that was read before, in other
+        conversations: no address in them counts as given by anybody."""
+        use = ToolUse(call_id=GIVEN, name=call.tool, arguments=dumps(call.args))
+        reading = replace(self._readings.now, has_read=True, has_own=True)
+        given = Round(task_id, 1, uses=(use,), whole=True, placed=True, is_given=True, reading=reading)
+        self._entries.append(given)
+        self._last[task_id] = given
+
     def _begin_turn(self, task_id: TaskId | None) -> None:
         """A message stands where its turn begins: one that waits is no part of the turn before it, and one that was
         stopped while it waited is no part of any."""
@@ -327,40 +341,6 @@ class Conversation:
         if last is not None:
             void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
             last.earlier.update(void)
-
-    def _outcome(self, call_id: CallId, content: str) -> None:
-        if call_id in self._calls:
-            asking, use_id = self._calls.pop(call_id)
-            asking.outcomes[use_id] = content
-
-    def _doubt(self, call_id: CallId, content: str, again: bool) -> None:
-        """A yes to what may have been done already is none to doing it again, unless that has no further effect."""
-        if again and call_id in self._calls:
-            asking, use_id = self._calls[call_id]
-            asking.in_doubt[use_id] = content
-            _made_anew(asking, use_id)
-        elif call_id in self._calls:
-            asking, use_id = self._uncertain[call_id] = self._calls.pop(call_id)
-            asking.outcomes[use_id] = content
-            asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
-            asking.earlier.pop(use_id, None)
-            asking.begun.pop(use_id, None)
-            asking.in_doubt.pop(use_id, None)
-
-    def _resolve(self, asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
-        if outcome == "left":
-            return
-        asking.unknown.pop(use_id, None)
-        if outcome == "again":
-            asking.outcomes.pop(use_id, None)
-        else:
-            asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
-
-
-def _made_anew(asking: Round, use_id: str) -> None:
-    """The call came to an end, and one that is made in its place is another one."""
-    if (earlier := asking.earlier.get(use_id)) is not None:
-        asking.earlier[use_id] = replace(earlier, has_ended=True)
 
 
 def _complain(found: list[ChatMessage], problem: str) -> None:

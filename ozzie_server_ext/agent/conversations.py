@@ -1,12 +1,16 @@
-"""The conversations of the sessions that are in use, kept up to date by the log so that no turn reads it twice."""
+"""The conversations that are in use, of sessions and of delegated tasks, kept up to date by the log so that no turn
+reads it twice."""
 
 from collections import OrderedDict
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
 from ozzie_server_ext.domain.events import Event
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.store.log import EventLog
+
+Thread: TypeAlias = SessionId | TaskId
 
 MAX_KEPT = 64
 _PAGE = 1000
@@ -17,40 +21,43 @@ class Conversations:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._kept: OrderedDict[SessionId, Conversation] = OrderedDict()
+        self._kept: OrderedDict[Thread, Conversation] = OrderedDict()
         # A turn in progress holds its conversation longer than the cache may: it has to go on growing.
-        self._in_use: WeakValueDictionary[SessionId, Conversation] = WeakValueDictionary()
-        self._arriving: dict[SessionId, list[Event]] = {}
+        self._in_use: WeakValueDictionary[Thread, Conversation] = WeakValueDictionary()
+        self._arriving: dict[Thread, list[Event]] = {}
         log.on_commit(self._follow)
 
-    async def get(self, session_id: SessionId) -> Conversation:
-        """The session's conversation, which goes on growing as facts are committed."""
-        found = self._in_use.get(session_id)
+    async def get(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
+        """The session's conversation, or that of a task that was delegated in it, which goes on growing as facts are
+        committed."""
+        thread = delegated or session_id
+        found = self._in_use.get(thread)
         if found is None:
-            loaded = await self._load(session_id)
+            loaded = await self._load(thread, session_id, delegated)
             # Somebody else may have loaded it meanwhile: then that one is the one that grows.
-            found = self._in_use.setdefault(session_id, loaded)
-        self._kept[session_id] = found
-        self._kept.move_to_end(session_id)
+            found = self._in_use.setdefault(thread, loaded)
+        self._kept[thread] = found
+        self._kept.move_to_end(thread)
         while len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return found
 
-    async def _load(self, session_id: SessionId) -> Conversation:
+    async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
         # What is committed during the reading is kept aside and applied last: no gap, and `apply` drops doubles.
-        arriving = self._arriving.setdefault(session_id, [])
-        conversation = Conversation()
-        for ancestor, end in await self._lineage(session_id):
+        arriving = self._arriving.setdefault(thread, [])
+        conversation = Conversation(of=delegated)
+        lineage = [(session_id, None)] if delegated else await self._lineage(session_id)
+        for ancestor, end in lineage:
             after = 0
             while page := await self._log.read(
-                after=after, before=end, limit=_PAGE, types=EVENT_TYPES, session_id=ancestor
+                after=after, before=end, limit=_PAGE, types=EVENT_TYPES, session_id=ancestor, task_id=delegated
             ):
                 for event in page:
                     conversation.apply(event)
                 after = page[-1].position
         for event in arriving:
             conversation.apply(event)
-        self._arriving.pop(session_id, None)
+        self._arriving.pop(thread, None)
         return conversation
 
     async def _lineage(self, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
@@ -71,7 +78,10 @@ class Conversations:
         for event in events:
             if event.session_id is None or event.type not in EVENT_TYPES:
                 continue
-            if (conversation := self._in_use.get(event.session_id)) is not None:
-                conversation.apply(event)
-            if (arriving := self._arriving.get(event.session_id)) is not None:
-                arriving.append(event)
+            for thread in (event.session_id, event.task_id):
+                if thread is None:
+                    continue
+                if (conversation := self._in_use.get(thread)) is not None:
+                    conversation.apply(event)
+                if (arriving := self._arriving.get(thread)) is not None:
+                    arriving.append(event)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.events import Limits
+from ozzie_server_ext.domain.events import Brief, Limits
 from ozzie_server_ext.models.attempts import RetryPolicy
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver
@@ -51,9 +51,9 @@ class TurnPlan:
     """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it.
 
     `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
-    to be asked. `checker` tells who looks at calls that a rule has checked, None for nobody, and `check_s` how many
-    seconds that may take. `priced` finds the prices of a model, and raises Unavailable where nobody can be asked for
-    them.
+    to be asked. `brief` is what a delegated turn works by. `checker` tells who looks at calls that a rule has checked,
+    None for nobody, and `check_s` how many seconds that may take. `priced` finds the prices of a model, and raises
+    Unavailable where nobody can be asked for them.
     """
 
     chain: Chain
@@ -71,6 +71,7 @@ class TurnPlan:
     deadline: Deadline | None = None
     cheaper: Callable[[], Awaitable[Chain | None]] = _nobody
     attended: bool = True
+    brief: Brief = field(default_factory=Brief)
     checker: Callable[[], Awaitable[Chain | None]] = _nobody
     check_s: float = CHECK_S
 

@@ -62,14 +62,21 @@ class SessionContext:
 
 
 def compose(
-    *, soul: str, custom: str, tools: Sequence[ToolSpec], session: SessionContext, schema: JsonObject | None = None
+    *,
+    soul: str,
+    custom: str,
+    tools: Sequence[ToolSpec],
+    session: SessionContext,
+    instruction: str = "",
+    schema: JsonObject | None = None,
 ) -> Prompt:
-    """Persona → custom → tools → session → the answer's shape; an empty layer is left out."""
+    """Persona → custom → tools → session → the task's instruction → the answer's shape; an empty layer is left out."""
     layers = (
         Layer("persona", soul.strip() or PERSONA),
         Layer("custom", custom.strip()),
         Layer("tools", _tools(tools)),
         Layer("session", _session(session)),
+        Layer("instruction", f"Your task:\n{instruction.strip()}" if instruction.strip() else ""),
         Layer("answer", "" if schema is None else _ANSWER + canonical_bytes(schema).decode()),
     )
     return Prompt(tuple(layer for layer in layers if layer.text))

@@ -91,6 +91,7 @@ class Requests:
                 goes_on=self._conversation.goes_on(self._task_id),
                 recovered=self._plan.recovered,
             ),
+            instruction=self._plan.brief.instruction,
             schema=self._schema,
         )
 

@@ -21,7 +21,8 @@ class Round:
     `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
     tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it; `begun`,
     the effects of those that were begun: where one is made again, a crash cut it off; `in_doubt`, what is told of
-    those that may have happened, and that are to be made again with their key. `reading` is what the answer, and so its
+    those that may have happened, and that are to be made again with their key; `failures`, why they gave nothing.
+    `is_given`: no model asked for its one call, the task was created with it. `reading` is what the answer, and so its
     calls, are made from: what stood in the conversation when the model was asked."""
 
     task_id: TaskId | None
@@ -39,6 +40,8 @@ class Round:
     earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
     begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
     in_doubt: dict[str, str] = field(default_factory=dict[str, str])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    is_given: bool = False
     reading: Reading = UNREAD
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:

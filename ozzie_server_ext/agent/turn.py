@@ -36,7 +36,7 @@ from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import Breach, BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import Begun, Place
 from ozzie_server_ext.tools.uncertain import ToolUncertain, uncertain
 
@@ -102,6 +102,8 @@ class Turn:
         guard = LimitGuard(self._plan.limits)
         while True:
             last = self._conversation.last_round(self._recorder.task_id)
+            if last is not None and last.is_given:
+                return await self._give(last)
             if last is not None:
                 check_whole(last, self._asking.alias)
                 if not last.uses and await self._fits(last):
@@ -112,6 +114,14 @@ class Turn:
             number = last.number + 1 if last else 1
             guard.check_round(number)
             await self._asking.ask(number, why=_ANEW if last and last.problem else "")
+
+    async def _give(self, given: Round) -> int:
+        """Make the one call that the task was created with. Raises ToolFailed where it gave nothing."""
+        if given.open_uses():
+            await self._carry_out(given)
+        if given.failures:
+            raise ToolFailed(" ".join(given.failures.values()))
+        return given.number
 
     async def _fits(self, answer: Round) -> bool:
         """Whether the answer has the shape that was asked for; where it has not, that is recorded. Raises UnfitAnswer

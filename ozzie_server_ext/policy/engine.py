@@ -22,6 +22,9 @@ STRANGE = Verdict(
     rule="floor.address",
     reason="Neither you nor a page gave this address, which could carry away what was read.",
 )
+ASKED_BY_SKILL = Verdict(
+    decision=Decision.ASK, rule="skill.asks_first", reason="The skill that is run wants your yes for it."
+)
 SENDS = replace(STRANGE, reason="It sends something out, which could carry away what was read.")
 
 _CATEGORIES = {

@@ -1,6 +1,6 @@
 """What a turn may still use up, under the settings of the moment and by what the log has of its budgets (MD-5)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,10 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.ledger import Standing
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
+from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.recovery import RECOVERY
+from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.today import today
 
 
@@ -102,7 +105,10 @@ class Allowances:
         session_id: SessionId,
         project: Path,
         clock: Clock,
+        above: Sequence[tuple[TaskId, Limits]] = (),
     ) -> None:
+        """`above` are the tasks that delegated this one: what it uses, they use."""
+        self._above = above
         self._settings = settings
         self._limits = limits
         self._task_id = task_id
@@ -114,9 +120,9 @@ class Allowances:
         """The budgets that a call made now counts against."""
         settings = self._settings()
         day, _ = today(self._clock.now())
-        own = self._own(settings)
+        own = [_of_task(*each, settings) for each in ((self._task_id, self._limits), *self._above)]
         shared = shared_budgets(settings, self._session_id, self._project, day)
-        budgets = (own, *shared) if own.is_limited else shared
+        budgets = (*(budget for budget in own if budget.is_limited), *shared)
         return Allowance(budgets=budgets, project=str(self._project), day=day)
 
     async def deadline(self, log: EventLog) -> Deadline | None:
@@ -126,15 +132,30 @@ class Allowances:
         events = await log.read_stream(task_stream(self._task_id))
         limit_s = self._limits.deadline_s + sum(_raised_ms(event) for event in events) / 1000
         left_s = limit_s - worked(events, self._clock.now()).total_seconds()
-        return Deadline(left_s=max(left_s, 0.0), limit_s=limit_s, budget=self._own(self._settings()))
-
-    def _own(self, settings: BudgetsSettings) -> Budget:
-        return Budget(
-            account=Account("task", self._task_id),
-            cost=self._limits.max_cost,
-            tokens=self._limits.max_tokens,
-            on_breach=settings.task.on_breach,
+        return Deadline(
+            left_s=max(left_s, 0.0), limit_s=limit_s, budget=_of_task(self._task_id, self._limits, self._settings())
         )
+
+
+async def limits_above(log: EventLog, row: Row) -> list[tuple[TaskId, Limits]]:
+    """The limits of the tasks that delegated the one of that row, the nearest first."""
+    found: list[tuple[TaskId, Limits]] = []
+    while row["parent_id"] is not None and len(found) < MOST_DEPTH:
+        rows = await log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
+        if not rows:
+            break
+        (row,) = rows
+        found.append((TaskId(str(row["task_id"])), limits_of(row)))
+    return found
+
+
+def _of_task(task_id: TaskId, limits: Limits, settings: BudgetsSettings) -> Budget:
+    return Budget(
+        account=Account("task", task_id),
+        cost=limits.max_cost,
+        tokens=limits.max_tokens,
+        on_breach=settings.task.on_breach,
+    )
 
 
 def worked(events: Iterable[Event], now: datetime) -> timedelta:

@@ -1,4 +1,4 @@
-"""Carries tasks out: one at a time in a session, sessions side by side (DESIGN §2.3, SE-5)."""
+"""Carries tasks out: one at a time in a session; sessions, and what was delegated, side by side (DESIGN §2.3, SE-5)."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.clock import IdSource
@@ -40,6 +40,8 @@ T = TypeVar("T")
 RunTurn = Callable[[Row, Recorder], Awaitable[int]]
 """Runs the turn of a task's row, recording through the recorder; returns its number of rounds."""
 
+Thread: TypeAlias = SessionId | TaskId
+"""What runs one after the other: the turns of a session. A delegated task is its own."""
 
 Tell = Callable[[Recorder, str], None]
 """Tells whoever watches a task what it waits for."""
@@ -56,6 +58,7 @@ RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 @dataclass(slots=True)
 class _Running:
     task_id: TaskId
+    session_id: SessionId
     work: "asyncio.Task[None]"
     began: bool = False
     stopped_by: str = ""
@@ -80,9 +83,10 @@ class TaskDriver:
         self._tell_place = tell_place
         self._fates = fates
         self._epoch = ids.new()
-        self._waiting: dict[SessionId, deque[TaskId]] = {}
-        self._running: dict[SessionId, _Running] = {}
-        self._held: dict[SessionId, TaskId] = {}
+        self._waiting: dict[Thread, deque[TaskId]] = {}
+        self._running: dict[Thread, _Running] = {}
+        self._held: dict[Thread, TaskId] = {}
+        self._delegated: set[TaskId] = set()
         self._stopping = False
         log_.on_commit(self._follow)
 
@@ -97,27 +101,28 @@ class TaskDriver:
         for a person waits in the log."""
         return bool(self._running)
 
-    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+    def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         """See `tasks.service.Runner`."""
-        queue = self._waiting.setdefault(session_id, deque())
-        ahead = len(queue) + (session_id in self._running or session_id in self._held)
+        thread = self._thread(task_id, session_id, delegated)
+        queue = self._waiting.setdefault(thread, deque())
+        ahead = len(queue) + (thread in self._running or thread in self._held)
         queue.append(task_id)
-        self._next(session_id)
+        self._next(thread, session_id)
         return ahead
 
-    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         """See `tasks.service.Runner`."""
-        self._held[session_id] = task_id
+        self._held[self._thread(task_id, session_id, delegated)] = task_id
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         """See `tasks.service.Runner`. The end is recorded by the task itself once it has let go."""
-        for session_id, running in self._running.items():
+        for running in self._running.values():
             if running.task_id == task_id:
                 if not running.stopped_by:
                     running.stopped_by, running.reason = by, reason
                     if running.began:  # what is cancelled before its first step could not even say so
                         running.work.cancel()
-                return session_id
+                return running.session_id
         return None
 
     async def stop(self) -> None:
@@ -128,40 +133,48 @@ class TaskDriver:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
+    def _thread(self, task_id: TaskId, session_id: SessionId, delegated: bool = False) -> Thread:
+        if delegated:
+            self._delegated.add(task_id)
+        return task_id if task_id in self._delegated else session_id
+
     def _follow(self, events: tuple[Event, ...]) -> None:
         """What waits for a person, and what waits no more, as the log has it: who recorded it may have gone since."""
         for event in events:
             task_id, session_id = event.task_id, event.session_id
             if task_id is None or session_id is None:
                 continue
+            thread = self._thread(task_id, session_id)
             match event.body:
                 case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused():
-                    self.hold(task_id, session_id)
+                    self._held[thread] = task_id
                 case TaskQueued(reason="answered"):
-                    self._held.pop(session_id, None)
-                    self._waiting.setdefault(session_id, deque()).appendleft(task_id)
-                    self._next(session_id)
-                case TaskCancelled() | TaskFailed() if self._held.get(session_id) == task_id:
-                    del self._held[session_id]
-                    self._next(session_id)
+                    self._held.pop(thread, None)
+                    self._waiting.setdefault(thread, deque()).appendleft(task_id)
+                    self._next(thread, session_id)
+                case TaskCancelled() | TaskFailed() if self._held.get(thread) == task_id:
+                    del self._held[thread]
+                    self._next(thread, session_id)
                 case _:
                     pass
+            if isinstance(event.body, TaskSucceeded | TaskCancelled | TaskFailed):
+                self._delegated.discard(task_id)
 
-    def _next(self, session_id: SessionId) -> None:
-        queue = self._waiting.get(session_id)
-        if self._stopping or session_id in self._running or session_id in self._held or not queue:
+    def _next(self, thread: Thread, session_id: SessionId) -> None:
+        queue = self._waiting.get(thread)
+        if self._stopping or thread in self._running or thread in self._held or not queue:
             return
         task_id = queue.popleft()
         for ahead, waiting in enumerate(queue, 1):
             self._tell_place(session_id, waiting, ahead)
         if not queue:
-            del self._waiting[session_id]
-        work = asyncio.create_task(self._drive(task_id, session_id), name=f"task {task_id}")
-        self._running[session_id] = _Running(task_id, work)
+            del self._waiting[thread]
+        work = asyncio.create_task(self._drive(task_id, session_id, thread), name=f"task {task_id}")
+        self._running[thread] = _Running(task_id, session_id, work)
 
-    async def _drive(self, task_id: TaskId, session_id: SessionId) -> None:
+    async def _drive(self, task_id: TaskId, session_id: SessionId, thread: Thread) -> None:
         recorder = Recorder(log=self._log, session_id=session_id, task_id=task_id, trace_id=task_id)
-        running = self._running[session_id]
+        running = self._running[thread]
         running.began = True
         try:
             if running.stopped_by:
@@ -170,16 +183,16 @@ class TaskDriver:
         except TurnHeld:
             # That its session is held, and whether it is still, the log has told meanwhile.
             if running.stopped_by:
-                await self._cancelled(recorder)
+                await self._cancelled(recorder, running)
         except asyncio.CancelledError:
-            await self._cancelled(recorder)
+            await self._cancelled(recorder, running)
         except (OwnerLost, ClaimLost) as error:
             log.warning("the task goes on elsewhere: %s", error, extra={"task_id": task_id})
         except Exception:
             log.exception("the task could not be driven", extra={"task_id": task_id})
         finally:
-            del self._running[session_id]
-            self._next(session_id)
+            del self._running[thread]
+            self._next(thread, session_id)
 
     async def _claim_and_run(self, recorder: Recorder) -> None:
         row = await self._patiently(recorder, lambda: self._claim(recorder))
@@ -233,8 +246,7 @@ class TaskDriver:
             return None
         return rows[0] | {"attempt": attempt}
 
-    async def _cancelled(self, recorder: Recorder) -> None:
-        running = self._running[recorder.session_id]
+    async def _cancelled(self, recorder: Recorder, running: _Running) -> None:
         if not running.stopped_by:
             return  # the gateway stops: recovery goes on with it
         end = TaskCancelled(by=running.stopped_by, reason=running.reason)

@@ -72,7 +72,7 @@ async def recover(
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
         if waiting.session_id is not None:  # it stays as it is (TK-1), and what was asked after it comes after it
-            runner.hold(waiting.task_id, waiting.session_id)
+            runner.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
             await _end_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
     for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
@@ -100,7 +100,7 @@ async def recover(
         if verdict.runs:
             for reply_id in left.replies:
                 publish(_reset(reply_id, task.session_id, task.task_id))
-            runner.enqueue(task.task_id, task.session_id)
+            runner.enqueue(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
             taken += 1
     return taken
 

@@ -50,16 +50,17 @@ class Submitted:
 class Runner(Protocol):
     """The part that carries tasks out (`tasks.driver`)."""
 
-    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
-        """Run the task when those before it in its session are done; returns how many those are."""
+    def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
+        """Run the task when those before it in its session are done; returns how many those are. One that was
+        `delegated` by another waits for none."""
         ...
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         """Stop the task if it is running here; the session that it runs in then."""
         ...
 
-    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
-        """Run nothing in the session while the task waits for a person."""
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
+        """Run nothing in the session while the task waits for a person; where it was `delegated`, only not that one."""
         ...
 
 

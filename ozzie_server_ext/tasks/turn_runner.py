@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ozzie_server_ext.agent.conversations import Conversations
@@ -10,6 +11,7 @@ from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.events import Brief
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.hosted import Children
 from ozzie_server_ext.execution.runner import JobRunner
@@ -20,7 +22,8 @@ from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.allowances import Allowances
+from ozzie_server_ext.tasks.allowances import Allowances, limits_above
+from ozzie_server_ext.tasks.briefs import asks_first, brief_of, may_call
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
@@ -84,7 +87,10 @@ class TurnRunner:
             self._progress.step(recorder, "starting the model worker")
         limits = limits_of(row)
         clock = self.parts.clock
-        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock)
+        delegated = recorder.task_id if row["parent_id"] is not None else None
+        brief = await brief_of(self._log, delegated) if delegated else Brief()
+        above = await limits_above(self._log, row)
+        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock, above)
         chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
         registry = self._models.registry
         plan = TurnPlan(
@@ -104,8 +110,9 @@ class TurnRunner:
             cheaper=self._cheaper,
             checker=lambda: self._checker(chain),
             attended=bool(row["attended"]),
+            brief=brief,
         )
-        conversation = await self._conversations.get(recorder.session_id)
+        conversation = await self._conversations.get(recorder.session_id, delegated)
         told = Content.of_all(tool.meta.told_by for tool in self.parts.registry.all())
         recorder = replace(recorder, read=lambda: conversation.content | told)
         caller = Caller(
@@ -125,6 +132,8 @@ class TurnRunner:
             marks=self._marks,
             web=self._web,
             jupyter=self._jupyter,
+            may_call=partial(may_call, brief),
+            asks_first=partial(asks_first, brief),
         )
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
 

@@ -111,6 +111,14 @@ async def _nothing(args: JsonObject) -> str:
     return ""
 
 
+def _always(meta: ToolMeta) -> bool:
+    return True
+
+
+def _never(meta: ToolMeta) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
@@ -118,7 +126,8 @@ class ToolContext:
     for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run
     on the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
     what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
-    of the same tool with other arguments, for one that is led on; empty where they do not."""
+    of the same tool with other arguments, for one that is led on; empty where they do not. `may_call` tells the tools
+    of a skill, `asks_first` those of them that a person is asked for, whatever the rules allow."""
 
     project: Path
     clock: Clock
@@ -133,6 +142,8 @@ class ToolContext:
     web: Web = field(default_factory=NoWeb)
     jupyter: Jupyter = field(default_factory=Jupyter)
     forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
+    may_call: Callable[[ToolMeta], bool] = _always
+    asks_first: Callable[[ToolMeta], bool] = _never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.engine import ASKED_BY_SKILL
 from ozzie_server_ext.policy.ruling import Ruling, Rulings
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
@@ -39,7 +40,7 @@ from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.outside import bearing, brought
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
-from ozzie_server_ext.tools.refusals import asks_anew, has_no_key, refusal, unattended, unknown_tool
+from ozzie_server_ext.tools.refusals import asks_anew, has_no_key, not_for_skill, refusal, unattended, unknown_tool
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling, error_of, naming
 from ozzie_server_ext.tools.uncertain import uncertain
@@ -150,6 +151,8 @@ class ToolBroker:
 
         if tool is None:
             return await fail(unknown_tool(use.name, self._registry), *requested({}))
+        if not context.may_call(tool.meta):
+            return await fail(not_for_skill(tool.meta), *requested({}))
         try:
             args = tool.check(parsed(use.arguments))
         except OzzieError as error:
@@ -294,10 +297,12 @@ class ToolBroker:
 
     async def _ruled(self, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
         """What is made from content from outside is for a person to look at, and not for another model: that content
-        may speak to it."""
+        may speak to it. What a skill has asked for first is asked for; what a rule forbids stays forbidden."""
         ruling = await self._rulings.of(meta, args, context.caller, context.reading)
         if ruling.verdict.decision is Decision.CHECK and context.reading.content:
             return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
+        if ruling.verdict.decision in (Decision.ALLOW, Decision.CHECK) and context.asks_first(meta):
+            return replace(ruling, verdict=ASKED_BY_SKILL)
         return ruling
 
     async def _forbids(self, meta: ToolMeta, context: ToolContext, args: JsonObject) -> str:

@@ -34,3 +34,7 @@ def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | N
 
 def unattended(meta: ToolMeta) -> PolicyError:
     return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
+
+
+def not_for_skill(meta: ToolMeta) -> PolicyError:
+    return PolicyError(f"Not done: the skill that is run does not have the tool {meta.name}.", code="policy.skill")

@@ -139,6 +139,16 @@ export interface Attached {
   url: string;
 }
 /**
+ * What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all), and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes anything. `skill` is where it comes from.
+ */
+export interface Brief {
+  asks_for_changes: boolean;
+  dangerous_tools: string[];
+  instruction: string;
+  skill: string;
+  tools: string[] | null;
+}
+/**
  * Tokens of one call, as the provider counted them.
  */
 export interface CallUsage {
@@ -289,21 +299,34 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it.
+ * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it. `call`: the one call that is all that it is to do.
  */
 export interface TaskCreated {
   answer_schema: {} | null;
   attended: boolean;
+  brief: Brief | null;
+  call: GivenCall | null;
   channel: string;
   limits: Limits;
   message_id: string;
   mode: 'FREE' | 'GRAPH';
   model: string;
+  parent: string | null;
   risk_level: 'high' | 'low' | 'medium';
   scope_id: string;
   sender_id: string;
+  step: string;
   thread_id: string;
   title: string;
+}
+/**
+ * A call of a tool that a task is to make, without a model being asked for it. `tool` is a name or an id.
+ */
+export interface GivenCall {
+  args: {
+    [k: string]: unknown;
+  };
+  tool: string;
 }
 /**
  * What one task may use up. None means no limit. Money in 1e-9 USD.

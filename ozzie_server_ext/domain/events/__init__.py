@@ -86,6 +86,8 @@ from ozzie_server_ext.domain.events.system import (
 )
 from ozzie_server_ext.domain.events.task import (
     FINAL_TYPES,
+    Brief,
+    GivenCall,
     Limits,
     TaskCancelled,
     TaskCreated,
@@ -128,6 +130,7 @@ __all__ = [
     "ArtifactCreated",
     "ArtifactErased",
     "ArtifactSuperseded",
+    "Brief",
     "BudgetExceeded",
     "BudgetRaised",
     "CheckpointSaved",
@@ -138,6 +141,7 @@ __all__ = [
     "Fact",
     "FailureKind",
     "Finish",
+    "GivenCall",
     "InjectedTool",
     "LabelsCleared",
     "Limits",

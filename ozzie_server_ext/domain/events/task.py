@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.events.fact import Fact
-from ozzie_server_ext.domain.ids import MessageId
+from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 
 
@@ -19,9 +19,31 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCall:
+    """A call of a tool that a task is to make, without a model being asked for it. `tool` is a name or an id."""
+
+    tool: str
+    args: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all),
+    and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes
+    anything. `skill` is where it comes from."""
+
+    skill: str = ""
+    instruction: str = ""
+    tools: tuple[str, ...] | None = None
+    dangerous_tools: tuple[str, ...] = ()
+    asks_for_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
     """A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is
-    there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it."""
+    there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it. `call`:
+    the one call that is all that it is to do."""
 
     type: ClassVar[str] = "task.created"
     title: str
@@ -37,6 +59,12 @@ class TaskCreated(Fact):
     """The alias or provider that the caller chose; empty for the default."""
     attended: bool = True
     answer_schema: JsonObject | None = None
+    parent: TaskId | None = None
+    """The task that it was delegated by; it has a thread of its own then, which is no part of the session's."""
+    step: str = ""
+    """The step of the parent that it carries out."""
+    brief: Brief | None = None
+    call: GivenCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

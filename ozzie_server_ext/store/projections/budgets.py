@@ -6,6 +6,7 @@ from ozzie_server_ext.domain.budget import Account, Spending
 from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallCompleted, ModelCallFailed
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.projections.sums import plus
+from ozzie_server_ext.store.projections.tasks import ancestors
 from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
 from ozzie_server_ext.store.tables import Column, Row, Rows, Table
 
@@ -21,9 +22,9 @@ BUDGETS = Table(
     ),
     key=("scope", "key"),
 )
-"""One row for each task, session, project and day in which a model was called. `cost` and `tokens` are what its calls
-were settled at, so a call without a known price adds nothing to `cost`, and one that was cut off the most that it may
-have taken. Money in 1e-9 USD."""
+"""One row for each task, session, project and day in which a model was called; a task has what it delegated, too.
+`cost` and `tokens` are what its calls were settled at, so a call without a known price adds nothing to `cost`, and one
+that was cut off the most that it may have taken. Money in 1e-9 USD."""
 
 TABLES = (BUDGETS,)
 
@@ -58,6 +59,7 @@ def _call(rows: Rows, call_id: CallId) -> Row:
 def _count(event: Event, rows: Rows, call: Row, settled: Spending) -> None:
     accounts = (
         Account("task", event.task_id or ""),
+        *(Account("task", str(row["task_id"])) for row in ancestors(event.task_id, rows)),
         Account("session", event.session_id or ""),
         Account("project", str(call["project"])),
         Account("day", str(call["day"])),

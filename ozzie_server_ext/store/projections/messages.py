@@ -2,6 +2,7 @@
 
 from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived, MessageRejected
 from ozzie_server_ext.store.codec import strings_text, time_text
+from ozzie_server_ext.store.projections.tasks import is_delegated
 from ozzie_server_ext.store.tables import Column, Rows, Table
 
 MESSAGES = Table(
@@ -31,7 +32,9 @@ HANDLES = (MessageReceived, MessageCompleted, MessageRejected)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Of two with one id, the later stands."""
+    """Fold one event. Of two with one id, the later stands. What is said within a delegated task is said to nobody."""
+    if is_delegated(event.task_id, rows):
+        return
     match event.body:
         case MessageReceived(message_id=id_, text=text, origin=origin):
             role, finish, cell_id = "user", "", origin.cell_id

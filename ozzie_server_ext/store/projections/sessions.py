@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.sums import plus, spent
+from ozzie_server_ext.store.projections.tasks import is_delegated
 from ozzie_server_ext.store.tables import Column, Row, Rows, Table
 
 SESSIONS = Table(
@@ -99,6 +100,8 @@ def apply(event: Event, rows: Rows) -> None:
                 _hand_over(event.body.key, event.session_id, rows)
         at = time_text(event.ts)
         changes = _forked(event.body, rows) if isinstance(event.body, SessionForked) else _changes(row, event)
+        if isinstance(event.body, MessageReceived | MessageCompleted) and is_delegated(event.task_id, rows):
+            changes = {}
         rows.put(SESSIONS, {**row, **changes, "updated_at": at, "last_position": event.position})
 
 

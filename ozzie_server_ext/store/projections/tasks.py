@@ -1,5 +1,6 @@
 """The tasks (S4 §8.1.2): where each stands, by the state machine of the domain, and what it has used."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import cast, get_args
 
@@ -57,6 +58,8 @@ TASKS = Table(
         Column("finished_at", nullable=True),
         Column("message_id"),
         Column("thread_id"),
+        Column("parent_id", nullable=True),
+        Column("step_id"),
         Column("scope_id"),
         Column("channel"),
         Column("sender_id"),
@@ -77,11 +80,15 @@ TASKS = Table(
         Column("error_hint", nullable=True),
     ),
     key=("task_id",),
-    indexes=(("session_id", "created_at"), ("status",)),
+    indexes=(("session_id", "created_at"), ("status",), ("parent_id",)),
 )
-"""`stop_by` is who asked for the task's end, until that has come; `model` is what the caller chose, or who answers in
-its place by the choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The
-error columns have a value only while the task is FAILED."""
+"""`parent_id` is the task that it was delegated by, and `step_id` the step of that which it carries out. `stop_by` is
+who asked for the task's end, until that has come; `model` is what the caller chose, or who answers in its place by the
+choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The error columns have
+a value only while the task is FAILED."""
+
+MOST_DEPTH = 32
+"""More tasks do not delegate to each other; it bounds the fold, whatever stands in a log."""
 
 TABLES = (TASKS,)
 
@@ -127,6 +134,27 @@ def apply(event: Event, rows: Rows) -> None:
         return
     changes = _transition(event, row, fact) if isinstance(fact, TaskFact) else _use(event, row)
     rows.put(TASKS, {**row, **changes, "updated_at": time_text(event.ts), "latest_event_id": event.event_id})
+    if isinstance(fact, ModelCallCompleted | ModelCallFailed | ToolCallRequested):
+        for above in ancestors(event.task_id, rows):
+            rows.put(TASKS, {**above, **_use(event, above)})
+
+
+def ancestors(task_id: TaskId | None, rows: Rows) -> Iterator[Row]:
+    """The tasks that one was delegated by, the nearest first: what it uses, they use."""
+    for _ in range(MOST_DEPTH):
+        row = rows.get(TASKS, (task_id,))
+        if row is None or row["parent_id"] is None:
+            return
+        task_id = TaskId(cast(str, row["parent_id"]))
+        above = rows.get(TASKS, (task_id,))
+        if above is not None:
+            yield above
+
+
+def is_delegated(task_id: TaskId | None, rows: Rows) -> bool:
+    """Whether another task delegated it."""
+    row = None if task_id is None else rows.get(TASKS, (task_id,))
+    return row is not None and row["parent_id"] is not None
 
 
 def task_from(row: Row) -> Task:
@@ -163,6 +191,8 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "finished_at": None,
         "message_id": fact.message_id,
         "thread_id": fact.thread_id,
+        "parent_id": fact.parent,
+        "step_id": fact.step,
         "scope_id": fact.scope_id,
         "channel": fact.channel,
         "sender_id": fact.sender_id,

@@ -44,13 +44,13 @@ OWN = SessionId("sess_own")
 class Idle:
     """Carries out nothing."""
 
-    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+    def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         return 0
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         return None
 
-    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         raise AssertionError("nothing waits here")
 
 

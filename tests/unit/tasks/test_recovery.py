@@ -67,14 +67,14 @@ class Taken:
         self.tasks: list[str] = []
         self.held: list[str] = []
 
-    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+    def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         self.tasks.append(task_id)
         return 0
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         return None
 
-    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         self.held.append(task_id)
 
 

@@ -177,14 +177,14 @@ class Claiming:
     def __init__(self) -> None:
         self.asked = 0
 
-    def enqueue(self, task_id: TaskId, session_id: SessionId) -> int:
+    def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         return 0
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
         self.asked += 1
         return SessionId("s1") if self.asked > 1 else None
 
-    def hold(self, task_id: TaskId, session_id: SessionId) -> None:
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         raise AssertionError("nothing waits here")
 
 

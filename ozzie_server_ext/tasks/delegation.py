@@ -1,0 +1,102 @@
+"""Tasks that carry something out for another one: each has a thread of its own, and counts for that (AG-3)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.events import (
+    Brief,
+    Draft,
+    EventBody,
+    GivenCall,
+    Limits,
+    MessageReceived,
+    Origin,
+    TaskCreated,
+    TaskQueued,
+)
+from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.service import Runner
+
+CHANNEL = "skill"
+"""How the message of a delegated task comes in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegated:
+    """What is to be carried out. `text` is said to whoever answers, or `call` is all there is to do. `task_id` is
+    chosen by the caller, so that doing it again after a crash finds the task of before. `content` is what of the text,
+    or of the call's arguments, came from outside. `caller` is who asked for the whole."""
+
+    task_id: TaskId
+    parent: TaskId
+    session_id: SessionId
+    title: str
+    limits: Limits
+    caller: Origin
+    step: str = ""
+    text: str = ""
+    call: GivenCall | None = None
+    brief: Brief | None = None
+    model: str = ""
+    mode: Literal["FREE", "GRAPH"] = "FREE"
+    attended: bool = True
+    answer_schema: JsonObject | None = None
+    content: Content = CLEAN
+
+
+class Delegation:
+    """Begins delegated tasks. Whoever runs tasks runs them, beside whatever else their session does."""
+
+    def __init__(self, log: EventLog, runner: Runner) -> None:
+        self._log = log
+        self._runner = runner
+
+    async def begin(self, wanted: Delegated, *, by: Recorder) -> None:
+        """Create the task, durably, and have it run. One that was begun before is left as it is: recovery saw to it.
+
+        Raises ClaimLost where the task that delegates is another attempt's by now.
+        """
+        stream = task_stream(wanted.task_id)
+        if await self._log.version(stream):
+            return
+        created = TaskCreated(
+            title=wanted.title,
+            mode=wanted.mode,
+            message_id=MessageId(wanted.task_id),
+            limits=wanted.limits,
+            thread_id=str(wanted.task_id),
+            scope_id=f"task:{wanted.parent}",
+            channel=wanted.caller.channel,
+            sender_id=wanted.caller.sender_id,
+            model=wanted.model,
+            attended=wanted.attended,
+            answer_schema=wanted.answer_schema,
+            parent=wanted.parent,
+            step=wanted.step,
+            brief=wanted.brief,
+            call=wanted.call,
+        )
+        bodies: list[EventBody] = [created]  # first, for it says that what follows is no part of the session's thread
+        if wanted.call is None:
+            origin = Origin(channel=CHANNEL, sender_id=str(wanted.parent))
+            bodies.append(MessageReceived(message_id=MessageId(wanted.task_id), text=wanted.text, origin=origin))
+        bodies.append(TaskQueued(reason="created"))
+        drafts = [
+            Draft(
+                body=body,
+                actor="kernel",
+                source="delegation",
+                session_id=wanted.session_id,
+                task_id=wanted.task_id,
+                trace_id=by.trace_id,
+                labels=wanted.content.labels,
+                sources=wanted.content.sources,
+            )
+            for body in bodies
+        ]
+        await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
+        self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
