@@ -15,7 +15,8 @@ from ozzie_server_ext.render.graphshapes import MARGIN, WIDE_MARGIN, Point, stra
 MOST_LAYERS_ACROSS = 5
 _GAP_ACROSS, _LEAST_GAP = 50, 24
 _TALLEST = 640  # more than one looks over at once: the same graph from top to bottom, its rows wrapped, is lower
-_LANE_GAP, _LANE_WEIGHT = 10, 8.0
+_LANE_GAP = 10
+_LANE_BEGINS, _LANE_GOES_ON = 0.001, 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +86,22 @@ def _length(row: Sequence[int], sizes: _Sizes) -> float:
 
 
 def _places(rows: Rows, sizes: _Sizes, room: int | None) -> dict[int, int]:
-    """The middle of each item along its row: under the median of its parents, as far as its neighbours let it."""
+    """The middle of each item along its row: under the median of its parents, as far as its neighbours let it. A lane
+    gives way where it begins beside a node, and from there on goes straight rather than a node does."""
+    count = len(sizes.cross)
     places: dict[int, int] = {}
-    middle = (room or 0) / 2
     for row in rows.rows:
-        wanted = [median(places[each] for each in rows.parents[item]) if rows.parents[item] else middle for item in row]
-        weights = [1.0 if item < len(sizes.cross) else _LANE_WEIGHT for item in row]
+        wanted: list[float] = []
+        weights: list[float] = []
+        for item in row:
+            parents = rows.parents[item]
+            nodes = [each for each in parents if each < count]
+            wanted.append(median(places[each] for each in nodes or parents) if parents else (room or 0) / 2)
+            weights.append(1.0 if item < count else _LANE_BEGINS if nodes else _LANE_GOES_ON)
         apart = [0.0, *(sizes.apart(one, other) for one, other in pairwise(row))]
         bounds = {} if room is None else {"low": sizes.half(row[0]), "high": room - sizes.half(row[-1])}
-        places |= {
-            item: floor(place + 0.5) for item, place in zip(row, spread(wanted, weights, apart, **bounds), strict=True)
-        }
+        found = spread(wanted, weights, apart, **bounds)
+        places |= {item: floor(place + 0.5) for item, place in zip(row, found, strict=True)}
     return places
 
 

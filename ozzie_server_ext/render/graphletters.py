@@ -12,10 +12,11 @@ SMALL, PLAIN = 11, 13
 _WIDE = {
     **dict.fromkeys("ijl.,:;'|!()[] ·", 33),
     **dict.fromkeys('ftrI/\\-"', 43),
-    **dict.fromkeys("abcdeghknopqsuvxyz0123456789$_?–", 62),
+    **dict.fromkeys("abdeghnopqu0123456789$_–", 63),
+    **dict.fromkeys("cksvxyz?", 58),
     **dict.fromkeys("mMwW%@…—", 100),
 }
-_OTHER, _IDEOGRAPH = 80, 105
+_OTHER, _IDEOGRAPH, _NARROWEST = 80, 105, 0.33
 # No character of XML 1.0 at all: one of these, and no viewer shows anything of the picture.
 _NOT_XML = re.compile("[\ufffe\uffff]")
 
@@ -33,6 +34,7 @@ def text_width(text: str, size: int) -> float:
 def fitted(text: str, room: float, size: int, *, most: int = 200, end: str = "") -> str:
     """`text` made visible and cut to `most` columns and to `room` px; `end` follows it whole."""
     line = shown(text[: 4 * most])  # no more of a text is looked at than could be shown
+    most = min(most, int(room / size / _NARROWEST) + 1)
     for columns in range(most - len(end), 0, -1):
         cut = cut_columns(line, columns) + end
         if text_width(cut, size) <= room:

@@ -61,7 +61,7 @@ def machine_layout(view: GraphView, *, form: Form, width: int) -> Layout:
     line = _Line(
         starts=tuple(first + at * (long + gap) for at in range(len(order))), long=long, thick=thick, is_row=is_row
     )
-    room = gap - 10 if is_row else thick / 2 - _TEXT
+    room = gap - 6 if is_row else thick / 2 - _TEXT
     beside = min(_LONGEST_LABEL, (width - MARGIN - WIDE_MARGIN - w) / 2 - 4 * _APART_BESIDE)
     cut = {
         way: fitted(text, room if way[1] == way[0] + 1 else beside, SMALL, most=NAME_WIDTH) if text else ""
@@ -81,7 +81,7 @@ def machine_layout(view: GraphView, *, form: Form, width: int) -> Layout:
             start, end = ports[way, 0], ports[way, 1]
             corners = [(start, side), (start, at), (end, at), (end, side)]
             if is_row:
-                label_at = ((start + end) // 2, at - _LABEL_RISE)
+                label_at = ((start + end) // 2, at + _TEXT if way[0] == way[1] else at - _LABEL_RISE)
             else:
                 wide = round(text_width(cut[way], SMALL) / 2) + 6
                 label_at = (side - wide if way in ahead else side + wide, start - _LABEL_RISE)
@@ -152,7 +152,7 @@ def _zone(tracks: dict[Way, int], cut: dict[Way, str], is_row: bool, width: int,
     """How far each track is from the states; the last entry is what all of them take."""
     count = max(tracks.values(), default=-1) + 1
     if is_row:
-        return [*(_NEAR + _APART * at for at in range(count)), _NEAR + _APART * (count - 1) + _TEXT // 2]
+        return [*(_NEAR + _APART * at for at in range(count)), _NEAR + _APART * (count - 1) + _TEXT]
     words = round(max((text_width(cut[way], SMALL) for way in tracks), default=0.0))
     near = words + _TEXT if words else _NEAR
     apart = min(_APART_BESIDE, ((width - MARGIN - WIDE_MARGIN - w) // 2 - near - 2) / max(count - 1, 1))

@@ -19,17 +19,18 @@ _ROLES = {"idle": _QUIET, "run": "#1976d2", "ok": "#388e3c", "ask": "#e65100", "
 _FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 MOST_PROBLEMS = 20
-_ROW, _ROWS_WIDTH = 24, 640
+_ROW, _ROWS_WIDTH, _ROWS_GAP = 24, 640, 18
 _LONGEST_TITLE = 300
 
 
 def graph_svg(view: GraphView, *, now: datetime | None = None, width: int = WIDTH) -> str:
     """`view` as an SVG. Running steps are as old as at `now`; without it their time is left out."""
     layout = graph_layout(view, width=width)
-    problems = list(view.problems) if layout.form != "full" else []
+    # A full node says that it waits, but no more of why it failed than fits in it.
+    problems = [step for step in view.problems if layout.form != "full" or step.state == "Failed"]
     rows = _problem_rows(problems, layout, now, max(layout.width, min(width, _ROWS_WIDTH)))
     wide = max(layout.width, min(width, _ROWS_WIDTH)) if rows else layout.width
-    high = layout.height + (len(rows) * _ROW + _ROW // 2 if rows else 0)
+    high = layout.height + (len(rows) * _ROW + _ROWS_GAP - _ROW // 2 if rows else 0)
     return "".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
@@ -82,7 +83,7 @@ def _edges(view: GraphView, layout: Layout) -> Iterable[str]:
 
 def _nodes(view: GraphView, layout: Layout, now: datetime | None) -> Iterable[str]:
     steps = {step.step_id: step for step in view.steps}
-    called = titles(view, layout.nodes)
+    called = titles(view, ((node.step_ids, node.name) for node in layout.nodes if node.is_stack))
     for node in layout.nodes:
         members = [steps[each] for each in node.step_ids]
         if node.dots:
@@ -129,10 +130,10 @@ def _full(node: Node, step: GraphStep, many: str, lines: Sequence[str]) -> Itera
 
 
 def _compact(node: Node, step: GraphStep, many: str) -> Iterable[str]:
-    yield _drawn_icon(step.state, node.x + 7, node.y + 7, 0.75)
-    name = fitted(step.title, node.w - 24 - 4, PLAIN - 1, most=NAME_WIDTH, end=many)
+    yield _drawn_icon(step.state, node.x + 6, node.y + 7, 0.75)
+    name = fitted(step.title, node.w - 22 - 3, PLAIN - 1, most=NAME_WIDTH, end=many)
     struck = step.state == "Skipped"
-    yield _text(node.x + 24, node.y + 17, name, size=PLAIN - 1, struck=struck, fill=_name_colour(step.state))
+    yield _text(node.x + 22, node.y + 17, name, size=PLAIN - 1, struck=struck, fill=_name_colour(step.state))
 
 
 def _box(node: Node, steps: Sequence[GraphStep]) -> Iterable[str]:
@@ -170,7 +171,7 @@ def _problem_rows(problems: Sequence[GraphStep], layout: Layout, now: datetime |
     """A row for each step that a person is to look at: a dot tells nothing but that."""
     rows: list[str] = []
     for at, step in enumerate(problems[:MOST_PROBLEMS]):
-        y = layout.height + _ROW // 2 + at * _ROW
+        y = layout.height + _ROWS_GAP + at * _ROW
         base, right = y + 4, wide - HEAD_PAD
         skill = fitted(step.skill, 100, PLAIN - 1, most=NAME_WIDTH) if step.skill else ""
         left = 28 + (round(text_width(skill, PLAIN - 1)) + 8 if skill else 0)
@@ -184,7 +185,7 @@ def _problem_rows(problems: Sequence[GraphStep], layout: Layout, now: datetime |
             + _text(right, base, time_of(step, now), size=SMALL, fill=_QUIET, anchor="end")
         )
     if len(problems) > MOST_PROBLEMS:
-        y = layout.height + _ROW // 2 + MOST_PROBLEMS * _ROW
+        y = layout.height + _ROWS_GAP + MOST_PROBLEMS * _ROW
         rows.append(_text(28, y + 4, f"… and {len(problems) - MOST_PROBLEMS:,} more", size=PLAIN - 1, fill=_QUIET))
     return rows
 

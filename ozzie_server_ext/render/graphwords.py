@@ -1,11 +1,10 @@
 """What is said of a step or a group of steps: in a node's second line, in a list, below the dots (UX §3, §5)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from ozzie_server_ext.render.graphgroups import Groups, known_needs, stacked
-from ozzie_server_ext.render.graphshapes import Node
 from ozzie_server_ext.render.graphview import ASKING, GraphStep, GraphView, state_of_all
 from ozzie_server_ext.render.text import duration, elapsed, money
 
@@ -47,14 +46,10 @@ def counted(steps: Sequence[GraphStep]) -> str:
     return ", ".join([*told, *([f"{asking:,} waiting for you"] if asking else [])])
 
 
-def titles(view: GraphView, groups: Groups | Sequence[Node]) -> dict[str, str]:
-    """What each step is called where it is drawn: those of a stack by the stack."""
+def titles(view: GraphView, named: Iterable[tuple[tuple[str, ...], str]]) -> dict[str, str]:
+    """What each step is called where it is told of: by its title, or by the name of its group where that has one."""
     called = {step.step_id: step.title for step in view.steps}
-    if isinstance(groups, Groups):
-        members = zip(groups.steps, groups.names, strict=True)
-    else:
-        members = ((node.step_ids, node.name) for node in groups if node.is_stack)
-    return called | {each: name for ids, name in members if name for each in ids}
+    return called | {each: name for ids, name in named if name for each in ids}
 
 
 def awaited(step: GraphStep, steps: Mapping[str, GraphStep], called: Mapping[str, str]) -> str:

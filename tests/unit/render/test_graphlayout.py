@@ -1,0 +1,340 @@
+"""Where the steps of a workflow stand in its picture."""
+
+from dataclasses import replace
+from itertools import pairwise
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ozzie_server_ext.render.graphlayout import LEAST_WIDTH, graph_layout
+from ozzie_server_ext.render.graphshapes import Layout, Node, rounded
+from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
+from tests.unit.render.graphs import (
+    NOW,
+    STATES,
+    chain,
+    changed,
+    machines,
+    reworked,
+    step,
+    tender_scan,
+    weekly_review,
+    workflows,
+)
+
+WIDTHS = st.integers(LEAST_WIDTH, 1400)
+
+
+def corners(layout: Layout) -> dict[str, tuple[int, int]]:
+    return {node.node_id: (node.x, node.y) for node in layout.nodes}
+
+
+def node_of(layout: Layout) -> dict[str, Node]:
+    return {each: node for node in layout.nodes for each in node.step_ids}
+
+
+def fan(count: int, **more: str) -> GraphView:
+    """One step, `count` that need it, and one that needs these."""
+    ids = [f"part {number}" for number in range(count)]
+    return GraphView(
+        name="fan", steps=(step("begin"), *(step(each, "begin", **more) for each in ids), step("end", *ids))
+    )
+
+
+def free(count: int) -> GraphView:
+    return GraphView(name="free", steps=tuple(step(f"n{number}") for number in range(count)))
+
+
+def test_the_graph_of_the_mockup_stands_in_four_columns() -> None:
+    layout = graph_layout(weekly_review())
+
+    assert (layout.form, layout.width, layout.height) == ("full", 822, 264)
+    assert corners(layout) == {
+        "plan": (6, 112),
+        "read sources": (220, 10),
+        "search web": (220, 78),
+        "tender 0": (220, 146),
+        "last week": (220, 214),
+        "check claims": (434, 44),
+        "merge": (434, 180),
+        "write report": (648, 44),
+        "publish": (648, 180),
+    }
+    assert {(node.w, node.h) for node in layout.nodes} == {(164, 44)}
+
+
+def test_the_lines_of_the_mockup_turn_at_right_angles_in_the_middle_between_two_columns() -> None:
+    lines = {(edge.source, edge.to): edge for edge in graph_layout(weekly_review()).edges}
+
+    assert len(lines) == 10
+    assert lines["plan", "read sources"].points == ((170, 134), (195, 134), (195, 32), (220, 32))
+    assert lines["tender 0", "merge"].points == ((384, 168), (409, 168), (409, 202), (434, 202))
+    assert lines["merge", "publish"].points == ((598, 202), (648, 202))
+    assert lines["merge", "publish"].path == "M598 202L648 202"
+    assert lines["tender 0", "merge"].path == "M384 168L403 168Q409 168 409 174L409 196Q409 202 415 202L434 202"
+
+
+def test_a_corner_with_little_room_is_rounded_less() -> None:
+    assert rounded([(0, 0), (10, 0), (10, 4), (20, 4)]) == "M0 0L8 0Q10 0 10 2L10 2Q10 4 12 4L20 4"
+
+
+def test_like_siblings_are_one_stack_called_by_their_skill() -> None:
+    stack = next(node for node in graph_layout(weekly_review()).nodes if node.is_stack)
+
+    assert stack.name == "summarise"
+    assert stack.step_ids == tuple(f"tender {number}" for number in range(24))
+
+
+@pytest.mark.parametrize(
+    ("view", "nodes"),
+    [
+        (fan(6, skill="sum"), 3),
+        (fan(5, skill="sum"), 7),
+        (fan(6), 8),
+        (replace(fan(6, skill="sum"), steps=(*fan(6, skill="sum").steps, step("more", "part 0"))), 9),
+    ],
+    ids=["six", "only five", "without a skill", "one has another child"],
+)
+def test_what_makes_a_stack(view: GraphView, nodes: int) -> None:
+    assert len(graph_layout(view).nodes) == nodes
+
+
+@pytest.mark.parametrize(
+    ("view", "form"),
+    [
+        (free(1), "full"),
+        (free(12), "full"),
+        (free(13), "compact"),
+        (free(60), "compact"),
+        (free(61), "dots"),
+        (fan(200, skill="sum"), "full"),
+    ],
+    ids=["one", "12", "13", "60", "61", "a stack counts as one"],
+)
+def test_the_form_goes_by_the_number_of_nodes(view: GraphView, form: str) -> None:
+    assert graph_layout(view).form == form
+
+
+def test_three_steps_that_need_nothing_are_one_row() -> None:
+    assert len({node.y for node in graph_layout(free(3)).nodes}) == 1
+
+
+@pytest.mark.parametrize(("width", "is_across"), [(846, False), (1100, True)])
+def test_five_full_layers_go_down_unless_they_fit_beside_each_other(width: int, is_across: bool) -> None:
+    layout = graph_layout(chain(5), width=width)
+
+    assert len({node.y for node in layout.nodes}) == (1 if is_across else 5)
+    assert len({node.x for node in layout.nodes}) == (5 if is_across else 1)
+
+
+def test_six_layers_go_down_however_wide_the_cell_is() -> None:
+    assert len({node.y for node in graph_layout(chain(6), width=5000).nodes}) == 6
+
+
+def test_a_layer_that_is_too_high_goes_down_in_rows() -> None:
+    layout = graph_layout(fan(30))
+
+    assert layout.form == "compact"
+    assert len({node.y for node in layout.nodes if node.layer == 1}) == 6
+    assert layout.height < 450
+
+
+def test_a_line_that_passes_a_layer_goes_around_its_nodes() -> None:
+    view = GraphView(name="skip", steps=(step("a"), step("b", "a"), step("c", "a"), step("d", "a", "b", "c")))
+    layout = graph_layout(view)
+
+    past = next(edge for edge in layout.edges if (edge.source, edge.to) == ("a", "d"))
+    assert len(past.points) == 6
+    assert crossed(layout) == []
+
+
+def test_steps_of_each_skill_share_a_box_with_a_dot_for_each() -> None:
+    layout = graph_layout(tender_scan())
+
+    assert [(node.name, len(node.dots)) for node in layout.nodes] == [
+        ("fetch", 40),
+        ("extract", 80),
+        ("score", 60),
+        ("group", 16),
+        ("report", 4),
+    ]
+    assert len({(node.y, node.h) for node in layout.nodes}) == 1
+    first, second = layout.nodes[0].dots[:2]
+    assert (second.x - first.x, second.y - first.y) == (13, 0)
+
+
+def test_steps_without_a_skill_share_the_box_of_their_layer() -> None:
+    layout = graph_layout(changed(tender_scan(), lambda each: replace(each, skill="")))
+
+    assert [node.name for node in layout.nodes] == [f"layer {number}" for number in range(1, 6)]
+
+
+def test_many_layers_share_a_box() -> None:
+    layout = graph_layout(chain(100))
+
+    assert [node.name for node in layout.nodes][:2] == ["layers 1–9", "layers 10–18"]
+    assert layout.nodes[-1].name == "layer 100"
+    assert sum(len(node.dots) for node in layout.nodes) == 100
+
+
+def test_skills_that_wait_for_each_other_do_not_have_boxes_of_their_own() -> None:
+    view = changed(chain(62), lambda each: replace(each, skill="odd" if int(each.step_id[5:]) % 2 else "even"))
+
+    assert "layers 1–6" in [node.name for node in graph_layout(view).nodes]
+
+
+def test_a_circle_of_needs_is_drawn_without_the_need_that_closes_it() -> None:
+    layout = graph_layout(GraphView(name="circle", steps=(step("a", "c"), step("b", "a"), step("c", "b"))))
+
+    assert len(layout.nodes) == 3
+    assert len(layout.edges) == 2
+
+
+def test_a_workflow_without_steps_has_an_empty_picture() -> None:
+    assert graph_layout(GraphView(name="none", steps=())).nodes == ()
+
+
+def test_states_stand_in_the_order_in_which_they_are_reached() -> None:
+    layout = graph_layout(reworked())
+
+    assert [node.node_id for node in layout.nodes] == ["draft", "review", "rework", "publish"]
+    assert len({node.y for node in layout.nodes}) == 1
+
+
+def test_ways_back_run_below_the_row_and_longer_ways_forward_above_it() -> None:
+    layout = graph_layout(reworked())
+    top, bottom = layout.nodes[0].y, layout.nodes[0].y + layout.nodes[0].h
+    ways = {(edge.source, edge.to): edge for edge in layout.edges}
+
+    assert {way for way, edge in ways.items() if edge.is_back} == {("rework", "review"), ("publish", "draft")}
+    assert all(y >= bottom for edge in ways.values() if edge.is_back for _, y in edge.points)
+    assert all(y <= top for _, y in ways["review", "publish"].points)
+    assert len(ways["draft", "review"].points) == 2
+    assert ways["rework", "review"].label == "again"
+
+
+def test_a_state_machine_of_many_states_is_a_column_with_ways_back_at_its_right() -> None:
+    moves = (*(Move(source=f"n{at}", to=f"n{at + 1}") for at in range(7)), Move(source="n7", to="n0", label="again"))
+    layout = graph_layout(replace(free(8), kind="fsm", moves=moves))
+
+    assert len({node.x for node in layout.nodes}) == 1
+    back = next(edge for edge in layout.edges if edge.is_back)
+    assert all(x >= layout.nodes[0].x + layout.nodes[0].w for x, _ in back.points)
+
+
+def test_two_moves_on_the_same_way_are_one_line_with_both_labels() -> None:
+    moves = tuple(Move(source="n0", to="n2", label=label) for label in ("ok", "skip"))
+    layout = graph_layout(replace(free(3), kind="fsm", moves=(*moves, Move(source="n0", to="n1"))))
+
+    assert [edge.label for edge in layout.edges] == ["ok, skip"] or {edge.label for edge in layout.edges} == {
+        "ok, skip",
+        "",
+    }
+
+
+def test_a_thousand_steps_are_laid_out_within_a_second() -> None:
+    steps = [step(f"n{at}", *(f"n{at - back}" for back in range(40, 71)), skill=f"s{at // 100}") for at in range(1000)]
+    began = perf_counter()
+    layout = graph_layout(GraphView(name="many", steps=tuple(steps)))
+
+    assert perf_counter() - began < 1
+    assert sum(len(node.dots) for node in layout.nodes) == 1000
+
+
+def crossed(layout: Layout) -> list[tuple[str, str, str]]:
+    """Lines that run through a node, with it: within its outline, or along it."""
+    found: list[tuple[str, str, str]] = []
+    for edge in layout.edges:
+        for (x1, y1), (x2, y2) in pairwise(edge.points):
+            low, high = (min(x1, x2), min(y1, y2)), (max(x1, x2), max(y1, y2))
+            found += [
+                (edge.source, edge.to, node.node_id)
+                for node in layout.nodes
+                if low[0] < node.x + node.w and high[0] > node.x and low[1] < node.y + node.h and high[1] > node.y
+            ]
+    return found
+
+
+def outside(layout: Layout, width: int) -> list[object]:
+    """What does not lie within the picture, and the picture where it is wider than the cell."""
+    points = [
+        *((node.x, node.y) for node in layout.nodes),
+        *((node.x + node.w, node.y + node.h) for node in layout.nodes),
+        *(point for edge in layout.edges for point in edge.points),
+    ]
+    odd: list[object] = [(x, y) for x, y in points if not (0 <= x <= layout.width and 0 <= y <= layout.height)]
+    odd += [
+        dot
+        for node in layout.nodes
+        for dot in node.dots
+        if not (node.x + 4 < dot.x < node.x + node.w - 4 and node.y + 4 < dot.y < node.y + node.h - 4)
+    ]
+    return odd + ([layout.width] if layout.width > width else [])
+
+
+def overlapping(layout: Layout) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for at, one in enumerate(layout.nodes):
+        for other in layout.nodes[at + 1 :]:
+            beside = one.x + one.w <= other.x or other.x + other.w <= one.x
+            if not (beside or one.y + one.h <= other.y or other.y + other.h <= one.y):
+                found.append((one.node_id, other.node_id))
+    return found
+
+
+def touches(node: Node, point: tuple[int, int]) -> bool:
+    on_side = point[0] in (node.x, node.x + node.w) and node.y <= point[1] <= node.y + node.h
+    return on_side or (point[1] in (node.y, node.y + node.h) and node.x <= point[0] <= node.x + node.w)
+
+
+def is_drawn_well(view: GraphView, layout: Layout, width: int) -> None:
+    ids = [each for node in layout.nodes for each in node.step_ids]
+    assert sorted(ids) == sorted(each.step_id for each in view.steps)
+    assert overlapping(layout) == []
+    assert outside(layout, width) == []
+    assert crossed(layout) == []
+    at = {node.node_id: node for node in layout.nodes}
+    for edge in layout.edges:
+        assert touches(at[edge.source], edge.points[0])
+        assert touches(at[edge.to], edge.points[-1])
+        assert all(x1 == x2 or y1 == y2 for (x1, y1), (x2, y2) in pairwise(edge.points))
+
+
+@settings(deadline=None, max_examples=150)
+@given(workflows(), WIDTHS)
+def test_any_workflow_is_drawn_without_anything_on_something_else(view: GraphView, width: int) -> None:
+    layout = graph_layout(view, width=width)
+
+    is_drawn_well(view, layout, width)
+    nodes = node_of(layout)
+    drawn = {(edge.source, edge.to) for edge in layout.edges}
+    for each in view.steps:
+        for need in each.needs:
+            source, to = nodes.get(need), nodes[each.step_id]
+            if source is not None and source != to:
+                assert (source.node_id, to.node_id) in drawn
+                assert source.layer < to.layer
+
+
+@settings(deadline=None, max_examples=100)
+@given(machines(), WIDTHS)
+def test_any_state_machine_is_drawn_without_anything_on_something_else(view: GraphView, width: int) -> None:
+    layout = graph_layout(view, width=width)
+
+    is_drawn_well(view, layout, width)
+    ways = {(move.source, move.to) for move in view.moves if move.source in node_of(layout)}
+    assert {(edge.source, edge.to) for edge in layout.edges} == ways
+    place = {node.node_id: node.layer for node in layout.nodes}
+    assert all(edge.is_back == (place[edge.source] >= place[edge.to]) for edge in layout.edges)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.one_of(workflows(most=40), machines()), st.data())
+def test_a_node_never_moves_when_only_states_change(view: GraphView, data: st.DataObject) -> None:
+    def later(each: GraphStep) -> GraphStep:
+        state = data.draw(st.sampled_from(STATES))
+        return replace(each, state=state, started_at=NOW, cost=7, note="3 of 8", visits=3, title=f"{each.title} again")
+
+    assert graph_layout(replace(changed(view, later), current="n0")) == graph_layout(view)
