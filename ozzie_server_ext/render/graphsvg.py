@@ -90,7 +90,7 @@ def _nodes(view: GraphView, layout: Layout, now: datetime | None) -> Iterable[st
             yield from _box(node, members)
             continue
         one = as_one(members, node.name)
-        after = awaited(one, steps, called) if view.kind == "dag" else "Not reached yet"
+        after = awaited(one, steps, called) if view.kind == "dag" else ["Not reached yet"]
         times = len(members) if node.is_stack else one.visits
         many = f" × {times}" if times > 1 else ""
         yield "<g>"

@@ -7,7 +7,7 @@ from ozzie_server_ext.render.columns import WIDTH, columns, cut_columns
 from ozzie_server_ext.render.graphdots import boxes
 from ozzie_server_ext.render.graphgroups import Groups, known_needs
 from ozzie_server_ext.render.graphlayout import MOST_COMPACT
-from ozzie_server_ext.render.graphview import PROBLEMS, GraphStep, GraphView, StepState
+from ozzie_server_ext.render.graphview import ASKING, PROBLEMS, GraphStep, GraphView, StepState
 from ozzie_server_ext.render.graphwords import as_one, awaited, stacks_of, summary, time_of, titles, tried, trouble
 from ozzie_server_ext.render.text import inside, visible_label
 
@@ -40,7 +40,8 @@ def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...],
     groups, is_short = _groups(view)
     steps = {step.step_id: step for step in view.steps}
     called = titles(view, zip(groups.steps, groups.names, strict=True))
-    head = _line(view.state, view.name, ", ".join(summary(view)), 0)
+    told = summary(view)[: -1 if view.state in ASKING and view.asking else None]  # the word before it says that
+    head = _line(view.state, view.name, ", ".join(told), 0)
     lines: list[tuple[tuple[str, ...], StepState, str]] = [((), view.state, head)]
     for ids, name in zip(groups.steps, groups.names, strict=True):
         members = [steps[each] for each in ids]
@@ -49,8 +50,8 @@ def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...],
             lines.append((ids, one.state, _group_line(one, members, now, is_short=is_short)))
             lines += _problem_lines(members, now)
         else:
-            after = awaited(one, steps, called) if view.kind == "dag" else ""
-            lines.append((ids, one.state, _step_line(one, after, now)))
+            after = awaited(one, steps, called) if view.kind == "dag" else []
+            lines.append((ids, one.state, _step_line(one, after[0] if after else "", now)))
     return lines
 
 

@@ -52,22 +52,22 @@ def titles(view: GraphView, named: Iterable[tuple[tuple[str, ...], str]]) -> dic
     return called | {each: name for ids, name in named if name for each in ids}
 
 
-def awaited(step: GraphStep, steps: Mapping[str, GraphStep], called: Mapping[str, str]) -> str:
-    """ "After check claims": what is to settle before this step; empty where nothing is."""
+def awaited(step: GraphStep, steps: Mapping[str, GraphStep], called: Mapping[str, str]) -> list[str]:
+    """ "After check claims and merge", "After check claims + 1": what is to settle before this step, fullest first;
+    none where nothing is."""
     names = [called[each] for each in step.needs if each in steps and not steps[each].is_settled]
     names = list(dict.fromkeys(names))
-    if not names:
-        return ""
-    if len(names) > _NAMED:
-        return f"After {names[0]} and {len(names) - 1} more"
-    return f"After {' and '.join(names)}"
+    if len(names) < 2:
+        return [f"After {name}" for name in names]
+    whole = f"{names[0]} and {len(names) - 1} more" if len(names) > _NAMED else " and ".join(names)
+    return [f"After {whole}", f"After {names[0]} + {len(names) - 1}"]
 
 
-def second_lines(step: GraphStep, after: str, now: datetime | None = None) -> Iterator[str]:
+def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = None) -> Iterator[str]:
     """The second line of a node, fullest first: model, cost and note are dropped in turn where there is no room."""
     match step.state:
         case "Waiting":
-            yield after or "Waiting"
+            yield from after or ("Waiting",)
         case "Waiting for you" | "Waiting for your answer" | "Needs a decision":
             yield step.state
         case "Skipped":
