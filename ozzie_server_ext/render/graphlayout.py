@@ -8,7 +8,7 @@ from ozzie_server_ext.render.graphmachine import machine_layout
 from ozzie_server_ext.render.graphshapes import COMPACT, FULL, MARGIN, WIDTH, Edge, Form, Layout, Node, Point
 from ozzie_server_ext.render.graphview import GraphView
 
-MOST_FULL, MOST_COMPACT = 12, 60
+MOST_FULL, MOST_COMPACT, MOST_LINES = 12, 60, 400
 LEAST_WIDTH = 320
 """A narrower cell gets this picture, made smaller."""
 _GAPS_FULL, _GAPS_COMPACT = (24, 20), (10, 8)  # between two nodes of a column, of a row
@@ -22,7 +22,8 @@ def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
     from left to right if there are two to five layers, these fit beside each other (four full ones do in a cell of
     usual width), and none is so high that one would scroll within the picture; else from top to bottom, a layer that
     is too wide in several rows. Where so many lines pass a row that nothing else fits in it, full nodes become
-    compact, and compact ones dots. A state machine is one row or column.
+    compact, and compact ones dots; so they do where nobody could follow the lines, more than 400. A state machine is
+    one row or column.
     """
     width = max(width, LEAST_WIDTH)
     if not view.steps:
@@ -36,7 +37,7 @@ def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
         layout = _nodes(groups, layers, "full", width)
         if layout is not None:
             return layout
-    if len(groups.steps) <= MOST_COMPACT:
+    if len(groups.steps) <= MOST_COMPACT and sum(map(len, groups.parents)) <= MOST_LINES:
         layout = _nodes(groups, layers, "compact", width)
         if layout is not None:
             return layout

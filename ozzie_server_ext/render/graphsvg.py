@@ -51,7 +51,7 @@ def _described(view: GraphView) -> str:
         current = next((step.title for step in view.steps if step.step_id == view.current), "")
         return f"{len(view.steps):,} states{f', now in {current}' if current else ''}."
     settled, *rest = summary(view)
-    return f"{', '.join([f'{settled} steps done', *rest])}."
+    return f"{', '.join([f'{settled} steps have ended', *rest])}."
 
 
 def _label(text: str) -> str:

@@ -117,6 +117,13 @@ def test_the_form_goes_by_the_number_of_nodes(view: GraphView, form: str) -> Non
     assert graph_layout(view).form == form
 
 
+@pytest.mark.parametrize(("each", "form"), [(7, "compact"), (8, "dots")])
+def test_more_lines_than_anybody_could_follow_are_not_drawn(each: int, form: str) -> None:
+    steps = [step(f"n{at}", *(f"n{at - back}" for back in range(1, each + 1))) for at in range(60)]
+
+    assert graph_layout(GraphView(name="dense", steps=tuple(steps))).form == form
+
+
 def test_three_steps_that_need_nothing_are_one_row() -> None:
     assert len({node.y for node in graph_layout(free(3)).nodes}) == 1
 
@@ -141,6 +148,15 @@ def test_a_layer_that_is_too_high_goes_down_in_rows() -> None:
     assert layout.height < 450
 
 
+def test_what_needs_the_same_stays_together_where_a_layer_is_broken_into_rows() -> None:
+    halves = [step(f"{number}", "ab"[number % 2]) for number in range(24)]
+    layout = graph_layout(GraphView(name="halves", steps=(step("a"), step("b"), *halves)))
+
+    first = [int(node.node_id) for node in layout.nodes if node.layer == 1 and node.y == layout.nodes[2].y]
+    assert len(first) > 3
+    assert all(number % 2 == 0 for number in first)
+
+
 def test_a_line_that_passes_a_layer_goes_around_its_nodes() -> None:
     view = GraphView(name="skip", steps=(step("a"), step("b", "a"), step("c", "a"), step("d", "a", "b", "c")))
     layout = graph_layout(view)
@@ -148,6 +164,29 @@ def test_a_line_that_passes_a_layer_goes_around_its_nodes() -> None:
     past = next(edge for edge in layout.edges if (edge.source, edge.to) == ("a", "d"))
     assert len(past.points) == 6
     assert crossed(layout) == []
+
+
+def test_nodes_of_a_layer_stand_in_the_order_of_what_they_need() -> None:
+    view = GraphView(name="two", steps=(step("a"), step("b"), step("after b", "b"), step("after a", "a")))
+    places = corners(graph_layout(view))
+
+    assert places["after a"] == (220, places["a"][1])
+    assert places["after b"] == (220, places["b"][1])
+
+
+def test_lines_of_two_steps_do_not_run_over_each_other_between_two_columns() -> None:
+    view = GraphView(name="two", steps=(step("a"), step("b"), step("x", "a"), step("y", "a", "b"), step("z", "b")))
+    lines = {(edge.source, edge.to): edge.points for edge in graph_layout(view).edges}
+
+    assert lines["a", "x"][1][0] == lines["a", "y"][1][0] != lines["b", "y"][1][0] == lines["b", "z"][1][0]
+
+
+def test_a_chain_is_straight_though_lines_pass_some_of_it() -> None:
+    view = chain(8)
+    more = {"step 3": ("step 0",), "step 5": ("step 0",)}
+    passed = changed(view, lambda each: replace(each, needs=(*each.needs, *more.get(each.step_id, ()))))
+
+    assert len({node.x for node in graph_layout(passed).nodes}) == 1
 
 
 def test_steps_of_each_skill_share_a_box_with_a_dot_for_each() -> None:
@@ -224,6 +263,18 @@ def test_a_state_machine_of_many_states_is_a_column_with_ways_back_at_its_right(
     assert all(x >= layout.nodes[0].x + layout.nodes[0].w for x, _ in back.points)
 
 
+def test_ways_back_from_one_state_do_not_cross() -> None:
+    ahead = (Move(source=f"n{at}", to=f"n{at + 1}") for at in range(3))
+    layout = graph_layout(
+        replace(free(4), kind="fsm", moves=(*ahead, *(Move(source="n3", to=f"n{at}") for at in range(3))))
+    )
+    back = {edge.to: edge.points for edge in layout.edges if edge.is_back}
+
+    leaves, runs_at = ({to: points[at][axis] for to, points in back.items()} for at, axis in ((0, 0), (1, 1)))
+    assert sorted(back, key=leaves.__getitem__) == ["n2", "n1", "n0"]
+    assert sorted(back, key=runs_at.__getitem__) == ["n2", "n1", "n0"]
+
+
 def test_two_moves_on_the_same_way_are_one_line_with_both_labels() -> None:
     moves = tuple(Move(source="n0", to="n2", label=label) for label in ("ok", "skip"))
     layout = graph_layout(replace(free(3), kind="fsm", moves=(*moves, Move(source="n0", to="n1"))))
@@ -281,6 +332,22 @@ def overlapping(layout: Layout) -> list[tuple[str, str]]:
     return found
 
 
+def shared(layout: Layout) -> list[tuple[str, str, str, str]]:
+    """Lines that run over each other for more than a point."""
+    found: list[tuple[str, str, str, str]] = []
+    for at, one in enumerate(layout.edges):
+        for other in layout.edges[at + 1 :]:
+            for start, end in pairwise(one.points):
+                for begin, stop in pairwise(other.points):
+                    for along, across in ((0, 1), (1, 0)):
+                        on_one_line = start[across] == end[across] == begin[across] == stop[across]
+                        low = max(min(start[along], end[along]), min(begin[along], stop[along]))
+                        high = min(max(start[along], end[along]), max(begin[along], stop[along]))
+                        if on_one_line and low < high:
+                            found.append((one.source, one.to, other.source, other.to))
+    return found
+
+
 def touches(node: Node, point: tuple[int, int]) -> bool:
     on_side = point[0] in (node.x, node.x + node.w) and node.y <= point[1] <= node.y + node.h
     return on_side or (point[1] in (node.y, node.y + node.h) and node.x <= point[0] <= node.x + node.w)
@@ -325,6 +392,12 @@ def test_any_state_machine_is_drawn_without_anything_on_something_else(view: Gra
     assert {(edge.source, edge.to) for edge in layout.edges} == ways
     place = {node.node_id: node.layer for node in layout.nodes}
     assert all(edge.is_back == (place[edge.source] >= place[edge.to]) for edge in layout.edges)
+
+
+@settings(deadline=None, max_examples=100)
+@given(machines())
+def test_no_way_of_a_state_machine_runs_over_another_one(view: GraphView) -> None:
+    assert shared(graph_layout(view)) == []
 
 
 @settings(deadline=None, max_examples=60)

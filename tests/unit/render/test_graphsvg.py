@@ -120,7 +120,7 @@ def test_it_is_named_and_described_for_who_does_not_see_it() -> None:
     root = drawn(weekly_review())
 
     assert root.findtext(f"{SVG}title") == "weekly-review, Waiting for you"
-    assert root.findtext(f"{SVG}desc") == "29 of 32 steps done, 1 running, 1 waiting for you."
+    assert root.findtext(f"{SVG}desc") == "29 of 32 steps have ended, 1 running, 1 waiting for you."
 
 
 def test_it_brings_its_own_white_background() -> None:
