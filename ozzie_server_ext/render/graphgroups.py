@@ -19,15 +19,6 @@ class Groups:
     parents: tuple[tuple[int, ...], ...]
 
 
-def known_needs(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
-    """The steps that each needs, by their place in `steps`: without itself, without what is not there."""
-    place = {step.step_id: index for index, step in reversed(list(enumerate(steps)))}
-    return [
-        tuple(dict.fromkeys(place[need] for need in step.needs if place.get(need, index) != index))
-        for index, step in enumerate(steps)
-    ]
-
-
 def stacked(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Groups:
     """Each step for itself, but six or more that have the same skill, needs and children are one stack."""
     children: dict[int, list[int]] = defaultdict(list)

@@ -2,9 +2,10 @@
 
 from ozzie_server_ext.render.graphdots import boxes, dots_layout
 from ozzie_server_ext.render.graphflow import Flow, across, down
-from ozzie_server_ext.render.graphgroups import Groups, known_needs, stacked
+from ozzie_server_ext.render.graphgroups import Groups, stacked
 from ozzie_server_ext.render.graphlayers import Layers, layered
 from ozzie_server_ext.render.graphmachine import machine_layout
+from ozzie_server_ext.render.graphneeds import needs_of
 from ozzie_server_ext.render.graphshapes import COMPACT, FULL, MARGIN, WIDTH, Edge, Form, Layout, Node, Point
 from ozzie_server_ext.render.graphview import GraphView
 
@@ -23,22 +24,20 @@ def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
     usual width), and none is so high that one would scroll within the picture; else from top to bottom, a layer that
     is too wide in several rows. Where so many lines pass a row that nothing else fits in it, full nodes become
     compact, and compact ones dots; so they do where nobody could follow the lines, more than 400. A state machine is
-    one row or column.
+    one row or column, or dots, too, in which ways back are left out.
     """
     width = max(width, LEAST_WIDTH)
     if not view.steps:
         return Layout(form="full", width=MARGIN, height=MARGIN, nodes=(), edges=())
-    if view.kind == "fsm" and len(view.steps) <= MOST_COMPACT:
+    needs = needs_of(view)
+    if view.kind == "fsm" and len(view.steps) <= MOST_COMPACT and len(view.moves) <= MOST_LINES:
         return machine_layout(view, form="full" if len(view.steps) <= MOST_FULL else "compact", width=width)
-    needs = known_needs(view.steps)
-    groups = stacked(view.steps, needs)
-    layers = layered(groups.parents)
-    if len(groups.steps) <= MOST_FULL:
-        layout = _nodes(groups, layers, "full", width)
-        if layout is not None:
-            return layout
-    if len(groups.steps) <= MOST_COMPACT and sum(map(len, groups.parents)) <= MOST_LINES:
-        layout = _nodes(groups, layers, "compact", width)
+    if view.kind == "dag":
+        groups = stacked(view.steps, needs)
+        layers = layered(groups.parents)
+        layout = _nodes(groups, layers, "full", width) if len(groups.steps) <= MOST_FULL else None
+        if layout is None and len(groups.steps) <= MOST_COMPACT and sum(map(len, groups.parents)) <= MOST_LINES:
+            layout = _nodes(groups, layers, "compact", width)
         if layout is not None:
             return layout
     found = boxes(view.steps, needs)

@@ -5,10 +5,11 @@ from datetime import datetime
 
 from ozzie_server_ext.render.columns import WIDTH, columns, cut_columns
 from ozzie_server_ext.render.graphdots import boxes
-from ozzie_server_ext.render.graphgroups import Groups, known_needs
+from ozzie_server_ext.render.graphgroups import Groups, grouped, stacked
 from ozzie_server_ext.render.graphlayout import MOST_COMPACT
+from ozzie_server_ext.render.graphneeds import needs_of
 from ozzie_server_ext.render.graphview import ASKING, PROBLEMS, GraphStep, GraphView, StepState
-from ozzie_server_ext.render.graphwords import as_one, awaited, stacks_of, summary, time_of, titles, tried, trouble
+from ozzie_server_ext.render.graphwords import as_one, awaited, summary, time_of, titles, tried, trouble
 from ozzie_server_ext.render.text import inside, visible_label
 
 _INDENT, _NAME = 2, 40
@@ -57,10 +58,11 @@ def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...],
 
 def _groups(view: GraphView) -> tuple[Groups, bool]:
     """What has a line of its own: stacks and single steps, or where these would be too many, what has a box."""
-    stacks = stacks_of(view)
-    if len(stacks.steps) <= MOST_COMPACT:
-        return stacks, False
-    return boxes(view.steps, known_needs(view.steps)), True
+    needs = needs_of(view)
+    # States that are alike are still different places to be in: they make no stack.
+    alone = range(len(view.steps))
+    single = stacked(view.steps, needs) if view.kind == "dag" else grouped(view.steps, needs, alone)
+    return (single, False) if len(single.steps) <= MOST_COMPACT else (boxes(view.steps, needs), True)
 
 
 def _step_line(step: GraphStep, after: str, now: datetime | None, indent: int = _INDENT) -> str:

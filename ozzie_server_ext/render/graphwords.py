@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ozzie_server_ext.render.graphgroups import Groups, known_needs, stacked
 from ozzie_server_ext.render.graphview import ASKING, GraphStep, GraphView, state_of_all
 from ozzie_server_ext.render.text import duration, elapsed, money
 
@@ -115,11 +114,3 @@ def summary(view: GraphView) -> list[str]:
     told += [f"{view.running:,} running"] if view.running else []
     told += [f"{view.failed:,} failed"] if view.failed else []
     return told + ([f"{view.asking:,} waiting for you"] if view.asking else [])
-
-
-def stacks_of(view: GraphView) -> Groups:
-    """The steps as they are told one by one: like siblings together, but no states of a state machine."""
-    needs = known_needs(view.steps)
-    if view.kind == "fsm":
-        view = replace(view, steps=tuple(replace(step, skill="") for step in view.steps))
-    return stacked(view.steps, needs)

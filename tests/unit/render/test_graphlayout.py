@@ -275,6 +275,14 @@ def test_ways_back_from_one_state_do_not_cross() -> None:
     assert sorted(back, key=runs_at.__getitem__) == ["n2", "n1", "n0"]
 
 
+def test_a_state_machine_of_more_states_than_anybody_reads_is_dots_without_its_ways_back() -> None:
+    ahead = tuple(Move(source=f"n{at}", to=f"n{at + 1}") for at in range(60))
+    layout = graph_layout(replace(free(61), kind="fsm", moves=(*ahead, Move(source="n60", to="n0"))))
+
+    assert [node.name for node in layout.nodes][:2] == ["layers 1–6", "layers 7–12"]
+    assert len(layout.edges) == len(layout.nodes) - 1
+
+
 def test_two_moves_on_the_same_way_are_one_line_with_both_labels() -> None:
     moves = tuple(Move(source="n0", to="n2", label=label) for label in ("ok", "skip"))
     layout = graph_layout(replace(free(3), kind="fsm", moves=(*moves, Move(source="n0", to="n1"))))

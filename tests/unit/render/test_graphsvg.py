@@ -259,6 +259,14 @@ def test_what_went_wrong_among_the_dots_is_listed_below_them() -> None:
     ]
 
 
+def test_why_a_full_node_failed_is_told_whole_below_the_picture() -> None:
+    problem = "Two of the claims have no source, and one has a source that says something else."
+    failed = {"state": "Failed", "problem": problem, "attempt": 2, "attempts": 2}
+    root = drawn(changed(weekly_review(), lambda each: replace(each, **failed) if each.title == "merge" else each))
+
+    assert texts(root)[-3:] == ["merge", f"{problem.removesuffix('.')}; 2 of 2 attempts", "1.9 s"]
+
+
 def test_of_many_failures_the_first_are_listed_and_the_others_counted() -> None:
     said = texts(drawn(changed(tender_scan(), lambda each: replace(each, state="Failed"))))
 
