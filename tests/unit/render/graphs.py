@@ -109,6 +109,11 @@ def chain(count: int) -> GraphView:
     )
 
 
+def free(count: int) -> GraphView:
+    """Steps that need nothing."""
+    return GraphView(name="free", steps=tuple(step(f"n{number}") for number in range(count)))
+
+
 def changed(view: GraphView, change: Callable[[GraphStep], GraphStep]) -> GraphView:
     return replace(view, steps=tuple(map(change, view.steps)))
 

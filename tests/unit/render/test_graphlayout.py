@@ -1,7 +1,6 @@
 """Where the steps of a workflow stand in its picture."""
 
 from dataclasses import replace
-from itertools import pairwise
 from time import perf_counter
 
 import pytest
@@ -9,20 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graphlayout import LEAST_WIDTH, graph_layout
-from ozzie_server_ext.render.graphshapes import Layout, Node, rounded
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
+from ozzie_server_ext.render.graphshapes import Layout, rounded
+from ozzie_server_ext.render.graphview import GraphStep, GraphView
 from tests.unit.render.graphs import (
     NOW,
     STATES,
     chain,
     changed,
+    free,
     machines,
-    reworked,
     step,
     tender_scan,
     weekly_review,
     workflows,
 )
+from tests.unit.render.layouts import crossed, is_drawn_well, node_of
 
 WIDTHS = st.integers(LEAST_WIDTH, 1400)
 
@@ -31,20 +31,12 @@ def corners(layout: Layout) -> dict[str, tuple[int, int]]:
     return {node.node_id: (node.x, node.y) for node in layout.nodes}
 
 
-def node_of(layout: Layout) -> dict[str, Node]:
-    return {each: node for node in layout.nodes for each in node.step_ids}
-
-
 def fan(count: int, *, skill: str = "") -> GraphView:
     """One step, `count` that need it, and one that needs these."""
     ids = [f"part {number}" for number in range(count)]
     return GraphView(
         name="fan", steps=(step("begin"), *(step(each, "begin", skill=skill) for each in ids), step("end", *ids))
     )
-
-
-def free(count: int) -> GraphView:
-    return GraphView(name="free", steps=tuple(step(f"n{number}") for number in range(count)))
 
 
 def test_the_graph_of_the_mockup_stands_in_four_columns() -> None:
@@ -235,61 +227,6 @@ def test_a_workflow_without_steps_has_an_empty_picture() -> None:
     assert graph_layout(GraphView(name="none", steps=())).nodes == ()
 
 
-def test_states_stand_in_the_order_in_which_they_are_reached() -> None:
-    layout = graph_layout(reworked())
-
-    assert [node.node_id for node in layout.nodes] == ["draft", "review", "rework", "publish"]
-    assert len({node.y for node in layout.nodes}) == 1
-
-
-def test_ways_back_run_below_the_row_and_longer_ways_forward_above_it() -> None:
-    layout = graph_layout(reworked())
-    top, bottom = layout.nodes[0].y, layout.nodes[0].y + layout.nodes[0].h
-    ways = {(edge.source, edge.to): edge for edge in layout.edges}
-
-    assert {way for way, edge in ways.items() if edge.is_back} == {("rework", "review"), ("publish", "draft")}
-    assert all(y >= bottom for edge in ways.values() if edge.is_back for _, y in edge.points)
-    assert all(y <= top for _, y in ways["review", "publish"].points)
-    assert len(ways["draft", "review"].points) == 2
-    assert ways["rework", "review"].label == "again"
-
-
-def test_a_state_machine_of_many_states_is_a_column_with_ways_back_at_its_right() -> None:
-    moves = (*(Move(source=f"n{at}", to=f"n{at + 1}") for at in range(7)), Move(source="n7", to="n0", label="again"))
-    layout = graph_layout(replace(free(8), kind="fsm", moves=moves))
-
-    assert len({node.x for node in layout.nodes}) == 1
-    back = next(edge for edge in layout.edges if edge.is_back)
-    assert all(x >= layout.nodes[0].x + layout.nodes[0].w for x, _ in back.points)
-
-
-def test_ways_back_from_one_state_do_not_cross() -> None:
-    ahead = (Move(source=f"n{at}", to=f"n{at + 1}") for at in range(3))
-    layout = graph_layout(
-        replace(free(4), kind="fsm", moves=(*ahead, *(Move(source="n3", to=f"n{at}") for at in range(3))))
-    )
-    back = {edge.to: edge.points for edge in layout.edges if edge.is_back}
-
-    leaves, runs_at = ({to: points[at][axis] for to, points in back.items()} for at, axis in ((0, 0), (1, 1)))
-    assert sorted(back, key=leaves.__getitem__) == ["n2", "n1", "n0"]
-    assert sorted(back, key=runs_at.__getitem__) == ["n2", "n1", "n0"]
-
-
-def test_a_state_machine_of_more_states_than_anybody_reads_is_dots_without_its_ways_back() -> None:
-    ahead = tuple(Move(source=f"n{at}", to=f"n{at + 1}") for at in range(60))
-    layout = graph_layout(replace(free(61), kind="fsm", moves=(*ahead, Move(source="n60", to="n0"))))
-
-    assert [node.name for node in layout.nodes][:2] == ["layers 1–6", "layers 7–12"]
-    assert len(layout.edges) == len(layout.nodes) - 1
-
-
-def test_two_moves_on_the_same_way_are_one_line_with_both_labels() -> None:
-    moves = tuple(Move(source="n0", to="n2", label=label) for label in ("ok", "skip"))
-    layout = graph_layout(replace(free(3), kind="fsm", moves=(*moves, Move(source="n0", to="n1"))))
-
-    assert {(edge.source, edge.to): edge.label for edge in layout.edges} == {("n0", "n2"): "ok, skip", ("n0", "n1"): ""}
-
-
 def test_a_thousand_steps_are_laid_out_within_a_second() -> None:
     steps = [step(f"n{at}", *(f"n{at - back}" for back in range(40, 71)), skill=f"s{at // 100}") for at in range(1000)]
     began = perf_counter()
@@ -297,81 +234,6 @@ def test_a_thousand_steps_are_laid_out_within_a_second() -> None:
 
     assert perf_counter() - began < 1
     assert sum(len(node.dots) for node in layout.nodes) == 1000
-
-
-def crossed(layout: Layout) -> list[tuple[str, str, str]]:
-    """Lines that run through a node, with it: within its outline, or along it."""
-    found: list[tuple[str, str, str]] = []
-    for edge in layout.edges:
-        for (x1, y1), (x2, y2) in pairwise(edge.points):
-            low, high = (min(x1, x2), min(y1, y2)), (max(x1, x2), max(y1, y2))
-            found += [
-                (edge.source, edge.to, node.node_id)
-                for node in layout.nodes
-                if low[0] < node.x + node.w and high[0] > node.x and low[1] < node.y + node.h and high[1] > node.y
-            ]
-    return found
-
-
-def outside(layout: Layout, width: int) -> list[object]:
-    """What does not lie within the picture, and the picture where it is wider than the cell."""
-    points = [
-        *((node.x, node.y) for node in layout.nodes),
-        *((node.x + node.w, node.y + node.h) for node in layout.nodes),
-        *(point for edge in layout.edges for point in edge.points),
-    ]
-    odd: list[object] = [(x, y) for x, y in points if not (0 <= x <= layout.width and 0 <= y <= layout.height)]
-    odd += [
-        dot
-        for node in layout.nodes
-        for dot in node.dots
-        if not (node.x + 4 < dot.x < node.x + node.w - 4 and node.y + 4 < dot.y < node.y + node.h - 4)
-    ]
-    return odd + ([layout.width] if layout.width > width else [])
-
-
-def overlapping(layout: Layout) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for at, one in enumerate(layout.nodes):
-        for other in layout.nodes[at + 1 :]:
-            beside = one.x + one.w <= other.x or other.x + other.w <= one.x
-            if not (beside or one.y + one.h <= other.y or other.y + other.h <= one.y):
-                found.append((one.node_id, other.node_id))
-    return found
-
-
-def shared(layout: Layout) -> list[tuple[str, str, str, str]]:
-    """Lines that run over each other for more than a point."""
-    found: list[tuple[str, str, str, str]] = []
-    for at, one in enumerate(layout.edges):
-        for other in layout.edges[at + 1 :]:
-            for start, end in pairwise(one.points):
-                for begin, stop in pairwise(other.points):
-                    for along, across in ((0, 1), (1, 0)):
-                        on_one_line = start[across] == end[across] == begin[across] == stop[across]
-                        low = max(min(start[along], end[along]), min(begin[along], stop[along]))
-                        high = min(max(start[along], end[along]), max(begin[along], stop[along]))
-                        if on_one_line and low < high:
-                            found.append((one.source, one.to, other.source, other.to))
-    return found
-
-
-def touches(node: Node, point: tuple[int, int]) -> bool:
-    on_side = point[0] in (node.x, node.x + node.w) and node.y <= point[1] <= node.y + node.h
-    return on_side or (point[1] in (node.y, node.y + node.h) and node.x <= point[0] <= node.x + node.w)
-
-
-def is_drawn_well(view: GraphView, layout: Layout, width: int) -> None:
-    ids = [each for node in layout.nodes for each in node.step_ids]
-    assert sorted(ids) == sorted(each.step_id for each in view.steps)
-    assert overlapping(layout) == []
-    assert outside(layout, width) == []
-    assert crossed(layout) == []
-    at = {node.node_id: node for node in layout.nodes}
-    for edge in layout.edges:
-        assert touches(at[edge.source], edge.points[0])
-        assert touches(at[edge.to], edge.points[-1])
-        assert all(x1 == x2 or y1 == y2 for (x1, y1), (x2, y2) in pairwise(edge.points))
 
 
 @settings(deadline=None, max_examples=150)
@@ -388,24 +250,6 @@ def test_any_workflow_is_drawn_without_anything_on_something_else(view: GraphVie
             if source is not None and source != to:
                 assert (source.node_id, to.node_id) in drawn
                 assert source.layer < to.layer
-
-
-@settings(deadline=None, max_examples=100)
-@given(machines(), WIDTHS)
-def test_any_state_machine_is_drawn_without_anything_on_something_else(view: GraphView, width: int) -> None:
-    layout = graph_layout(view, width=width)
-
-    is_drawn_well(view, layout, width)
-    ways = {(move.source, move.to) for move in view.moves if move.source in node_of(layout)}
-    assert {(edge.source, edge.to) for edge in layout.edges} == ways
-    place = {node.node_id: node.layer for node in layout.nodes}
-    assert all(edge.is_back == (place[edge.source] >= place[edge.to]) for edge in layout.edges)
-
-
-@settings(deadline=None, max_examples=100)
-@given(machines())
-def test_no_way_of_a_state_machine_runs_over_another_one(view: GraphView) -> None:
-    assert shared(graph_layout(view)) == []
 
 
 @settings(deadline=None, max_examples=60)
