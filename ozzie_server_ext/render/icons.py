@@ -18,6 +18,7 @@ _ICONS: dict[str, tuple[str, str]] = {
     "Done": ("ok", f'{_RING}<path d="M5.4 8.2 7.2 10 10.7 6.2"/>'),
     "Failed": ("bad", _CROSS),
     "Stopped": ("idle", _DASH),
+    "Skipped": ("idle", '<path d="M4 8h8"/>'),
     "asked": ("idle", '<path d="M3.5 8h.1M8 8h.1M12.5 8h.1" stroke-width="2.2"/>'),
     "running": ("run", _TURNING),
     "done": ("ok", '<path d="M3.5 8.5 6.5 11.5 12.5 4.5"/>'),
@@ -28,6 +29,11 @@ _ICONS: dict[str, tuple[str, str]] = {
     "unknown": ("bad", _TRIANGLE),
 }
 _TURN_S = 1.2
+
+
+def shape(name: str) -> tuple[str, str]:
+    """The role of a state and what is drawn for it, for a picture that brings its own colours."""
+    return _ICONS[name]
 
 
 def icon(name: str, phase_s: float = 0.0) -> str:
