@@ -1,0 +1,131 @@
+"""A run of a workflow: what it has come to, and what comes next (TK-4). Pure: no clock, no log.
+
+It is folded from the run's own facts, so the same code begins a run and goes on with one that a crash cut off. Steps
+that do not need a failed one go on; the run fails once nothing more can be done.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from ozzie_server_ext.domain import steps
+from ozzie_server_ext.domain.content import CLEAN
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import StepCompleted, StepFact
+from ozzie_server_ext.domain.steps import StepRecord, StepStatus
+from ozzie_server_ext.skills.conditions import read_condition
+from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Ended, Failed, Next, Skip
+from ozzie_server_ext.skills.spec import Step, WorkflowSkill
+from ozzie_server_ext.skills.values import Output, Values
+
+
+class WorkflowRun:
+    """Of a workflow: Kahn's algorithm, step by step. `records` are the steps as they stand."""
+
+    def __init__(self, skill: WorkflowSkill, values: Values) -> None:
+        self.skill = skill
+        self.values = values
+        self.steps = {step.id: step for step in skill.steps}
+        self.records = {step.id: StepRecord(step_id=step.id) for step in skill.steps}
+        self.running: set[str] = set()
+        self._open_needs = {step.id: len(set(step.needs)) for step in skill.steps}
+        self._needed_by: dict[str, list[str]] = {step.id: [] for step in skill.steps}
+        for step in skill.steps:
+            for need in set(step.needs):
+                self._needed_by[need].append(step.id)
+        self._free = deque(step.id for step in skill.steps if not step.needs)
+        self._retrying: deque[str] = deque()
+        self.settled = 0
+
+    def apply(self, fact: StepFact, output: Output | None = None) -> StepRecord:
+        """Take in one fact; `output` is the whole of what a completed step gave. Raises IllegalStep."""
+        record = self.records[fact.step_id] = steps.fold(self.records[fact.step_id], fact)
+        self.running.discard(record.step_id)
+        if record.status is StepStatus.RUNNING:
+            self.running.add(record.step_id)
+            self._taken(record.step_id)
+        elif record.status is StepStatus.RETRYING:
+            self._retrying.append(record.step_id)
+        else:
+            self._taken(record.step_id)
+            self._settle(record, fact, output)
+        return record
+
+    def retried(self) -> None:
+        """A person wants the whole tried again: the steps that failed are, and those that waited for them go on."""
+        for record in self.records.values():
+            if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
+                self.records[record.step_id] = StepRecord(step_id=record.step_id, visit=record.visit + 1)
+                self.settled -= 1
+                self._free.append(record.step_id)
+
+    def next(self) -> Iterator[Next]:
+        """What is to be done now, as far as `max_parallel` allows. Apply what came of each before the next is asked
+        for."""
+        while self._free:
+            step = self.steps[self._free[0]]
+            record = self.records[step.id]
+            if why := self._why_skipped(step):
+                yield Skip(step.id, record.visit, why)
+                continue
+            try:
+                holds = step.when is None or read_condition(step.when).holds(self.values.find)
+            except InputError as error:
+                yield Broken(step, record.visit, f"Its condition can't be told: {error}")
+                continue
+            if not holds:
+                yield Skip(step.id, record.visit, f"Its condition does not hold: {step.when}")
+                continue
+            if len(self.running) >= self.skill.max_parallel:
+                return
+            yield Begin(step, record.visit, record.attempt + 1)
+        while self._retrying and len(self.running) < self.skill.max_parallel:
+            record = self.records[self._retrying.popleft()]
+            yield Begin(self.steps[record.step_id], record.visit, record.attempt + 1)
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended; None as long as anything runs or can be done."""
+        if self.running or self._free or self._retrying:
+            return None
+        for step in self.skill.steps:
+            record = self.records[step.id]
+            if record.status is StepStatus.FAILED and not step.optional:
+                return Failed(f"{step.name}: {record.message}", step.id)
+        if self.settled < len(self.steps):
+            return Failed("Some of its steps need each other, so that none can begin.")
+        return Done(self._result())
+
+    def _why_skipped(self, step: Step) -> str:
+        """Of a step whose needs have ended."""
+        skipped = bool(step.needs) and all(self.records[need].status is StepStatus.SKIPPED for need in step.needs)
+        return "All that it needs was skipped." if skipped else ""
+
+    def _taken(self, step_id: str) -> None:
+        if self._free and self._free[0] == step_id:
+            self._free.popleft()
+        elif step_id in self._free:
+            self._free.remove(step_id)
+        elif step_id in self._retrying:
+            self._retrying.remove(step_id)
+
+    def _settle(self, record: StepRecord, fact: StepFact, output: Output | None) -> None:
+        self.settled += 1
+        if isinstance(fact, StepCompleted):
+            self.values.outputs[record.step_id] = output or Output(fact.output)
+        if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
+            return  # what needs it never begins
+        for other in self._needed_by[record.step_id]:
+            self._open_needs[other] -= 1
+            if not self._open_needs[other]:
+                self._free.append(other)
+
+    def _result(self) -> Output:
+        """What the steps gave that no other one needs: one alone as it is, several by their ids."""
+        last = [step.id for step in self.skill.steps if not self._needed_by[step.id]]
+        given = {step_id: self.values.outputs[step_id] for step_id in last if step_id in self.values.outputs}
+        content = CLEAN
+        for output in given.values():
+            content = content | output.content
+        if len(last) == 1:
+            return Output(given[last[0]].value if given else None, content)
+        return Output({step_id: output.value for step_id, output in given.items()}, content)
