@@ -46,6 +46,14 @@ OFFLINE = "offline"
 FALLBACK = "fallback"
 CHEAP = "cheap"
 """The alias that a budget goes on with where it has no room for the model that was chosen (S4 §8.9.2)."""
+ALWAYS_OFFERED = (
+    *("calculator", "list_files", "read_file", "search", "write_file", "edit_file"),
+    *("shell", "apply_changes", "list_kernels"),
+    *("read_notebook", "insert_cell", "edit_cell", "undo_cell_edit"),
+    *("read_artifact", "read_note", "write_note", "ask_user"),
+)
+"""What every task on files and notebooks needs, what results and failures of tools name as the next step, and what the
+notebooks that come with Ozzie show."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -324,6 +332,14 @@ class AgentSettings(_Settings):
     max_rounds: int = Field(default=25, ge=1, le=200)
 
 
+class ToolsSettings(_Settings):
+    """With how many tools a turn begins at the most, and which are always among them (TL-6). Those that are named here
+    and are not there are passed over: they may come with a plugin."""
+
+    offer_at_most: int = Field(default=40, ge=1, le=1000)
+    always: Annotated[tuple[Name, ...], Field(max_length=200)] = ALWAYS_OFFERED
+
+
 class SessionsSettings(_Settings):
     """`max_history`: how many earlier messages of a session a model is sent at the most."""
 
@@ -355,6 +371,7 @@ class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
     agent: AgentSettings = AgentSettings()
+    tools: ToolsSettings = ToolsSettings()
     sessions: SessionsSettings = SessionsSettings()
     budgets: BudgetsSettings = BudgetsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()

@@ -6,7 +6,7 @@ Pure: the same call, caller and rules always give the same verdict.
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
-from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.rules import Rule
 
@@ -74,6 +74,14 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
         if not any(lowered(rule, meta) for rule in applying):
             return Explanation(floor, considered, overruled=verdict if verdict.place else None)
     return Explanation(verdict, considered)
+
+
+def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bool:
+    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all (TL-6): one
+    that states nothing of arguments, nor of where content came from. Nothing is stricter, so no other rule matters."""
+    any_call = Action(meta=meta, caller=caller)
+    denying = (rule for rule in rules if rule.verdict.decision is Decision.DENY and not rule.looks_at_calls)
+    return any(not rule.mismatch(any_call) for rule in denying)
 
 
 def default_for(meta: ToolMeta) -> Verdict:
