@@ -1,5 +1,6 @@
 """Runs one turn: with the models, limits and budgets of its beginning, for whoever sent it."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -103,6 +104,8 @@ class TurnRunner:
             attended=bool(row["attended"]),
         )
         tools = config.settings.tools
+        if brief.tools is None and len(self.parts.registry.all()) > tools.offer_at_most:
+            await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
         offers = Offers(
             at_most=tools.offer_at_most,
             always=tools.always,

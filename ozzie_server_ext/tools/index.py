@@ -5,6 +5,7 @@ what a tool is called weighs more than what is said of it by standing there more
 """
 
 import sqlite3
+import threading
 import weakref
 from bisect import bisect_left
 from collections import Counter
@@ -48,26 +49,33 @@ class ToolIndex:
         """Without `fts5`, FTS4 is used even where the other one is there."""
         self.registry = registry
         self._ways = (_FTS5, _FTS4) if fts5 else (_FTS4,)
-        self._indexed: tuple[Tool, ...] | None = None
+        self._indexed: tuple[Tool, ...] = ()
         self._vocabulary: Counter[str] = Counter()
         self._sorted: list[str] = []
         self._connection: sqlite3.Connection | None = None
         self._select = self._beginning = ""
         self._close: Callable[[], object] | None = None
+        self._lock = threading.Lock()
 
     def search(self, text: str) -> tuple[Tool, ...]:
         """The tools that have to do with the text, what fits best first; of equals, by id. Any text will do.
 
         Raises Unavailable where SQLite has no full-text search.
         """
-        connection = self._fresh()
-        query = self._query(text)
-        if not query or self._indexed is None:
-            return ()
-        found = connection.execute(self._select, (query,)).fetchall()
+        with self._lock:
+            connection = self._fresh()
+            query = self._query(text)
+            found = connection.execute(self._select, (query,)).fetchall() if query else []
+            indexed = self._indexed
         # Rounded: in the last digits, the two ways differ, and equals would come in a chance order.
-        ranked = sorted((round(score, 6), self._indexed[row - 1].meta.tool_id, row) for row, score in found)
-        return tuple(self._indexed[row - 1] for _, _, row in ranked)
+        ranked = sorted((round(score, 6), indexed[row - 1].meta.tool_id, row) for row, score in found)
+        return tuple(indexed[row - 1] for _, _, row in ranked)
+
+    def refresh(self) -> None:
+        """Index the tools that there are now. It may be called in a thread: what a thousand tools say takes a while to
+        read. Raises as `search`."""
+        with self._lock:
+            self._fresh()
 
     def _query(self, text: str) -> str:
         """Its terms that any tool has, each in quotation marks; of many, the rarest. One that none has may be the
