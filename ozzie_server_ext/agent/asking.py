@@ -163,7 +163,7 @@ class Asking:
 
         def offered(started: ModelCallStarted) -> list[ToolsetInjected]:
             """Told once, and again where there are more, or where somebody is asked who takes other ones, or none."""
-            is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
+            is_new = started.tools != self._offered
             self._offered = started.tools
             return [injected] if is_new else []
 

@@ -77,11 +77,12 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
 
 
 def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bool:
-    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all (TL-6): one
-    that states nothing of arguments, nor of where content came from. Nothing is stricter, so no other rule matters."""
-    any_call = Action(meta=meta, caller=caller)
-    denying = (rule for rule in rules if rule.verdict.decision is Decision.DENY and not rule.looks_at_calls)
-    return any(not rule.mismatch(any_call) for rule in denying)
+    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all (TL-6).
+
+    It is one that denies a call which names nothing and is made from nothing: what states paths, hosts, commands or
+    sources applies only where a call has one. Nothing is stricter than it, so no other rule matters."""
+    bare = Action(meta=meta, caller=caller)
+    return any(rule.verdict.decision is Decision.DENY and not rule.mismatch(bare) for rule in rules)
 
 
 def default_for(meta: ToolMeta) -> Verdict:

@@ -111,8 +111,7 @@ class PolicyText(_Text):
 class Rule:
     """A rule as it is applied. One that checks lowers and raises what is asked, so it looks twice at a call: by
     `conditions` it misses nothing, by `sure` it takes no call for one that it means. `only_tightens`: a project's;
-    `states_sources`: it speaks of content from outside; `looks_at_calls`: whether it applies depends on the arguments
-    of a call, or on what that is made from."""
+    `states_sources`: it speaks of content from outside."""
 
     verdict: Verdict
     tools: Tools | None
@@ -120,7 +119,6 @@ class Rule:
     sure: tuple[Condition, ...]
     only_tightens: bool = False
     states_sources: bool = False
-    looks_at_calls: bool = False
 
     def mismatch(self, action: Action) -> str:
         """Why it does not apply to the call, in a few words; "" where it does."""
@@ -175,7 +173,6 @@ def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> 
         sure=sure,
         only_tightens=only_tightens,
         states_sources=bool(text.when.sources),
-        looks_at_calls=any((text.when.paths, text.when.hosts, text.when.commands, text.when.sources)),
     )
 
 

@@ -10,6 +10,7 @@ import weakref
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from sqlite_fts4 import register_functions
 
@@ -31,12 +32,12 @@ _MIN_BEGINNING = 4
 # nor any Chinese one.
 _FTS5 = (
     "CREATE VIRTUAL TABLE told USING fts5(text, content='', tokenize='unicode61')",
-    "SELECT rowid, bm25(told) FROM told WHERE told MATCH ?",
+    "SELECT rowid, bm25(told) FROM told WHERE told MATCH ? ORDER BY 1",
     '"{}"*',
 )
 _FTS4 = (
     "CREATE VIRTUAL TABLE told USING fts4(text, content='', tokenize=unicode61)",
-    "SELECT docid, rank_bm25(matchinfo(told, 'pcnalx')) FROM told WHERE told MATCH ?",
+    "SELECT docid, rank_bm25(matchinfo(told, 'pcnalx')) FROM told WHERE told MATCH ? ORDER BY 1",
     '"{}*"',
 )
 """How the table is made, how it is asked, and how the beginning of a word is written."""
@@ -67,9 +68,8 @@ class ToolIndex:
             query = self._query(text)
             found = connection.execute(self._select, (query,)).fetchall() if query else []
             indexed = self._indexed
-        # Rounded: in the last digits, the two ways differ, and equals would come in a chance order.
-        ranked = sorted((round(score, 6), indexed[row - 1].meta.tool_id, row) for row, score in found)
-        return tuple(indexed[row - 1] for _, _, row in ranked)
+        # The rows come by id, and sorting leaves equals as they are.
+        return tuple(indexed[row - 1] for row, _ in sorted(found, key=itemgetter(1)))
 
     def refresh(self) -> None:
         """Index the tools that there are now. It may be called in a thread: what a thousand tools say takes a while to

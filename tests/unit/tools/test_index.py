@@ -122,6 +122,16 @@ def test_a_name_is_found_however_its_words_are_joined(index: ToolIndex, said: st
 
 
 @BOTH
+def test_what_a_tool_is_called_weighs_more_than_what_is_said_of_another(index: ToolIndex) -> None:
+    called = made("a.a", "water_flowers", "Open the valve of the garden for some minutes, if it was dry for a day.")
+    others = [made(f"b.b{n}", f"beta_{n}", "Count flowers of the flowers.") for n in range(3)]
+    bystanders = [made(f"c.c{n}", f"gamma_{n}", "Do something else.") for n in range(20)]
+    found = ToolIndex(ToolRegistry([called, *others, *bystanders]), fts5=index is FTS5)
+
+    assert ids(found.search("flowers"))[0] == "a.a"
+
+
+@BOTH
 def test_the_beginning_of_a_word_is_enough_where_no_tool_has_the_word(index: ToolIndex) -> None:
     assert ids(index.search("calc")) == ["calc.eval"], "that is a word of its id"
     assert ids(index.search("calcul"))[0] == "calc.eval"
