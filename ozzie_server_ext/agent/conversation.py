@@ -41,8 +41,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
-    ToolUse,
     ToolsetInjected,
+    ToolUse,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject

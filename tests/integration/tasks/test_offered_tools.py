@@ -14,11 +14,22 @@ import pytest
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.events import ApprovalRequested, EventBody, ToolCallCompleted, ToolsetInjected
+from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
+    Brief,
+    EventBody,
+    Limits,
+    Origin,
+    TaskFailed,
+    ToolCallCompleted,
+    ToolsetInjected,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import objects
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Round, Say, ScriptedDriver, Use
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from tests.integration.tasks.many_tools_gateway import FIND, ask, parts, start
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,6 +70,23 @@ class Bench:
         task_id = await ask(self.ozzie, said)
         await self.rests(task_id)
         return task_id
+
+    async def delegated(self, text: str, *tools: str) -> TaskId:
+        """A task of another one that may use these tools."""
+        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
+        above = Recorder(log=self.ozzie.log, session_id=session.session_id, task_id=TaskId(self.ozzie.ids.new()))
+        wanted = Delegated(
+            task_id=TaskId(self.ozzie.ids.new()),
+            parent=above.task_id,
+            session_id=above.session_id,
+            title="t",
+            limits=Limits(),
+            caller=Origin(channel="notebook"),
+            text=text,
+            brief=Brief(tools=tools),
+        )
+        await Delegation(self.ozzie.log, self.ozzie.driver).begin(wanted, by=above)
+        return wanted.task_id
 
     async def rests(self, task_id: TaskId) -> str:
         async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
@@ -183,6 +211,30 @@ async def test_the_settings_say_how_many_and_which_are_always_offered(begin: Beg
     (offered,) = bench.offered
     assert len(offered) == 5
     assert {"create_tram", "read_file", "find_tools"} <= set(offered)
+
+
+# --- a pinned set: what a skill names ------------------------------------------------------------------------------
+
+
+async def test_a_delegated_task_is_offered_exactly_what_its_brief_names(begin: Begin) -> None:
+    bench = await begin(FIND, DONE)
+
+    task_id = await bench.delegated("Please assign the refund to Ana.", "create_tram", "file_read")
+
+    assert await bench.rests(task_id) == "task.succeeded"
+    assert bench.offered == [["create_tram", "read_file"]] * 2
+    assert await bench.injected(task_id) == [["create_tram", "read_file"]]
+
+
+async def test_one_whose_brief_names_a_tool_that_is_not_there_fails_before_anybody_is_asked(begin: Begin) -> None:
+    bench = await begin()
+
+    task_id = await bench.delegated("Hello.", "creat_tram")
+
+    assert await bench.rests(task_id) == "task.failed"
+    (failed,) = [body for body in await bench.bodies(task_id) if isinstance(body, TaskFailed)]
+    assert (failed.code, failed.message) == ("tool.unknown", 'There is no tool "creat_tram".')
+    assert failed.hint == 'The nearest is "create_tram".'
 
 
 # --- tools that somebody outside described ---------------------------------------------------------------------------
