@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
 from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
@@ -46,14 +47,6 @@ OFFLINE = "offline"
 FALLBACK = "fallback"
 CHEAP = "cheap"
 """The alias that a budget goes on with where it has no room for the model that was chosen (S4 §8.9.2)."""
-ALWAYS_OFFERED = (
-    *("calculator", "list_files", "read_file", "search", "write_file", "edit_file"),
-    *("shell", "apply_changes", "list_kernels"),
-    *("read_notebook", "insert_cell", "edit_cell", "undo_cell_edit"),
-    *("read_artifact", "read_note", "write_note", "ask_user"),
-)
-"""What every task on files and notebooks needs, what results and failures of tools name as the next step, and what the
-notebooks that come with Ozzie show."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
