@@ -72,6 +72,7 @@ from ozzie_server_ext.tasks.turn_runner import TurnRunner
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.permissions import Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling
@@ -173,6 +174,7 @@ class Ozzie:
             rates=Rates(self.clock),
             ledger=self._ledger,
             registry=registry,
+            index=ToolIndex(registry),
             broker=ToolBroker(
                 registry,
                 self.rules,
@@ -222,6 +224,7 @@ class Ozzie:
             sessions=self.sessions,
             conversations=conversations,
             marks=marks,
+            rules=self.rules,
             models=self.models,
             knowledge=self._knowledge,
             artifacts=self.artifacts,

@@ -10,6 +10,7 @@ from ozzie_server_ext.agent.calling import Calling
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import Requests, injected_tools, need_of, toolset_version
+from ozzie_server_ext.agent.toolbox import TurnToolbox
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ModelCallStarted,
@@ -40,15 +41,17 @@ class Asking:
         conversation: Conversation,
         recorder: Recorder,
         calling: Calling,
+        toolbox: TurnToolbox,
     ) -> None:
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
         self._recorder = recorder
         self._calling = calling
-        self._offered = ""
+        last = conversation.toolsets.last(recorder.task_id)
+        self._offered = toolset_version(last) if last else ""
         self._choice = plan.chain.first
-        self._requests = Requests(parts, plan, conversation, recorder.task_id)
+        self._requests = Requests(parts, plan, conversation, toolbox, recorder.task_id)
 
     async def ask(self, number: int, why: str = "") -> None:
         """Have round `number` answered. When this returns, the answer is recorded, whole or not. `why` is said of it
@@ -159,8 +162,8 @@ class Asking:
         )
 
         def offered(started: ModelCallStarted) -> list[ToolsetInjected]:
-            """Told once, and again where somebody is asked who takes other tools, or none."""
-            is_new = started.tools != self._offered and (number == 1 or bool(self._offered))
+            """Told once, and again where there are more, or where somebody is asked who takes other ones, or none."""
+            is_new = started.tools != self._offered
             self._offered = started.tools
             return [injected] if is_new else []
 

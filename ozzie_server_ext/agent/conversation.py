@@ -13,6 +13,7 @@ from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
+from ozzie_server_ext.agent.toolsets import Toolsets
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
@@ -40,6 +41,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallResolved,
     ToolCallStarted,
     ToolCallUncertain,
+    ToolsetInjected,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
@@ -73,6 +75,7 @@ EVENT_TYPES = frozenset(
         TaskRetried.type,
         TaskModelChosen.type,
         LabelsCleared.type,
+        ToolsetInjected.type,
     }
 )
 """The events that the fold looks at; all others may be left out.
@@ -122,6 +125,7 @@ class Conversation:
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
         self._readings = Readings()
+        self.toolsets = Toolsets()
         for event in events:
             self.apply(event)
 
@@ -134,6 +138,7 @@ class Conversation:
             return
         self._readings.apply(event)
         self._outcomes.apply(event.body, self.last_round(event.task_id))
+        self.toolsets.apply(event)
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
                 self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)

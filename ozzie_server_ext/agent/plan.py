@@ -15,6 +15,8 @@ from ozzie_server_ext.models.rates import RateLimits, Rates
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.tools.broker import ToolBroker
+from ozzie_server_ext.tools.index import ToolIndex
+from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 CHECK_S = 30.0
@@ -52,8 +54,8 @@ class TurnPlan:
 
     `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
     to be asked. `brief` is what a delegated turn works by. `checker` tells who looks at calls that a rule has checked,
-    None for nobody, and `check_s` how many seconds that may take. `priced` finds the prices of a model, and raises
-    Unavailable where nobody can be asked for them.
+    None for nobody, and `check_s` how many seconds that may take. `offers` says which tools are offered. `priced` finds
+    the prices of a model, and raises Unavailable where nobody can be asked for them.
     """
 
     chain: Chain
@@ -74,6 +76,7 @@ class TurnPlan:
     brief: Brief = field(default_factory=Brief)
     checker: Callable[[], Awaitable[Chain | None]] = _nobody
     check_s: float = CHECK_S
+    offers: Offers = field(default_factory=Offers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ class TurnParts:
     rates: Rates
     ledger: Ledger
     registry: ToolRegistry
+    index: ToolIndex
     broker: ToolBroker
     blobs: BlobStore
     feed: Feed

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.tools.offering import FIND_NAME
 
 PERSONA = """\
 You are Ozzie, an agent that lives in a Jupyter notebook. The user's cells are your turns; your answers are kept in \
@@ -27,6 +28,9 @@ _ANSWER = """\
 A program reads your answer to this message: one JSON value and nothing else, no Markdown, no word before or after it. \
 It fits this JSON Schema:
 """
+
+
+_MORE = f"There are more tools than these: where none fits, look for one with {FIND_NAME}(query)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +70,17 @@ def compose(
     soul: str,
     custom: str,
     tools: Sequence[ToolSpec],
+    finds_more: bool = False,
     session: SessionContext,
     instruction: str = "",
     schema: JsonObject | None = None,
 ) -> Prompt:
-    """Persona → custom → tools → session → the task's instruction → the answer's shape; an empty layer is left out."""
+    """Persona → custom → tools → session → the task's instruction → the answer's shape; an empty layer is left out.
+    `finds_more`: others than these `tools` are there, and one of them finds those."""
     layers = (
         Layer("persona", soul.strip() or PERSONA),
         Layer("custom", custom.strip()),
-        Layer("tools", _tools(tools)),
+        Layer("tools", _tools(tools, finds_more)),
         Layer("session", _session(session)),
         Layer("instruction", f"Your task:\n{instruction.strip()}" if instruction.strip() else ""),
         Layer("answer", "" if schema is None else _ANSWER + canonical_bytes(schema).decode()),
@@ -82,10 +88,12 @@ def compose(
     return Prompt(tuple(layer for layer in layers if layer.text))
 
 
-def _tools(tools: Sequence[ToolSpec]) -> str:
+def _tools(tools: Sequence[ToolSpec], finds_more: bool) -> str:
     if not tools:
         return "You have no tools in this turn."
     lines = [f"- {tool.name}: {tool.description}" for tool in tools]
+    if finds_more:
+        lines.append(_MORE)
     return "Your tools:\n" + "\n".join(lines)
 
 

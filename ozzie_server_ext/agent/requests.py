@@ -8,6 +8,7 @@ from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.prompt import Prompt, SessionContext, compose
 from ozzie_server_ext.agent.shape import Holding, bare, holding
 from ozzie_server_ext.agent.shown import with_latest_pictures
+from ozzie_server_ext.agent.toolbox import TurnToolbox
 from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
 from ozzie_server_ext.domain.events import InjectedTool, ToolsetInjected
 from ozzie_server_ext.domain.ids import CallId, TaskId
@@ -26,8 +27,15 @@ _HELD_TO_CLOSED = frozenset({"anthropic"})
 class Requests:
     """Those of one turn, each made from what its conversation has grown to."""
 
-    def __init__(self, parts: TurnParts, plan: TurnPlan, conversation: Conversation, task_id: TaskId | None) -> None:
-        self._registry = parts.registry
+    def __init__(
+        self,
+        parts: TurnParts,
+        plan: TurnPlan,
+        conversation: Conversation,
+        toolbox: TurnToolbox,
+        task_id: TaskId | None,
+    ) -> None:
+        self._toolbox = toolbox
         self._ids = parts.ids
         self._plan = plan
         self._conversation = conversation
@@ -61,7 +69,7 @@ class Requests:
         missed = self._conversation.rejected(self._task_id) and not self._conversation.used_tools(self._task_id)
         if not choice.takes_tools or (missed and self._can_hold(choice)):
             return ()
-        return tuple(self._registry.all())
+        return self._toolbox.tools
 
     def _is_held(self, choice: ModelChoice) -> bool:
         used = self._conversation.used_tools(self._task_id)
@@ -86,6 +94,7 @@ class Requests:
             soul=self._plan.soul,
             custom=self._plan.custom_prompt,
             tools=[tool.spec for tool in self.tools(choice)],
+            finds_more=self._toolbox.is_partial,
             session=SessionContext(
                 title=self._plan.session_title,
                 goes_on=self._conversation.goes_on(self._task_id),

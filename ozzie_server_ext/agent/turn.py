@@ -21,7 +21,9 @@ from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
+from ozzie_server_ext.agent.toolbox import TurnToolbox
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
@@ -57,14 +59,18 @@ class Turn:
         context: ToolContext,
         leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leaving` says, of a turn that is cancelled, whether it goes on at the next start."""
+        """`leaving` says, of a turn that is cancelled, whether it goes on at the next start. Raises InputError where a
+        pinned tool is not there."""
+        toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
+        read, _ = recorder.read, toolbox.tools
+        recorder = replace(recorder, read=lambda: read() | toolbox.told)
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
         self._recorder = recorder
-        self._context = context
+        self._context = replace(context, toolbox=toolbox)
         calling = Calling(parts, plan, recorder, leaving)
-        self._asking = Asking(parts, plan, conversation, recorder, calling)
+        self._asking = Asking(parts, plan, conversation, recorder, calling, toolbox)
         self._checking = Checking(parts, plan, conversation, recorder, calling)
 
     async def run(self) -> int:
@@ -182,7 +188,10 @@ class Turn:
             begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
         # Side by side, the calls of a round do not know of each other, and each may follow a link.
         going_out = sum(self._parts.registry.is_outbound(before.name) for before in asked.uses[:index])
-        reading = replace(asked.reading, followed=asked.reading.followed + going_out)
+        tool = self._parts.registry.find(use.name)
+        # Whoever was not offered it knows its name alone, and is told more of it by what is wrong with the call.
+        content = asked.reading.content | (tool.meta.told_by if tool else CLEAN)
+        reading = replace(asked.reading, content=content, followed=asked.reading.followed + going_out)
         context = replace(self._context, reading=reading)
         return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
 

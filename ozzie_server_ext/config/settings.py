@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.address import is_address
+from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
 from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
@@ -324,6 +325,14 @@ class AgentSettings(_Settings):
     max_rounds: int = Field(default=25, ge=1, le=200)
 
 
+class ToolsSettings(_Settings):
+    """With how many tools a turn begins at the most, and which are always among them (TL-6). Those that are named here
+    and are not there are passed over: they may come with a plugin."""
+
+    offer_at_most: int = Field(default=40, ge=1, le=1000)
+    always: Annotated[tuple[Name, ...], Field(max_length=200)] = ALWAYS_OFFERED
+
+
 class SessionsSettings(_Settings):
     """`max_history`: how many earlier messages of a session a model is sent at the most."""
 
@@ -355,6 +364,7 @@ class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
     agent: AgentSettings = AgentSettings()
+    tools: ToolsSettings = ToolsSettings()
     sessions: SessionsSettings = SessionsSettings()
     budgets: BudgetsSettings = BudgetsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()

@@ -6,7 +6,7 @@ Pure: the same call, caller and rules always give the same verdict.
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
-from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.policy.rules import Rule
 
@@ -74,6 +74,15 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
         if not any(lowered(rule, meta) for rule in applying):
             return Explanation(floor, considered, overruled=verdict if verdict.place else None)
     return Explanation(verdict, considered)
+
+
+def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bool:
+    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all (TL-6).
+
+    It is one that denies a call which names nothing and is made from nothing: what states paths, hosts, commands or
+    sources applies only where a call has one. Nothing is stricter than it, so no other rule matters."""
+    bare = Action(meta=meta, caller=caller)
+    return any(rule.verdict.decision is Decision.DENY and not rule.mismatch(bare) for rule in rules)
 
 
 def default_for(meta: ToolMeta) -> Verdict:

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.engine import denies_always
 from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
 from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
@@ -71,6 +72,16 @@ class RulesInForce:
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
+
+    async def denied(self, caller: Caller) -> frozenset[str]:
+        """The ids of the tools that the rules of this moment deny `caller`, whatever the arguments. None while they are
+        broken: then every call is denied, and says why, which nobody would hear of tools that are not offered."""
+        policy = await self.refresh()
+        if self.error or not policy.rules:
+            return frozenset()
+        metas = [tool.meta for tool in self._registry.all()]
+        denying = (meta.tool_id for meta in metas if denies_always(meta, caller, policy.rules))
+        return await asyncio.to_thread(frozenset, denying)  # there can be many of both (THREATS 17)
 
     @property
     def problem(self) -> str:

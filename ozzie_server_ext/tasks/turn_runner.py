@@ -1,5 +1,6 @@
 """Runs one turn: with the models, limits and budgets of its beginning, for whoever sent it."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,6 @@ from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
-from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import Brief
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.hosted import Children
@@ -28,9 +28,11 @@ from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.progress import Progress
+from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.base import Marks, ToolContext
+from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.web.port import Web
 
 
@@ -48,6 +50,7 @@ class TurnRunner:
         sessions: Sessions,
         conversations: Conversations,
         marks: Marks,
+        rules: RulesInForce,
         models: ModelService,
         knowledge: ModelKnowledge,
         artifacts: ArtifactStore,
@@ -64,6 +67,7 @@ class TurnRunner:
         self._project = project
         self._configuration = configuration
         self._sessions = sessions
+        self._rules = rules
         self._models = models
         self._knowledge = knowledge
         self._artifacts = artifacts
@@ -93,6 +97,21 @@ class TurnRunner:
         budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock, above)
         chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
         registry = self._models.registry
+        caller = Caller(
+            project=str(self._project.resolve()),
+            channel=str(row["channel"]),
+            user=str(row["sender_id"]),
+            attended=bool(row["attended"]),
+        )
+        tools = config.settings.tools
+        if brief.tools is None and len(self.parts.registry.all()) > tools.offer_at_most:
+            await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
+        offers = Offers(
+            at_most=tools.offer_at_most,
+            always=tools.always,
+            denied=await self._rules.denied(caller),
+            pinned=brief.tools,
+        )
         plan = TurnPlan(
             chain=chain,
             limits=limits,
@@ -111,16 +130,10 @@ class TurnRunner:
             checker=lambda: self._checker(chain),
             attended=bool(row["attended"]),
             brief=brief,
+            offers=offers,
         )
         conversation = await self._conversations.get(recorder.session_id, delegated)
-        told = Content.of_all(tool.meta.told_by for tool in self.parts.registry.all())
-        recorder = replace(recorder, read=lambda: conversation.content | told)
-        caller = Caller(
-            project=str(self._project.resolve()),
-            channel=str(row["channel"]),
-            user=str(row["sender_id"]),
-            attended=bool(row["attended"]),
-        )
+        recorder = replace(recorder, read=lambda: conversation.content)
         artifacts = self._artifacts.of(recorder.session_id)
         context = ToolContext(
             self._project,

@@ -107,6 +107,21 @@ class Silent:
     def output(self, text: str) -> None: ...
 
 
+class Toolbox(Protocol):
+    """The tools of a turn that it is not offered yet."""
+
+    def find(self, query: str, limit: int) -> Sequence["Tool"]:
+        """At most so many, what fits best first."""
+        ...
+
+
+class NoTools:
+    """Where nothing is left out, or nobody is offered anything."""
+
+    def find(self, query: str, limit: int) -> Sequence["Tool"]:
+        return ()
+
+
 async def _nothing(args: JsonObject) -> str:
     return ""
 
@@ -126,8 +141,9 @@ class ToolContext:
     for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run
     on the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
     what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
-    of the same tool with other arguments, for one that is led on; empty where they do not. `may_call` tells the tools
-    of a skill, `asks_first` those of them that a person is asked for, whatever the rules allow."""
+    of the same tool with other arguments, for one that is led on; empty where they do not. `toolbox` has the tools that
+    were left out of what the model is offered. `may_call` tells the tools of a skill, `asks_first` those of them that a
+    person is asked for, whatever the rules allow."""
 
     project: Path
     clock: Clock
@@ -141,6 +157,7 @@ class ToolContext:
     marks: Marks = field(default_factory=NoMarks)
     web: Web = field(default_factory=NoWeb)
     jupyter: Jupyter = field(default_factory=Jupyter)
+    toolbox: Toolbox = field(default_factory=NoTools)
     forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
     may_call: Callable[[ToolMeta], bool] = _always
     asks_first: Callable[[ToolMeta], bool] = _never
@@ -346,6 +363,8 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
+    # Those that have none keep the version that they had before there were any: it stands in logs, and binds approvals.
+    promise = {key: value for key, value in promise.items() if value or key not in ("tags", "examples")}
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 

@@ -1,16 +1,23 @@
 """Why the broker does not make a call, in words."""
 
+from difflib import get_close_matches
+
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.tools.base import InvalidArguments
+from ozzie_server_ext.tools.offering import FIND_ID, OFFERED_AT_MOST
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
-    offered = ", ".join(tool.meta.name for tool in registry.all())
-    return InvalidArguments(f"There is no tool {name[:64]}; there are: {offered}.", code="tool.unknown")
+    """Names of an outsider's making are not told: nobody may have been offered them (TL-8)."""
+    names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
+    there = "there are"
+    if len(names) > OFFERED_AT_MOST:
+        names, there = get_close_matches(name[:64], names, n=10, cutoff=0.0), "the nearest are"
+    return InvalidArguments(f"There is no tool {name[:64]}; {there}: {', '.join(names)}.", code="tool.unknown")
 
 
 def asks_anew() -> PolicyError:

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.settings import ApiKeyAuth, Settings
@@ -44,6 +45,12 @@ def test_every_setting_is_written_down_and_no_other() -> None:
 )
 def test_the_defaults_that_are_written_down_are_those_in_force(key: str, default: object) -> None:
     assert ROWS[key] == f"`{default}`"
+
+
+def test_the_tools_that_are_always_offered_are_written_down() -> None:
+    said = PAGE.split("- those of `tools.always`:")[1].split("- ")[0]
+
+    assert tuple(re.findall(r"`(\w+)`", said)) == ALWAYS_OFFERED
 
 
 def test_every_key_of_an_authentication_is_written_down() -> None:

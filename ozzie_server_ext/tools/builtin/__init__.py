@@ -8,6 +8,7 @@ from ozzie_server_ext.tools.builtin import (
     cells,
     commands,
     files,
+    finding,
     host,
     kernels,
     notebooks,
@@ -24,6 +25,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(cells, notebooks, commands, host, kernels, running, web, artifacts, notes, user),
+        *(cells, notebooks, commands, host, kernels, running, web, artifacts, notes, user, finding),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

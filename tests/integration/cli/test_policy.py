@@ -267,6 +267,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["undo_cell_edit", "notebook.undo", "asks"],
         ["shell", "shell.run", "runs"],
         ["current_time", "time.now", "runs"],
+        ["find_tools", "tool.find", "runs"],
         ["ask_user", "user.ask", "runs"],
         ["fetch_url", "web.fetch", "runs"],
         ["web_search", "web.search", "runs"],

@@ -29,6 +29,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 
@@ -74,6 +75,7 @@ class TurnRig:
             rates=Rates(self.clock),
             ledger=Ledger(self.standing),
             registry=registry,
+            index=ToolIndex(registry),
             broker=broker_of(registry, FixedRulings(rules), artifacts, self.clock, self.ids, publish=self.feed.publish),
             blobs=self.blobs,
             feed=self.feed,

@@ -60,6 +60,21 @@ def test_where_there_are_no_tools_the_model_is_told_so() -> None:
     assert "You have no tools in this turn." in prompt(tools=[]).text
 
 
+def test_where_tools_were_left_out_the_model_is_told_how_to_find_them() -> None:
+    session = SessionContext(title="notes", goes_on=False)
+    layers = compose(soul="", custom="", tools=TOOLS, finds_more=True, session=session).layers
+
+    (said,) = [layer.text for layer in layers if layer.name == "tools"]
+    assert said == f"{_tools_of(prompt())}\nThere are more tools than these: where none fits, look for one with " + (
+        "find_tools(query)."
+    )
+    assert "find_tools" not in prompt().text
+
+
+def _tools_of(found: Prompt) -> str:
+    return next(layer.text for layer in found.layers if layer.name == "tools")
+
+
 def test_the_session_says_whether_it_goes_on_or_was_cut_off() -> None:
     assert prompt().layers[-1].text == 'Session "notes", just begun.'
     assert prompt(goes_on=True).layers[-1].text == 'Session "notes", which goes on.'

@@ -37,6 +37,7 @@ from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Use
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.offering import FIND_ID
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.tools.test_base import tool
@@ -622,7 +623,7 @@ async def test_the_tools_on_offer_are_recorded_with_their_versions(project: Path
 
     injected = only(ToolsetInjected, await rig.bodies())
     assert {(item.tool_id, item.version) for item in injected.tools} == {
-        (item.meta.tool_id, item.meta.version) for item in builtin_tools()
+        (item.meta.tool_id, item.meta.version) for item in builtin_tools() if item.meta.tool_id != FIND_ID
     }
 
 

@@ -172,3 +172,31 @@ async def test_rules_that_go_away_are_recorded_too(desk: Desk) -> None:
 
     first, second = await desk.recorded()
     assert (second.version, second.previous, second.files) == ("", first.version, ())
+
+
+async def test_tools_that_are_denied_whatever_their_arguments_are_told_for_whoever_asks(desk: Desk) -> None:
+    rule = {
+        "id": "no-shell",
+        "decision": "deny",
+        "reason": "Not for Ben.",
+        "when": {"tools": ["shell"], "users": ["ben"]},
+    }
+    rule["examples"] = {"match": [{"tool": "shell", "user": "ben"}]}
+    assert await desk.rules.denied(Caller(user="ben")) == frozenset()
+
+    desk.home.policy_file.write_text(json.dumps({"rules": [rule, *json.loads(text_of())["rules"]]}))
+
+    assert await desk.rules.denied(Caller(user="ben")) == {"shell.run"}
+    assert await desk.rules.denied(Caller(user="ana")) == frozenset()
+
+
+async def test_while_the_rules_are_broken_no_tool_is_hidden_so_that_each_call_says_why(desk: Desk) -> None:
+    rule = {"id": "no-shell", "decision": "deny", "reason": "No.", "when": {"tools": ["shell"]}}
+    rule["examples"] = {"match": [{"tool": "shell"}]}
+    desk.home.policy_file.write_text(json.dumps({"rules": [rule]}))
+    assert await desk.rules.denied(Caller()) == {"shell.run"}
+
+    desk.home.policy_file.write_text("{")
+
+    assert await desk.rules.denied(Caller()) == frozenset()
+    assert await desk.decision("a") is Decision.DENY

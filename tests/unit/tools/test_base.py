@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.base import FunctionTool, InvalidArguments, Tool, ToolContext
+from ozzie_server_ext.tools.builtin import builtin_tools
 
 
 async def greet(
@@ -151,3 +152,14 @@ def test_a_schema_without_an_end_is_refused() -> None:
 
     with pytest.raises(Bug, match="Tree refers to itself"):
         tool(climb)
+
+
+def test_a_tool_without_tags_and_examples_has_the_version_that_it_had_before_there_were_any() -> None:
+    """It stands in logs, and a yes is bound to it. These two are those of the Ozzie before."""
+    assert tool().meta.version == "700d4cc964a1"
+    assert {item.meta.tool_id: item.meta.version for item in builtin_tools()}["calc.eval"] == "7e96edab2407"
+
+
+def test_tags_and_examples_are_part_of_the_contract() -> None:
+    assert len({tool().meta.version, tool(tags=("a",)).meta.version, tool(examples=("a",)).meta.version}) == 3
+    assert tool(tags=("a",)).spec == tool().spec, "no model reads them"

@@ -1,0 +1,84 @@
+"""Which tools a turn was offered, asked for and told of, folded from a session's events (TL-6)."""
+
+from ozzie_server_ext.domain.events import (
+    Event,
+    InjectedTool,
+    ModelCallCompleted,
+    ModelCallStarted,
+    ToolCallCompleted,
+    ToolCallRequested,
+    ToolsetInjected,
+    ToolUse,
+)
+from ozzie_server_ext.domain.ids import CallId, TaskId
+from ozzie_server_ext.domain.json import Json, objects
+from ozzie_server_ext.tools.offering import FIND_ID
+
+
+class Toolsets:
+    """The fold. What was offered once stays, also where a model that takes no tools was asked meanwhile."""
+
+    def __init__(self) -> None:
+        self._offered: dict[TaskId | None, tuple[str, ...]] = {}
+        self._last: dict[TaskId | None, tuple[InjectedTool, ...]] = {}
+        self._known: dict[tuple[InjectedTool, ...], tuple[InjectedTool, ...]] = {}
+        self._used: dict[TaskId | None, tuple[str, ...]] = {}
+        self._found: dict[TaskId | None, tuple[str, ...]] = {}
+        self._before: dict[TaskId | None, TaskId | None] = {}
+        self._latest: TaskId | None = None
+        self._finding: set[CallId] = set()
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        task_id = event.task_id
+        match event.body:
+            case ToolsetInjected(tools=tools):
+                # Nearly all turns of a session have the same set: it is kept once.
+                self._last[task_id] = self._known.setdefault(tools, tools)
+                self._offered[task_id] = _more(self.offered(task_id), *(tool.tool_id for tool in tools))
+            case ModelCallStarted(purpose="answer") if task_id not in self._before:
+                self._before[task_id], self._latest = self._latest, task_id
+            case ModelCallCompleted(tool_uses=uses, finish=finish) if uses and finish != "length":
+                self._used[task_id] = _more(self.used(task_id), *map(_name, uses))
+            case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id == FIND_ID:
+                self._finding.add(call_id)
+            case ToolCallCompleted(call_id=call_id, data=data) if call_id in self._finding:
+                self._finding.discard(call_id)
+                self._found[task_id] = _more(self.found(task_id), *_names_in(data))
+            case _:
+                pass
+
+    def offered(self, task_id: TaskId | None) -> tuple[str, ...]:
+        """The ids of all that the turn was offered, in the order in which they came."""
+        return self._offered.get(task_id, ())
+
+    def last(self, task_id: TaskId | None) -> ToolsetInjected | None:
+        """What it was offered last, as it was recorded; None before anything was."""
+        found = self._last.get(task_id)
+        return None if found is None else ToolsetInjected(tools=found)
+
+    def used(self, task_id: TaskId | None) -> tuple[str, ...]:
+        """The names that its model asked for, as it wrote them."""
+        return self._used.get(task_id, ())
+
+    def used_before(self, task_id: TaskId | None) -> tuple[str, ...]:
+        """Those of the turn before it."""
+        before = self._before.get(task_id, self._latest)
+        return () if before is None else self.used(before)
+
+    def found(self, task_id: TaskId | None) -> tuple[str, ...]:
+        """The names that it was told of."""
+        return self._found.get(task_id, ())
+
+
+def _more(known: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*known, *names)))
+
+
+def _name(use: ToolUse) -> str:
+    return use.name
+
+
+def _names_in(data: Json) -> list[str]:
+    listed = data.get("tools") if isinstance(data, dict) else None
+    return [name for each in objects(listed) if isinstance(name := each.get("name"), str)]

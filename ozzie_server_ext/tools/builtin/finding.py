@@ -1,0 +1,60 @@
+"""`tool.find`: the tools that were left out of what the model is offered (TL-6)."""
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext
+from ozzie_server_ext.tools.offering import FIND_ID, FIND_NAME
+
+MOST_FOUND = 10
+MAX_SENTENCE = 240
+"""In characters."""
+
+_SENTENCE = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
+
+
+async def find_tools(
+    context: ToolContext,
+    *,
+    query: Annotated[str, Field(description="What the tool is to do, in a few words, or its name.", max_length=1000)],
+) -> ToolResult:
+    """Find further tools, beside those that you are offered: at most ten names, what fits best first. From your next
+    step on, you can call them."""
+    found = context.toolbox.find(query, MOST_FOUND)
+    listed: list[Json] = [{"name": tool.meta.name, "does": _sentence(tool)} for tool in found]
+    if not listed:
+        return ToolResult(ok=True, data={"tools": [], "note": "None fits. Try other words."}, summary="no tools")
+    return ToolResult(
+        ok=True,
+        data={"tools": listed},
+        summary="1 tool" if len(listed) == 1 else f"{len(listed)} tools",
+        content=Content.of_all(tool.meta.told_by for tool in found),  # names and sentences are theirs
+    )
+
+
+def _sentence(tool: Tool) -> str:
+    """The first one of what it says of itself."""
+    about = tool.spec.description[: MAX_SENTENCE * 4]
+    first = _SENTENCE.match(about)
+    said = first[0] if first else about
+    return said if len(said) <= MAX_SENTENCE else f"{said[: MAX_SENTENCE - 1]}…"
+
+
+TOOLS = (
+    FunctionTool(
+        find_tools,
+        ToolMeta(
+            tool_id=FIND_ID,
+            name=FIND_NAME,
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=20,
+            idempotency=Idempotency.SUPPORTED,
+        ),
+    ),
+)
