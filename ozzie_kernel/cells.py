@@ -1,6 +1,7 @@
 """What a cell says: a turn, magics, or Python. Pure."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +13,15 @@ _CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
 class Turn:
     """Text for the agent."""
 
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A skill to run, in place of a turn; `words` is its input as it was typed, `text` the whole line."""
+
+    name: str
+    words: tuple[str, ...]
     text: str
 
 
@@ -37,7 +47,9 @@ class Mistake:
     sentence: str
 
 
-Cell: TypeAlias = Turn | Python | Mistake | tuple[Magic, ...]
+Cell: TypeAlias = Turn | Run | Python | Mistake | tuple[Magic, ...]
+
+RUN = "run"
 
 
 def parse(text: str) -> Cell:
@@ -55,4 +67,16 @@ def parse(text: str) -> Cell:
     found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
         return Mistake("A cell holds either magics, one a line, or a message. Put the message into a cell of its own.")
+    if any(magic.name == RUN for magic in found_magics):
+        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a cell of its own.")
     return found_magics
+
+
+def _run(text: str, magic: Magic) -> Run | Mistake:
+    try:
+        words = shlex.split(magic.argument)
+    except ValueError:
+        return Mistake('A quotation mark is never closed. Write values with blanks so: %run NAME topic="unit prices"')
+    if not words:
+        return Mistake("Which skill? Write %run NAME key=value; %skills lists them.")
+    return Run(words[0], tuple(words[1:]), text)

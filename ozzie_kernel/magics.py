@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ozzie_kernel import cost_magic, model_magic, parameter_magic, session_magic
+from ozzie_kernel import cost_magic, model_magic, parameter_magic, session_magic, skills_magic
 from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.page import Block, Command, Table, paragraph
@@ -61,6 +61,8 @@ MAGICS: dict[str, Magic] = {
         model_magic.MAGIC,
         cost_magic.MAGIC,
         parameter_magic.MAGIC,
+        skills_magic.MAGIC,
+        skills_magic.RUN,
     )
 }
 

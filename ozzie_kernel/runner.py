@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ozzie_kernel import completion, inspection
 from ozzie_kernel.announcements import announcements
 from ozzie_kernel.cards import Answer
-from ozzie_kernel.cells import Magic, Mistake, Turn
+from ozzie_kernel.cells import Magic, Mistake, Run, Turn
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import Gateway
@@ -63,7 +63,7 @@ class Runner:
     # --- cells --------------------------------------------------------------------------------------------
 
     async def run(
-        self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> dict[str, Any] | None:
         """Do what a cell says and show it; what went wrong as Jupyter's `error`, None where nothing did.
 
@@ -86,7 +86,7 @@ class Runner:
         return None if self._running is None else self._running.leave()
 
     async def _show(
-        self, cell: Turn | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> tuple[str, str] | None:
         """What went wrong as (kind, sentence)."""
         display = self._display(cell_id, allow_stdin)
@@ -94,17 +94,10 @@ class Runner:
             if isinstance(cell, Mistake):
                 display.problem(problem_bundle(cell.sentence, ""))
                 return "InputError", cell.sentence
-            if isinstance(cell, Turn):
-                return _failure(
-                    await interruptible(
-                        self._turn(
-                            self.parameters.fill(cell.text),
-                            cell_id,
-                            display,
-                            attended=not _is_unattended(cell_id, allow_stdin),
-                        )
-                    )
-                )
+            if isinstance(cell, Turn | Run):
+                attended = not _is_unattended(cell_id, allow_stdin)
+                turn = self._turn(cell, cell_id, display, attended=attended)
+                return _failure(await interruptible(turn))
             for magic in cell:
                 page = await interruptible(run_magic(magic.name, magic.argument, self))
                 self._publisher.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
@@ -123,7 +116,7 @@ class Runner:
             return "Bug", sentence
         return None
 
-    async def _turn(self, text: str, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
+    async def _turn(self, cell: Turn | Run, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
         if not self._gateway.begin().done():
             # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
             display.show(new_turn(), datetime.now(UTC))
@@ -131,7 +124,11 @@ class Runner:
         await self._announce(link, cell_id, display)
         self._running = CellTurn(link, self._gateway, display, attended=attended)
         try:
-            return await self._running.run(text, cell_id)
+            fill = self.parameters.fill
+            skill: JsonObject | None = None
+            if isinstance(cell, Run):
+                skill = {"name": cell.name, "words": [fill(word) for word in cell.words]}
+            return await self._running.run(fill(cell.text), cell_id, skill)
         finally:
             self._running = None
 

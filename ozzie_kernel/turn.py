@@ -59,13 +59,13 @@ class CellTurn:
         self._context = contextvars.copy_context()  # names the cell that the output belongs to
         self.view: TurnView = new_turn()
 
-    async def run(self, text: str, cell_id: str) -> TurnView:
-        """The finished turn, whatever its end. Cancelling stops the turn in the gateway as well, also one that the
-        gateway takes in only after this has given up waiting for it.
+    async def run(self, text: str, cell_id: str, skill: JsonObject | None = None) -> TurnView:
+        """The finished turn, or run of a `skill` where one is named, whatever its end. Cancelling stops it in the
+        gateway as well, also one that the gateway takes in only after this has given up waiting for it.
 
         Raises OzzieError where the gateway did not take the message, or can't be reached any more.
         """
-        sending = asyncio.ensure_future(self._send(text, cell_id))
+        sending = asyncio.ensure_future(self._send(text, cell_id, skill))
         turn = asyncio.ensure_future(self._to_its_end(sending))
         stopped = False
         try:
@@ -100,7 +100,7 @@ class CellTurn:
             self._display.finish(self.view)
         self._left = True
 
-    async def _send(self, text: str, cell_id: str) -> JsonObject:
+    async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
         """The gateway's answer to the message. It has an id, which is its task's as well: sent again where a connection
         ended before the answer, it is still one message."""
         params = {
@@ -108,6 +108,7 @@ class CellTurn:
             "cell_id": cell_id,
             "message_id": self._message_id,
             "attended": self._attended,
+            **({"skill": skill} if skill else {}),
         }
         for _ in range(MAX_LOST_IN_VAIN):
             try:

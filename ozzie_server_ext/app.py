@@ -1,7 +1,7 @@
 """The composition root: builds every object once, wires the seams, starts and stops in order."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ozzie_server_ext.agent.plan import TurnParts
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.artifacts.sweep import Sweep
-from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
+from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import ArtifactsSettings
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.jupyter.server import Jupyter
-from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
+from ozzie_server_ext.models.driver import ModelChoice, ModelDriver, ProviderAccess
 from ozzie_server_ext.models.fact_book import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.health import Health
@@ -35,6 +35,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
@@ -67,6 +68,8 @@ from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.skill_runs import SkillRuns
+from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.today import TodaysUsage
 from ozzie_server_ext.tasks.turn_runner import TurnRunner
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
@@ -97,6 +100,7 @@ class Ozzie:
         self.started_at = time.monotonic()
         self.clock = SystemClock()
         self.ids = UlidSource(self.clock)
+        self.offline: ModelDriver = OfflineDriver()
         self._known_secrets = KnownSecrets()
         self._log_handler = log_to(home.app_logs, "gateway", self._known_secrets.values)
         self._anchoring: Anchoring | None = None
@@ -169,7 +173,7 @@ class Ozzie:
         )
         self._ledger = Ledger(lambda account: standing_of(self.log, account))
         parts = TurnParts(
-            models=Models(offline=OfflineDriver(), worker=worker, foreign=foreign),
+            models=Models(offline=self.offline, worker=worker, foreign=foreign),
             health=health,
             rates=Rates(self.clock),
             ledger=self._ledger,
@@ -237,11 +241,17 @@ class Ozzie:
             leaving=lambda: self.driver.stopping,
         )
         fates = Fates(registry.may_be_repeated, self._runner.happened, registry.takes_key)
-        self.driver = TaskDriver(self.log, self.ids, self._runner.run, progress.step, progress.place, fates)
+        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings.skills.dirs)
+        self._starts = SkillStarts(
+            self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
+        )
+        runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run)
+        self.driver = TaskDriver(self.log, self.ids, runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         pictures = PictureIntake(self.project, self.blobs, marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
+        runs.connect(self.driver, self.tasks)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,
@@ -323,6 +333,33 @@ class Ozzie:
             attended=attended,
             answer_schema=answer_schema,
             content=content,
+        )
+
+    async def run_skill(
+        self,
+        session_id: SessionId,
+        name: str,
+        words: Sequence[str],
+        origin: Origin,
+        *,
+        text: str = "",
+        model: str = "",
+        message_id: MessageId | None = None,
+        attended: bool = True,
+    ) -> Submitted:
+        await self.configuration.refresh()
+        await self.secrets.refresh()
+        await self.sessions.expect_open(session_id)
+        started = await self._starts.typed(name, words)
+        return await self.tasks.run_skill(
+            session_id,
+            started,
+            text or " ".join(["%run", name, *words]),
+            origin,
+            limits=self._starts.limits(),
+            model=model,
+            message_id=message_id,
+            attended=attended,
         )
 
     async def _kept(self) -> ArtifactsSettings | None:

@@ -1,8 +1,11 @@
 """A gateway without HTTP in which the model is a script: log, tools, rules, approvals and files are real."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from ozzie_server_ext.app import Ozzie
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.router import Models
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver, Use
 
@@ -13,5 +16,21 @@ class ScriptedOzzie(Ozzie):
     def plays(self, *rounds: Round | Use | tuple[Use, ...]) -> ScriptedDriver:
         """From now on: a round each, of one call, of several at once, or of what a script's round may be."""
         driver = ScriptedDriver([[each] if isinstance(each, Use) else each for each in rounds])
+        self.offline = driver
         self._runner.parts = replace(self._runner.parts, models=Models(offline=driver))
         return driver
+
+    async def again(self) -> "ScriptedOzzie":
+        """Stop, and start another one on the same home, whose model goes on with the same script from the first
+        moment."""
+        await self.stop()
+        offline = self.offline
+
+        class _Again(ScriptedOzzie):
+            def __init__(self, home: Home, project: Path, jupyter: Jupyter) -> None:
+                super().__init__(home, project, jupyter)
+                self.offline = offline
+
+        started = await _Again.start(self.home, self.project, self.jupyter)
+        assert isinstance(started, ScriptedOzzie)
+        return started

@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,11 +40,25 @@ def ask_in(message: str, *, session: str, model: str, as_json: bool, schema: Jso
     """Ask, print, and return 0 if the turn was done; `-` is what standard input says. With a `schema`, what is printed
     is a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    view = asyncio.run(_ask(text, session, model, schema, quiet=as_json or schema is not None))
+    asked: JsonObject = {"content": text, "model": model, "answer_schema": schema}
+    view = asyncio.run(_ask(asked, session, quiet=as_json or schema is not None))
     if as_json:
         print(json.dumps(_summary(view, is_value=schema is not None)))
     elif schema is not None:
         _print_value(view)
+    return 0 if view.status == "Done" else 1
+
+
+def run_in(name: str, words: Sequence[str], *, session: str, model: str, as_json: bool) -> int:
+    """Run a skill, print, and return 0 if it came to its result. Raises OzzieError."""
+    asked: JsonObject = {
+        "content": " ".join(["%run", name, *words]),
+        "model": model,
+        "skill": {"name": name, "words": list(words)},
+    }
+    view = asyncio.run(_ask(asked, session, quiet=as_json))
+    if as_json:
+        print(json.dumps(_summary(view, is_value=False)))
     return 0 if view.status == "Done" else 1
 
 
@@ -96,19 +111,17 @@ def _print_value(view: TurnView) -> None:
         print(visible_label(view.closing) or view.status, file=sys.stderr)
 
 
-async def _ask(text: str, session: str, model: str, schema: JsonObject | None, *, quiet: bool) -> TurnView:
+async def _ask(asked: JsonObject, session: str, *, quiet: bool) -> TurnView:
     gateway = _Gateway()
     try:
         opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
         sent = await gateway.request(
             "message.send",
             {
-                "content": text,
+                **asked,
                 "session_id": opened["session_id"],
-                "model": model,
                 "message_id": new_message_id(),
                 "attended": sys.stdout.isatty() and not quiet,
-                "answer_schema": schema,
             },
         )
         task_id = str(sent["task_id"])

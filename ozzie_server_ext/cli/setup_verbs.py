@@ -82,6 +82,17 @@ SKILLS = Group(
             ),
         ),
         Verb(
+            "run",
+            "run a skill and print what comes of it",
+            "skills:run_skill",
+            (
+                argument("name", metavar="NAME", help="as ozzie skills list shows it"),
+                argument("words", metavar="key=value", nargs="*", help="its input; of one that takes a text, that"),
+                argument("--session", default="cli", metavar="NAME", help="the terminal's session (default: cli)"),
+                argument("--model", default="", metavar="NAME", help="an alias, a provider, or driver/model"),
+            ),
+        ),
+        Verb(
             "trust",
             "let a skill of a project be used, as it is now",
             "skills:trust_skill",

@@ -1,4 +1,4 @@
-"""`ozzie skills`: what there is, what a file says, what is wrong with it. None of it needs a gateway."""
+"""`ozzie skills`: what there is, what a file says, what is wrong with it; only to run one, a gateway is needed."""
 
 import argparse
 import json
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.cli.output import cell, counted, first_sentence, print_json
+from ozzie_server_ext.cli.ask import run_in
+from ozzie_server_ext.cli.output import cell, first_sentence, print_json
 from ozzie_server_ext.config.home import Home, find_home, shipped
 from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.reading import content_of
@@ -16,9 +17,10 @@ from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
 from ozzie_server_ext.render.text import visible_label, visible_prose
 from ozzie_server_ext.skills.checks import unknown_tools, works_of
 from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
-from ozzie_server_ext.skills.parameters import parameters_of, usage
+from ozzie_server_ext.skills.parameters import called, parameters_of
 from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
-from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work, WorkflowSkill
+from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work
+from ozzie_server_ext.skills.telling import kind_of, told
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -29,7 +31,7 @@ def list_skills(options: argparse.Namespace) -> int:
     """Print all of them. Raises ConfigError, JsoncError."""
     found = _library(options).shelf().found
     if options.json:
-        print_json([_listed(each) for each in found])
+        print_json([told(each) for each in found])
         return 0
     if not found:
         print(f"There are no skills. Your own lie in {visible_label(str(find_home(os.environ).root / 'skills'))}.")
@@ -87,6 +89,11 @@ def check_skills(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_skill(options: argparse.Namespace) -> int:
+    """Run one in the terminal's session. Raises OzzieError."""
+    return run_in(options.name, options.words, session=options.session, model=options.model, as_json=options.json)
+
+
 def trust_skill(options: argparse.Namespace) -> int:
     """Let a project's skill be used. Raises InputError, ConfigError, SkillError, JsoncError."""
     home, path = find_home(os.environ), Path(options.file).absolute()
@@ -113,17 +120,6 @@ def untrust_skill(options: argparse.Namespace) -> int:
     else:
         print(f"{visible_label(str(path))} is not used any more.")
     return 0
-
-
-def kind_of(skill: Skill) -> str:
-    """What it is, in a few words."""
-    match skill:
-        case SimpleSkill():
-            return "one agent"
-        case WorkflowSkill(steps=steps):
-            return f"a workflow of {counted(len(steps), 'step')}"
-        case FsmSkill(states=states):
-            return f"a state machine of {counted(len(states), 'state')}"
 
 
 def _library(options: argparse.Namespace) -> Library:
@@ -156,7 +152,7 @@ def _rows(found: Found) -> Iterator[str]:
 def _facts(file: SkillFile) -> Iterator[tuple[str, str]]:
     skill = file.skill
     yield "Kind", kind_of(skill)
-    yield "Called", usage(skill).removeprefix("It is called so: ")
+    yield "Called", called(skill)
     schema: Any = parameters_of(skill)
     for name, said in schema.get("properties", {}).items():
         needed = name in schema.get("required", ())
@@ -224,20 +220,3 @@ def _triggers(skill: Skill) -> str:
 def _paragraph(text: str, width: int = WIDTH - 2) -> list[str]:
     lines = [line for part in visible_prose(text).strip().split("\n") for line in wrapped(part, width)]
     return [piece for line in lines for piece in folded(line, width)]
-
-
-def _listed(found: Found) -> dict[str, Any]:
-    skill = found.file.skill if found.file else None
-    return {
-        "name": found.name,
-        "type": skill.type if skill else None,
-        "description": skill.description if skill else "",
-        "origin": found.origin,
-        "path": str(found.path),
-        "version": found.file.version if found.file else None,
-        "used": skill is not None,
-        "trusted": found.is_trusted,
-        "problem": found.problem,
-        "hint": found.hint,
-        "replaces": str(found.replaces) if found.replaces else None,
-    }

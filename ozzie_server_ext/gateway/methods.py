@@ -14,6 +14,7 @@ from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.answerer import answerer_of
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.skills.telling import told
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.costs import Spent, costs_of
 
@@ -152,9 +153,18 @@ async def session_costs(call: Call) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillAsked:
+    """A skill, and its input as it was typed: `key=value` each, or one text."""
+
+    name: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
     """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message. Where it is not
-    `attended`, nobody is there to be asked. `answer_schema`: a JSON Schema that the answer has to fit."""
+    `attended`, nobody is there to be asked. `answer_schema`: a JSON Schema that the answer has to fit. `skill`: the one
+    that is run in place of a turn; `content` is how that was asked for."""
 
     content: str
     session_id: str = ""
@@ -163,6 +173,7 @@ class MessageSend:
     message_id: str = ""
     attended: bool = True
     answer_schema: JsonObject | None = None
+    skill: SkillAsked | None = None
 
 
 def _channel(principal: Principal) -> Channel:
@@ -188,6 +199,18 @@ async def message_send(call: Call) -> JsonObject:
     )
     session_id = call.session(asked.session_id)
     message_id = MessageId(asked.message_id) if asked.message_id else None
+    if asked.skill is not None:
+        begun = await call.ozzie.run_skill(
+            session_id,
+            asked.skill.name,
+            asked.skill.words,
+            origin,
+            text=asked.content,
+            model=asked.model,
+            message_id=message_id,
+            attended=asked.attended,
+        )
+        return encode(begun)
     sent = await call.ozzie.submit(
         session_id,
         asked.content,
@@ -266,6 +289,12 @@ async def approval_answer(call: Call) -> JsonObject:
     return {}
 
 
+async def skills_list(call: Call) -> JsonObject:
+    """Every skill that was found: what it does, how it is called, and why it is not used, where it is not."""
+    shelf = await call.ozzie.skills.look()
+    return {"skills": [told(found) for found in shelf.found]}
+
+
 async def models_list(call: Call) -> JsonObject:
     """Every model that can be chosen, the default, and what was found on this machine and is not used yet."""
     return await call.ozzie.models.listing()
@@ -325,6 +354,7 @@ METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "task.cancel": task_cancel,
     "task.answer": task_answer,
     "approval.answer": approval_answer,
+    "skills.list": skills_list,
     "models.list": models_list,
     "model.choose": model_choose,
     "complete": complete,

@@ -1,5 +1,6 @@
 """What the handlers need of Ozzie: the port that `app.py` fills."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.pool import Pool
+from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.answers import Answers
@@ -76,6 +78,8 @@ class Services(Protocol):
     @property
     def tools(self) -> ToolRegistry: ...
     @property
+    def skills(self) -> Library: ...
+    @property
     def rules(self) -> RulesInForce: ...
     @property
     def details(self) -> ModelDetails: ...
@@ -115,4 +119,20 @@ class Services(Protocol):
 
         Raises NotFound, InputError, or Conflict in a closed session.
         """
+        ...
+
+    async def run_skill(
+        self,
+        session_id: SessionId,
+        name: str,
+        words: Sequence[str],
+        origin: Origin,
+        *,
+        text: str = "",
+        model: str = "",
+        message_id: MessageId | None = None,
+        attended: bool = True,
+    ) -> Submitted:
+        """Begin a run of a skill with an input as it was typed; with the same `message_id`, once. `text` is how it was
+        asked for. Raises NotFound, SkillError, InputError, or Conflict in a closed session."""
         ...

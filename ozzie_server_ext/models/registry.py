@@ -6,7 +6,7 @@ from os.path import expanduser
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.settings import FALLBACK, ModelsSettings, ProviderSettings
+from ozzie_server_ext.config.settings import CHEAP, FALLBACK, ModelsSettings, ProviderSettings
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.usage import TokenPrices
 from ozzie_server_ext.models.attempts import RetryPolicy
@@ -166,6 +166,12 @@ class ModelRegistry:
             f'There is no model "{name}". There are: {names}.',
             hint="Choose one with %model, or name one directly, for example %model openai/gpt-4o-mini.",
         )
+
+    def stronger(self, name: str) -> str:
+        """Who is asked instead of `name` where that was not up to it: what the configuration's `upgrade` gives for it,
+        the default for the cheap one, else itself (S4 §8.3.4)."""
+        upgraded = self._settings.upgrade.get(name, "")
+        return upgraded or ("" if name == CHEAP else name)
 
     def select(self, selector: ModelSelector) -> Resolution:
         """How a selector weighs the configured providers; neither aliases nor what only was found here take part."""

@@ -13,9 +13,11 @@ from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.skills.templates import Find, Reference, parse
 
 MAX_CHARS = 500
+_MOST_DIGITS = 40
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 _ORDERED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
@@ -148,6 +150,10 @@ def _compared(left: Json, ops: list[ast.cmpop], others: list[Json]) -> bool:
 
 
 def _pair(left: Json, op: ast.cmpop, right: Json) -> bool:
+    if _is_number(right):
+        left = _as_number(left)
+    elif _is_number(left):
+        right = _as_number(right)
     match op:
         case ast.Eq():
             return _same(left, right)
@@ -192,6 +198,17 @@ def _number(value: Json) -> int | float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise UnfitValues(f"There is no minus of {_kind(value)}.")
     return value
+
+
+def _as_number(value: Json) -> Json:
+    """Tools and models write numbers as text: beside a number, a text that is one counts as that."""
+    if not isinstance(value, str) or len(value) > _MOST_DIGITS:
+        return value
+    try:
+        number = loads(value.strip())
+    except InvalidJson:
+        return value
+    return number if _is_number(number) else value
 
 
 def _is_number(value: Json) -> bool:

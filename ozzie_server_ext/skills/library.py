@@ -4,6 +4,7 @@
 A user's skill takes the place of a shipped one of the same name; a project's takes nobody's.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,6 +95,10 @@ class Library:
             self._shelf = Shelf(tuple(sorted(self._load(files), key=lambda each: (each.name, str(each.path)))))
             self._stamps = stamps
         return self._shelf
+
+    async def look(self) -> Shelf:
+        """As `shelf`, for the loop's thread."""
+        return await asyncio.to_thread(self.shelf)
 
     def trust(self, path: Path) -> SkillFile:
         """Let a skill of the project be used, as it is now. Raises ConfigError, SkillError or JsoncError where it can't

@@ -7,11 +7,12 @@ from typing import Any
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
-from ozzie_server_ext.skills.spec import Skill, Var, is_of
+from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Var, is_of
 
 INPUT = "input"
-"""What a skill without variables takes: a text, to do with as its instruction says."""
+"""What a skill without variables takes: a text, to do with as its instruction says. One with steps may do without."""
 _FREE = Var(description="What to do, in a sentence or more.", required=True)
+_MAY_BE_LEFT_OUT = Var(description="What it is about, in a sentence or more.")
 
 
 def parameters_of(skill: Skill) -> JsonObject:
@@ -49,16 +50,13 @@ def typed(skill: Skill, words: Sequence[str]) -> JsonObject:
     schema = parameters_of(skill)
     properties: Any = schema.get("properties") or {}
     given: JsonObject = {}
-    loose = [word for word in words if not _is_pair(word, properties)]
-    if loose:
-        if len(properties) != 1:
-            raise InputError(f'"{loose[0][:60]}" is no key=value.', hint=f"{usage(skill)}", code="skill.input")
-        (only,) = properties
-        given[only] = _read(only, " ".join(loose), properties[only])
+    if words and len(properties) == 1 and not any(_key(word) in properties for word in words):
+        (only,) = properties  # a text with a "=" in it is one, too
+        return {only: _read(only, " ".join(words), properties[only])}
     for word in words:
-        if not _is_pair(word, properties):
-            continue
-        key, _, text = word.partition("=")
+        key, text = _key(word), word.partition("=")[2]
+        if not key:
+            raise InputError(f'"{word[:60]}" is no key=value.', hint=usage(skill), code="skill.input")
         if key in given:
             raise InputError(f'"{key}" is given twice.', hint=usage(skill), code="skill.input")
         given[key] = _read(key, text, properties.get(key) or {})
@@ -96,7 +94,12 @@ def fitted(skill: Skill, given: Mapping[str, Json]) -> JsonObject:
 
 
 def usage(skill: Skill) -> str:
-    """How it is called, in one line: `deploy env=… [focus=all]`."""
+    """A hint that says how it is called."""
+    return f"It is called so: {called(skill)}"
+
+
+def called(skill: Skill) -> str:
+    """How it is called, in one line: `deploy env=… [focus="all"]`."""
     schema = parameters_of(skill)
     properties: Any = schema.get("properties") or {}
     required: Any = schema.get("required") or []
@@ -105,7 +108,7 @@ def usage(skill: Skill) -> str:
         default = said.get("default") if isinstance(said, dict) else None
         shown = f"{name}={'…' if default is None else json.dumps(default, ensure_ascii=False)}"
         words.append(shown if name in required else f"[{shown}]")
-    return f"It is called so: {' '.join(words)}"
+    return " ".join(words)
 
 
 _A: Mapping[str, str] = {
@@ -119,13 +122,13 @@ _A: Mapping[str, str] = {
 
 
 def _vars(skill: Skill) -> Mapping[str, Var]:
-    return skill.vars or {INPUT: _FREE}
+    return skill.vars or {INPUT: _FREE if isinstance(skill, SimpleSkill) else _MAY_BE_LEFT_OUT}
 
 
-def _is_pair(word: str, properties: Mapping[str, Any]) -> bool:
-    """A text with a "=" in it is none where the skill takes one text of another name."""
+def _key(word: str) -> str:
+    """What stands before the "="; empty where there is none."""
     key, sign, _ = word.partition("=")
-    return bool(sign) and (key in properties or (len(properties) != 1 and key.isidentifier()))
+    return key if sign else ""
 
 
 def _read(key: str, text: str, said: Mapping[str, Any]) -> Json:

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     Limits,
     MessageReceived,
     Origin,
+    SkillStarted,
     TaskCreated,
     TaskQueued,
 )
@@ -29,7 +30,8 @@ CHANNEL = "skill"
 class Delegated:
     """What is to be carried out. `text` is said to whoever answers, or `call` is all there is to do. `task_id` is
     chosen by the caller, so that doing it again after a crash finds the task of before. `content` is what of the text,
-    or of the call's arguments, came from outside. `caller` is who asked for the whole."""
+    or of the call's arguments, came from outside. `caller` is who asked for the whole; `run` is the run of a skill that
+    it is, where it is one."""
 
     task_id: TaskId
     parent: TaskId
@@ -46,6 +48,7 @@ class Delegated:
     attended: bool = True
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
+    run: SkillStarted | None = None
 
 
 class Delegation:
@@ -84,6 +87,8 @@ class Delegation:
         if wanted.call is None:
             origin = Origin(channel=CHANNEL, sender_id=str(wanted.parent))
             bodies.append(MessageReceived(message_id=MessageId(wanted.task_id), text=wanted.text, origin=origin))
+        if wanted.run is not None:
+            bodies.append(wanted.run)
         bodies.append(TaskQueued(reason="created"))
         drafts = [
             Draft(

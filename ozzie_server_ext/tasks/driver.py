@@ -32,6 +32,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again, why_stopped
 from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
+from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 
 log = logger(__name__)
@@ -273,8 +274,10 @@ def _failure(error: OzzieError) -> TaskFailed:
     kind = "model" if isinstance(error, ModelError) or error.code.startswith(("provider.", "model.")) else "system"
     if isinstance(error, LimitExceeded):
         kind = "business"
-    if isinstance(error, ToolUncertain):
+    if isinstance(error, ToolUncertain | ToolFailed):
         kind = "tool"
+    if error.code == "skill.failed":
+        kind = "business"
     detail = error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else ""
     return TaskFailed(kind=kind, code=error.code, message=str(error), hint=error.hint, detail=detail)
 

@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     Limits,
     MessageReceived,
     Origin,
+    SkillStarted,
     TaskCancelled,
     TaskCreated,
     TaskQueued,
@@ -201,6 +202,88 @@ class TaskService:
             ],
             expected_version=0,
         )
+        ahead = self._runner.enqueue(task_id, session_id)
+        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
+
+    async def run_skill(
+        self,
+        session_id: SessionId,
+        started: SkillStarted,
+        text: str,
+        origin: Origin,
+        *,
+        limits: Limits,
+        model: str = "",
+        message_id: MessageId | None = None,
+        attended: bool = True,
+        content: Content = CLEAN,
+    ) -> Submitted:
+        """Begin a run of a skill as a task of its session; `text` is how the person asked for it. It is durable when
+        this returns. `message_id`, and what it raises, as `submit`."""
+        async with self._sending_again:
+            if message_id is not None:
+                if not is_ulid(message_id):
+                    raise InputError("The message's id is no ULID.", code="message.id")
+                if taken := await self._taken(TaskId(message_id), session_id, message_id):
+                    return taken
+            task_id = TaskId(message_id or self._ids.new())
+            return await self._begin_run(
+                task_id,
+                message_id or MessageId(self._ids.new()),
+                session_id=session_id,
+                started=started,
+                text=text,
+                origin=origin,
+                limits=limits,
+                model=model,
+                attended=attended,
+                content=content,
+            )
+
+    async def _begin_run(
+        self,
+        task_id: TaskId,
+        message_id: MessageId,
+        *,
+        session_id: SessionId,
+        started: SkillStarted,
+        text: str,
+        origin: Origin,
+        limits: Limits,
+        model: str,
+        attended: bool,
+        content: Content,
+    ) -> Submitted:
+        bodies = (
+            MessageReceived(message_id=message_id, text=text, origin=origin),
+            TaskCreated(
+                title=_title(text),
+                mode="GRAPH",
+                message_id=message_id,
+                limits=limits,
+                thread_id=str(session_id),
+                scope_id=f"chat:{origin.channel}:{session_id}",
+                channel=origin.channel,
+                sender_id=origin.sender_id,
+                model=model,
+                attended=attended,
+            ),
+            started,
+            TaskQueued(reason="created"),
+        )
+        drafts = [
+            Draft(
+                body=body,
+                actor="user" if isinstance(body, MessageReceived) else "kernel",
+                source="hub",
+                session_id=session_id,
+                task_id=task_id,
+                labels=content.labels,
+                sources=content.sources,
+            )
+            for body in bodies
+        ]
+        events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
         ahead = self._runner.enqueue(task_id, session_id)
         return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
 

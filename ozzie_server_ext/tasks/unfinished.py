@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.events import (
     ModelCallFailed,
     ModelCallStarted,
     PromptRequested,
+    StepCompleted,
     TaskQueued,
     TaskRetried,
     TaskStarted,
@@ -88,7 +89,8 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 uncertain.clear()
             case TaskQueued(reason="recovered"):
                 recoveries += 1
-            case TaskRetried():
+            case TaskRetried() | StepCompleted():
+                # A run of many steps that gets on is not what ends its gateway.
                 recoveries = 0
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact

@@ -364,7 +364,8 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
     # Those that have none keep the version that they had before there were any: it stands in logs, and binds approvals.
-    promise = {key: value for key, value in promise.items() if value or key not in ("tags", "examples")}
+    unsaid = ("tags", "examples", "for_skills")
+    promise = {key: value for key, value in promise.items() if value or key not in unsaid}
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 

@@ -81,8 +81,8 @@ def pinned(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
-    """Without those that the rules deny whatever they are called with."""
-    return tuple(tool for tool in tools if tool.meta.tool_id not in offers.denied)
+    """Without those that the rules deny whatever they are called with, and those that only steps of skills call."""
+    return tuple(tool for tool in tools if tool.meta.tool_id not in offers.denied and not tool.meta.for_skills)
 
 
 def _chosen(index: ToolIndex, offers: Offers, so_far: SoFar) -> dict[str, Tool]:

@@ -9,6 +9,7 @@ from ozzie_server_ext.tools.builtin import (
     commands,
     files,
     finding,
+    gate,
     host,
     kernels,
     notebooks,
@@ -25,6 +26,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(cells, notebooks, commands, host, kernels, running, web, artifacts, notes, user, finding),
+        *(cells, notebooks, commands, host, kernels, running, web, artifacts, notes, user, finding, gate),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

@@ -12,6 +12,7 @@ VALUES: dict[str, Json] = {
     "env": "prod",
     "count": 3,
     "empty": "",
+    "five": " 5.0",
     "nothing": None,
     "ok": True,
     "tags": ["a", "b"],
@@ -45,6 +46,9 @@ def find(reference: Reference) -> Json:
         ("-1 < -0.5", True),
         ("{{env}} == 'prod'\n and {{ok}}", True),
         ("  {{ok}}", True),
+        ("{{five}} > 3 and {{five}} == 5 and 10 >= {{five}}", True),
+        ("{{five}} == '5.0'", False),
+        ("{{env}} == 5", False),
     ],
 )
 def test_a_condition_holds_or_does_not(text: str, holds: bool) -> None:

@@ -121,6 +121,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "web.fetch": ("fetch_url",),
         "web.search": ("web_search",),
         "tool.find": ("find_tools",),
+        "skill.gate": ("gate",),
     }
 
 
@@ -159,6 +160,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),
+        "skill.gate": ("ALLOW", "relay", True),
         "time.now": ("ALLOW", "relay", True),
         "tool.find": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),

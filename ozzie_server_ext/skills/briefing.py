@@ -1,0 +1,138 @@
+"""What whoever carries out a step is told, from the skill and from what earlier steps gave (S3 F2, S4 §8.4.2)."""
+
+from dataclasses import dataclass, replace
+
+from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.events import Brief, GivenCall
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.skills.parameters import INPUT
+from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Step, Work, WorkflowSkill
+from ozzie_server_ext.skills.templates import as_text, fill, references, resolve
+from ozzie_server_ext.skills.values import Values
+
+ASK_TOOL, GATE_TOOL = "user.ask", "skill.gate"
+"""The tools by which a step asks a person something, and for a yes."""
+
+MOST_CHARS = 60_000
+"""Of one earlier output within the message of a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a step comes to: words for a model, or one call; and what of it came from outside."""
+
+    text: str = ""
+    call: GivenCall | None = None
+    brief: Brief
+    content: Content
+
+
+def as_workflow(skill: SimpleSkill) -> WorkflowSkill:
+    """A simple skill as the workflow of one step that it is, so that all runs are of one kind."""
+    work = skill.model_dump(include={"model", "max_iterations", "output_model", "acceptance", "tool_policy"})
+    step = Step(id=skill.name, instruction=skill.instruction or skill.name, **work)
+    return WorkflowSkill.model_construct(
+        **{name: getattr(skill, name) for name in type(skill).model_fields if name in WorkflowSkill.model_fields},
+        steps=(step,),
+        max_parallel=1,
+    ).model_copy(update={"type": "workflow"})
+
+
+def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -> Order:
+    """What is to be done in a step that is no run of another skill. `rejected` is why what came of the attempt before
+    was not taken. Raises Unresolved."""
+    content = values.content_of(*_texts(work)) | _content_of_needs(work, values)
+    match work.kinds:
+        case ("call",) if work.call is not None:
+            args = resolve(work.call.args, values.find)
+            assert isinstance(args, dict)
+            brief = replace(_brief(skill, work), tools=None)  # the one call is all that it may do
+            return Order(call=GivenCall(tool=work.call.tool, args=args), brief=brief, content=content)
+        case ("ask",) if work.ask is not None:
+            options: list[Json] = [{"label": option} for option in work.ask.options]
+            args = {"question": fill(work.ask.question, values.find), "options": options, "only_options": bool(options)}
+            return Order(call=GivenCall(tool=ASK_TOOL, args=args), brief=Brief(skill=skill.name), content=content)
+        case ("approve",) if work.approve is not None:
+            question, show = fill(work.approve.question, values.find), fill(work.approve.show, values.find)
+            brief = Brief(skill=skill.name, dangerous_tools=(GATE_TOOL,))
+            call = GivenCall(tool=GATE_TOOL, args={"question": question, "show": show})
+            return Order(call=call, brief=brief, content=content)
+        case _:
+            text = input_text(values.given) if isinstance(skill, SimpleSkill) else _message(work, values)
+            if rejected:
+                text += f"\n\nWhat came of this before was not taken. {rejected}"
+            brief = _brief_of_all(skill, work, values) if isinstance(skill, SimpleSkill) else _brief(skill, work)
+            return Order(text=text, brief=brief, content=content | values.content)
+
+
+def input_of(work: Work, values: Values) -> JsonObject:
+    """What another skill is given that a step runs. Raises Unresolved."""
+    given = resolve(work.with_, values.find)
+    assert isinstance(given, dict)
+    return given
+
+
+def input_text(given: JsonObject) -> str:
+    """An input in words: one text alone as it is, several values by their names."""
+    if set(given) == {INPUT}:
+        return as_text(given[INPUT])
+    return "\n".join(f"{name}: {as_text(value)}" for name, value in given.items() if value is not None)
+
+
+def _brief(skill: Skill, work: Work) -> Brief:
+    own = work.tools if work.tools is not None else skill.tools
+    policy = work.approval_policy or skill.approval_policy
+    about = f'You carry out the step "{work.name}" of the skill "{skill.name}"'
+    instruction = f"{about}: {skill.description}" if skill.description else f"{about}."
+    return Brief(
+        skill=skill.name,
+        instruction=instruction,
+        tools=own,
+        dangerous_tools=(*skill.dangerous_tools, *work.dangerous_tools),
+        asks_for_changes=policy is not None and policy.mode == "human_in_loop",
+    )
+
+
+def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
+    """Of a skill that is one agent: its own instruction, or what it is for."""
+    parts = [fill(skill.instruction or "", values.find) or skill.description]
+    if skill.acceptance:
+        parts.append(f"What has to hold for the result: {fill(skill.acceptance, values.find)}")
+    return replace(_brief(skill, work), instruction="\n\n".join(filter(None, parts)))
+
+
+def _message(work: Work, values: Values) -> str:
+    """The instruction, what the steps before gave where it does not name that itself, and what has to hold."""
+    instruction = work.instruction or ""
+    named = {reference.step for reference in references(instruction)}
+    parts = [fill(instruction, values.find)]
+    for need in work.needs if isinstance(work, Step) else ():
+        output = values.outputs.get(need)
+        if need not in named and output is not None:
+            text = as_text(output.value)
+            cut = f"{text[:MOST_CHARS]}\n… (cut)" if len(text) > MOST_CHARS else text
+            parts.append(f'What the step "{need}" gave:\n\n{cut}')
+    if work.acceptance:
+        parts.append(f"What has to hold for the result: {fill(work.acceptance, values.find)}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _texts(work: Work) -> list[Json]:
+    call, ask, approve = work.call, work.ask, work.approve
+    return [
+        work.instruction,
+        work.acceptance,
+        call.args if call else None,
+        work.with_,
+        ask.question if ask else None,
+        approve.question if approve else None,
+        approve.show if approve else None,
+    ]
+
+
+def _content_of_needs(work: Work, values: Values) -> Content:
+    found = values.content
+    if isinstance(work, Step) and work.instruction is not None:
+        for need in work.needs:
+            found = found | (values.outputs[need].content if need in values.outputs else values.content)
+    return found

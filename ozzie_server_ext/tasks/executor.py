@@ -1,0 +1,92 @@
+"""Where the attempts at steps are carried out (DESIGN §2.10): here, in the loop of the gateway.
+
+An executor finds a place for an attempt and says what came of it. It keeps nothing: that a step began and ended, the
+driver of its run records, so an attempt that is lost with its place is begun again from the log.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.events import FailureKind
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.steps import StepRecord
+from ozzie_server_ext.skills.spec import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of a step, with how its record stands; `delay_s` is to pass before it begins."""
+
+    work: Work
+    record: StepRecord
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded:
+    """`event` is what it ended with, `accepted` why what had to hold does."""
+
+    value: Json
+    content: Content = CLEAN
+    event: str = "done"
+    accepted: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """`may_retry`: nothing was done that must not be done twice, and another try may end otherwise."""
+
+    kind: FailureKind
+    code: str
+    message: str
+    hint: str = ""
+    may_retry: bool = False
+    content: Content = CLEAN
+
+
+Outcome = Succeeded | FailedAttempt
+CarryOut = Callable[[Attempt], Awaitable[Outcome]]
+
+
+class Executor(Protocol):
+    """The port. `submit` begins an attempt; `next` waits for those that ended."""
+
+    def submit(self, attempt: Attempt) -> None: ...
+
+    async def next(self) -> list[tuple[Attempt, Outcome]]:
+        """What ended since, at least one. Raises what an attempt raised that it should not have."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of all that runs."""
+        ...
+
+
+class InProcess:
+    """Each attempt is a task of the event loop: what it does, it has others do."""
+
+    def __init__(self, carry_out: CarryOut) -> None:
+        self._carry_out = carry_out
+        self._running: dict[asyncio.Task[Outcome], Attempt] = {}
+
+    def submit(self, attempt: Attempt) -> None:
+        work = asyncio.create_task(self._after(attempt), name=f"step {attempt.work.id}")
+        self._running[work] = attempt
+
+    async def next(self) -> list[tuple[Attempt, Outcome]]:
+        ended, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        return [(self._running.pop(work), work.result()) for work in ended]
+
+    async def close(self) -> None:
+        for work in self._running:
+            work.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._running.clear()
+
+    async def _after(self, attempt: Attempt) -> Outcome:
+        if attempt.delay_s:
+            await asyncio.sleep(attempt.delay_s)
+        return await self._carry_out(attempt)

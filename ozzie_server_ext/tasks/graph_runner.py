@@ -1,0 +1,236 @@
+"""Drives runs of skills: begins what is ready, records what came of it, until each has ended (TK-4, DESIGN §2.10).
+
+All that is known of a run is folded from the log; so one goes on that a crash cut off, and attempts that were begun are
+waited for by the tasks that carry them out, which recovery has set going again.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+
+from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    CheckpointSaved,
+    EventBody,
+    MessageCompleted,
+    SkillCompleted,
+    SkillFailed,
+    StepCompleted,
+    StepFact,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+)
+from ozzie_server_ext.domain.ids import ReplyId, TaskId
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.skills.checks import FAILED, REJECTED
+from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
+from ozzie_server_ext.skills.fsm_run import FsmRun
+from ozzie_server_ext.skills.spec import RetryPolicy, State, Work
+from ozzie_server_ext.skills.templates import as_text
+from ozzie_server_ext.skills.values import Output
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.store.uncut import uncut
+from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, Outcome, Succeeded
+from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
+from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner
+
+MOST_BACKOFF_S = 300.0
+
+Stop = Callable[[TaskId], Awaitable[None]]
+"""Ends a task that was delegated, where it has not ended."""
+
+
+class SkillFailedError(OzzieError):
+    """The run of a skill did not come to its result."""
+
+    code = "skill.failed"
+
+
+class GraphRunner:
+    """`leaving`, see `Turn`; `chance` gives the jitter of a pause, from 0 to 1."""
+
+    def __init__(
+        self, parts: StepParts, stop: Stop, *, leaving: Callable[[], bool], chance: Callable[[], float] = random.random
+    ) -> None:
+        self._parts = parts
+        self._stop = stop
+        self._leaving = leaving
+        self._chance = chance
+
+    async def run(self, row: Row, recorder: Recorder) -> int:
+        """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
+
+        Raises SkillFailedError, or what a cancellation raises: then what it had delegated is stopped, too.
+        """
+        parts = self._parts
+        loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
+        steps = StepRunner(parts, loaded.skill, loaded.run.values, row, recorder, loaded.rejected)
+        executor = InProcess(steps.carry_out)
+        try:
+            return await Driving(parts, loaded, executor, recorder, self._chance).run()
+        except BaseException:
+            await executor.close()
+            if not self._leaving():
+                for step_id in loaded.run.running:
+                    if task := loaded.run.records[step_id].task:
+                        await uncut(_stopped(self._stop, task))
+            raise
+
+
+class Driving:
+    """One run while it is driven."""
+
+    def __init__(
+        self,
+        parts: StepParts,
+        loaded: LoadedRun,
+        executor: Executor,
+        recorder: Recorder,
+        chance: Callable[[], float],
+    ) -> None:
+        self._parts = parts
+        self._skill = loaded.skill
+        self._run = loaded.run
+        self._rejected = loaded.rejected
+        self._executor = executor
+        self._recorder = recorder
+        self._chance = chance
+        self._pauses: dict[str, float] = {}
+
+    async def run(self) -> int:
+        """See `GraphRunner.run`."""
+        run = self._run
+        for step_id in run.running:  # what was begun before a restart
+            self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
+        while True:
+            begun = await self._begin_what_is_ready()
+            for attempt in begun:
+                self._executor.submit(attempt)
+            if run.ended is not None:
+                return await self._end(run.ended)
+            for attempt, outcome in await self._executor.next():
+                await self._record(attempt, outcome)
+
+    async def _begin_what_is_ready(self) -> list[Attempt]:
+        """Record all that begins or is skipped now, in one append."""
+        facts: list[StepFact] = []
+        begun: list[Attempt] = []
+        for each in self._run.next():
+            for fact in self._facts_of(each):
+                self._run.apply(fact)
+                facts.append(fact)
+            if isinstance(each, Begin):
+                step_id = each.work.id
+                record = self._run.records[step_id]
+                begun.append(Attempt(work=each.work, record=record, delay_s=self._pauses.pop(step_id, 0.0)))
+        if facts:
+            await self._recorder.append(*facts)
+        return begun
+
+    def _facts_of(self, each: Next) -> list[StepFact]:
+        match each:
+            case Begin(work=work, visit=visit, attempt=attempt):
+                task = TaskId(self._parts.ids.new()) if work.kinds else None
+                return [StepStarted(step_id=work.id, visit=visit, attempt=attempt, task=task)]
+            case Skip(step_id=step_id, visit=visit, reason=reason):
+                return [StepSkipped(step_id=step_id, visit=visit, reason=reason)]
+            case Broken(work=work, visit=visit, message=message):
+                code = "skill.condition_values"
+                broken = StepFailed(step_id=work.id, visit=visit, kind="business", code=code, message=message)
+                return [StepStarted(step_id=work.id, visit=visit), broken]
+
+    async def _record(self, attempt: Attempt, outcome: Outcome) -> None:
+        work, record = attempt.work, attempt.record
+        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and not isinstance(work, State):
+            comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
+            outcome = FailedAttempt(
+                kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
+            )
+        try:
+            to = self._leads_to(work, outcome)
+        except OzzieError as error:
+            to, outcome = "", FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
+        if isinstance(outcome, FailedAttempt):
+            await self._record_failure(work, attempt, outcome, to)
+            return
+        shown, blob = await kept(outcome.value, self._parts.blobs)
+        done = StepCompleted(
+            step_id=work.id,
+            output=shown,
+            visit=record.visit,
+            attempt=record.attempt,
+            blob=blob,
+            event=outcome.event,
+            to=to,
+            accepted=outcome.accepted,
+        )
+        self._run.apply(done, Output(outcome.value, outcome.content))
+        await self._append(outcome.content, done, self._checkpoint(work))
+
+    async def _record_failure(self, work: Work, attempt: Attempt, outcome: FailedAttempt, to: str) -> None:
+        record = attempt.record
+        policy = work.retry_policy or self._skill.retry_policy or RetryPolicy()
+        again_in_s: float | None = None
+        if outcome.may_retry and record.attempt < policy.max_attempts:
+            again_in_s = self._pause(policy, record.attempt)
+            self._pauses[work.id] = again_in_s
+            self._rejected[work.id] = outcome.message
+        failed = StepFailed(
+            step_id=work.id,
+            kind=outcome.kind,
+            code=outcome.code,
+            message=outcome.message,
+            hint=outcome.hint,
+            visit=record.visit,
+            attempt=record.attempt,
+            again_in_s=again_in_s,
+            to=to if again_in_s is None else "",
+        )
+        self._run.apply(failed)
+        checkpoint = [self._checkpoint(work)] if again_in_s is None else []
+        await self._append(outcome.content, failed, *checkpoint)
+
+    def _leads_to(self, work: Work, outcome: Outcome) -> str:
+        if not isinstance(self._run, FsmRun) or not isinstance(work, State):
+            return ""
+        if isinstance(outcome, FailedAttempt):
+            return self._run.leads_to(work, FAILED)
+        return self._run.leads_to(work, outcome.event, Output(outcome.value, outcome.content))
+
+    def _pause(self, policy: RetryPolicy, attempt: int) -> float:
+        """Twice as long each time, and between half and one and a half of that, so that many do not come at once."""
+        pause = policy.backoff_ms / 1000 * 2 ** (attempt - 1) * (0.5 + self._chance())
+        return round(min(pause, MOST_BACKOFF_S), 3)
+
+    def _checkpoint(self, work: Work) -> CheckpointSaved:
+        run = self._run
+        counts: JsonObject = {"settled": run.settled, "steps": len(run.steps)}
+        state: JsonObject = {**counts, "running": list[Json](sorted(run.running))}
+        if isinstance(run, FsmRun):
+            state["current"] = run.current
+        return CheckpointSaved(checkpoint_id=self._parts.ids.new(), node_id=work.id, state=state)
+
+    async def _end(self, ended: Done | Failed) -> int:
+        name = self._skill.name
+        if isinstance(ended, Failed):
+            await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
+            raise SkillFailedError(
+                f"{name} did not come to its result. {ended.message}",
+                hint="What the other steps gave is kept. Run it again once that is mended.",
+            )
+        output = ended.output
+        shown, blob = await kept(output.value, self._parts.blobs)
+        said = MessageCompleted(
+            reply_id=ReplyId(self._parts.ids.new()), text=as_text(output.value) or "Done.", finish="stop"
+        )
+        await self._append(output.content, said, SkillCompleted(skill=name, output=shown, blob=blob))
+        return self._run.settled
+
+    async def _append(self, content: Content, *facts: EventBody) -> None:
+        await self._recorder.made_from(content | self._run.values.content).append(*facts)
+
+
+async def _stopped(stop: Stop, task_id: TaskId) -> None:
+    await stop(task_id)

@@ -1,0 +1,87 @@
+"""A run of a skill from the events of its task: the skill as it was when the run began, and how far it is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import Bug
+from ozzie_server_ext.domain.events import (
+    Event,
+    SkillStarted,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+    TaskRetried,
+)
+from ozzie_server_ext.domain.ids import BlobRef, TaskId, task_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads
+from ozzie_server_ext.skills.briefing import as_workflow
+from ozzie_server_ext.skills.fsm_run import FsmRun
+from ozzie_server_ext.skills.parameters import fitted
+from ozzie_server_ext.skills.reading import read
+from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill
+from ozzie_server_ext.skills.values import Output, Values
+from ozzie_server_ext.skills.workflow_run import WorkflowRun
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+
+MOST_INLINE = 32 << 10
+"""Bytes of an output that stand in the log itself."""
+_BEGINNING = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken."""
+
+    started: SkillStarted
+    skill: Skill
+    run: WorkflowRun | FsmRun
+    rejected: dict[str, str]
+
+
+async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRun:
+    """The run of a task, folded from its events. Raises Bug for a task that runs none."""
+    loaded: LoadedRun | None = None
+    for event in await log.read_stream(task_stream(task_id)):
+        match event.body:
+            case SkillStarted() as started:
+                loaded = await _begun(started, blobs, _content(event))
+            case StepStarted() | StepFailed() | StepSkipped() as fact if loaded is not None:
+                loaded.run.apply(fact)
+                if isinstance(fact, StepFailed):
+                    loaded.rejected[fact.step_id] = fact.message
+            case StepCompleted() as fact if loaded is not None:
+                value = fact.output if fact.blob is None else loads(await blobs.get(fact.blob))
+                loaded.run.apply(fact, Output(value, _content(event)))
+            case TaskRetried() if loaded is not None:
+                loaded.run.retried()
+            case _:
+                pass
+    if loaded is None:
+        raise Bug(f"The task {task_id} runs no skill.")
+    return loaded
+
+
+async def kept(value: Json, blobs: BlobStore) -> tuple[Json, BlobRef | None]:
+    """An output as a fact holds it: whole, or its beginning and where the whole is."""
+    raw = canonical_bytes(value)
+    if len(raw) <= MOST_INLINE:
+        return value, None
+    return raw[:_BEGINNING].decode(errors="ignore"), await blobs.put(raw)
+
+
+async def _begun(started: SkillStarted, blobs: BlobStore, content: Content) -> LoadedRun:
+    skill = read(Path(f"{started.skill}.jsonc"), await blobs.get(started.file)).skill
+    values = Values(fitted(skill, started.input), content)
+    if isinstance(skill, FsmSkill):
+        run: WorkflowRun | FsmRun = FsmRun(skill, values)
+    else:
+        run = WorkflowRun(as_workflow(skill) if isinstance(skill, SimpleSkill) else skill, values)
+    return LoadedRun(started, skill, run, {})
+
+
+def _content(event: Event) -> Content:
+    return Content(labels=event.labels, sources=event.sources) if event.labels else CLEAN

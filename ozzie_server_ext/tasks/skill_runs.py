@@ -1,0 +1,66 @@
+"""Which tasks are runs of skills: those are driven step by step, all others are turns."""
+
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.errors import Conflict, NotFound
+from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.delegation import Delegation
+from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.ends import Ends
+from ozzie_server_ext.tasks.graph_runner import GraphRunner
+from ozzie_server_ext.tasks.service import TaskService
+from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.step_runner import StepParts
+
+RUNS = "GRAPH"
+"""The mode of a task that is a run."""
+
+
+class SkillRuns:
+    """`run_turn` runs what is no run. Steps are tasks themselves, so it is connected to what carries tasks out."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        blobs: BlobStore,
+        ids: IdSource,
+        starts: SkillStarts,
+        run_turn: Callable[[Row, Recorder], Awaitable[int]],
+    ) -> None:
+        self._log = log
+        self._blobs = blobs
+        self._ids = ids
+        self._starts = starts
+        self._run_turn = run_turn
+        self._ends = Ends(log)
+        self._graphs: GraphRunner | None = None
+
+    def connect(self, driver: TaskDriver, tasks: TaskService) -> None:
+        """Before anything is run."""
+        parts = StepParts(
+            log=self._log,
+            blobs=self._blobs,
+            ids=self._ids,
+            delegation=Delegation(self._log, driver),
+            ends=self._ends,
+            starts=self._starts,
+        )
+
+        async def stop(task_id: TaskId) -> None:
+            with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
+                await tasks.cancel(task_id, by="kernel", reason="The run that it was part of has ended.")
+
+        self._graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
+
+    async def run(self, row: Row, recorder: Recorder) -> int:
+        """See `tasks.driver.RunTurn`."""
+        if row["mode"] != RUNS:
+            return await self._run_turn(row, recorder)
+        assert self._graphs is not None, "runs are connected before anything is run"
+        return await self._graphs.run(row, recorder)

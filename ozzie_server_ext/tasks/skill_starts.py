@@ -1,0 +1,121 @@
+"""What a run of a skill begins with: the skill as its file has it now, an input that fits, models that are there."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.skills.briefing import as_workflow
+from ozzie_server_ext.skills.checks import unknown_tools, works_of
+from ozzie_server_ext.skills.library import Library
+from ozzie_server_ext.skills.parameters import fitted, typed
+from ozzie_server_ext.skills.reading import SkillFile
+from ozzie_server_ext.skills.spec import SimpleSkill, Skill, State, Step, Work
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+class SkillStarts:
+    """`limits` are those that a task has by the configuration of the moment, `models` the models of the moment."""
+
+    def __init__(
+        self,
+        library: Library,
+        blobs: BlobStore,
+        tools: ToolRegistry,
+        models: Callable[[], ModelRegistry],
+        limits: Callable[[], Limits],
+    ) -> None:
+        self._library = library
+        self._blobs = blobs
+        self._tools = tools
+        self._models = models
+        self.limits = limits
+
+    async def typed(self, name: str, words: Sequence[str]) -> SkillStarted:
+        """As `of`, with an input as it was typed."""
+        shelf = await self._library.look()
+        return await self.of(name, typed(shelf.get(name).skill, words))
+
+    async def of(self, name: str, given: JsonObject) -> SkillStarted:
+        """The beginning of a run of that skill with that input.
+
+        Raises NotFound, SkillError for a file that can't be taken or names tools that are not here, InputError for an
+        input that does not fit, UnknownModel and NoCandidate.
+        """
+        shelf = await self._library.look()
+        file = shelf.get(name)
+        names = [tool.meta.name for tool in self._tools.all()]
+        if error := file.error(unknown_tools(file.skill, lambda tool: self._tools.find(tool) is not None, names)):
+            raise error
+        for thinking in (file.skill, *(work for _, work in works_of(file.skill))):
+            if model := self.model_of(thinking):
+                self._models().chain(model)
+            if isinstance(thinking, Work) and thinking.wait is not None:
+                raise InputError(f'"{thinking.id}" waits for an event, which can\'t be run yet.', code="skill.wait")
+        self._expect_known(file, shelf.get)
+        given = fitted(file.skill, given)
+        content = await asyncio.to_thread(file.path.read_bytes)
+        return SkillStarted(
+            skill=file.skill.name,
+            kind=file.skill.type,
+            version=file.version,
+            file=await self._blobs.put(content),
+            input=given,
+            steps=tuple(_planned(file.skill)),
+            reason="A skill was run by its name.",
+        )
+
+    def model_of(self, thinking: Skill | Work) -> str:
+        """Who is to answer, by name; empty where it is not said. Raises NoCandidate."""
+        if thinking.model_selector is not None:
+            return self._models().select(thinking.model_selector).expect()
+        return thinking.model or ""
+
+    def stronger(self, model: str) -> str:
+        """Who is asked after `model` failed: what the configuration names under `models.upgrade`, else the default
+        where `model` was the cheap one (S4 §8.3.4: cheap → main)."""
+        return self._models().stronger(model)
+
+    def _expect_known(self, file: SkillFile, get: Callable[[str], SkillFile]) -> None:
+        """Raises NotFound for a step that runs a skill that is not there, InputError for skills that run each other."""
+        pending: list[tuple[SkillFile, tuple[str, ...]]] = [(file, (file.skill.name,))]
+        seen: set[str] = {file.skill.name}
+        while pending:
+            at, way = pending.pop()
+            for _, work in works_of(at.skill):
+                if work.skill is None:
+                    continue
+                if work.skill in way:
+                    round_ = " → ".join((*way, work.skill))
+                    raise InputError(f"These skills run each other without end: {round_}.", code="skill.endless")
+                if work.skill not in seen:
+                    seen.add(work.skill)
+                    pending.append((get(work.skill), (*way, work.skill)))
+
+
+def _planned(skill: Skill) -> Iterator[PlannedStep]:
+    works = [work for _, work in works_of(as_workflow(skill) if isinstance(skill, SimpleSkill) else skill)]
+    for work in works:
+        yield PlannedStep(
+            step_id=work.id,
+            title=work.title,
+            kind=_kind(work),
+            needs=work.needs if isinstance(work, Step) else (),
+            leads_to=tuple(dict.fromkeys(move.to for move in work.moves)) if isinstance(work, State) else (),
+            skill=work.skill or "",
+            model=work.model or "",
+            tool=work.call.tool if work.call else "",
+        )
+
+
+def _kind(work: Work) -> StepKind:
+    match work.kinds:
+        case ("instruction",):
+            return "agent"
+        case ("call" | "skill" | "ask" | "approve" | "wait" as kind,):
+            return kind
+        case _:
+            return "none"

@@ -1,0 +1,468 @@
+"""Skills that run: steps side by side, conditions, approvals, retries, nested runs, stops; the model is a script."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.events import (
+    CheckpointSaved,
+    Event,
+    EventBody,
+    MessageCompleted,
+    ModelCallStarted,
+    Origin,
+    SkillCompleted,
+    SkillFailed,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+    TaskFailed,
+)
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.models.driver import ModelRequest
+from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
+from ozzie_server_ext.skills.reading import SkillError
+from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from tests.scripted_gateway import ScriptedOzzie
+
+ANA = Answerer(name="Ana", way=Way.BROWSER)
+RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
+WAIT_S = 20
+T = TypeVar("T", bound=EventBody)
+F = TypeVar("F", StepStarted, StepCompleted)
+Answer = Callable[[ModelRequest], Sequence[Step]]
+
+
+LETTER: list[dict[str, Any]] = [
+    {"id": "draft", "instruction": "Write: {{input}}", "moves": [{"to": "review"}]},
+    {
+        "id": "review",
+        "approve": {"question": "Send it?"},
+        "moves": [{"on": "approved", "to": "sent"}, {"on": "rejected", "to": "rework"}],
+    },
+    {"id": "rework", "instruction": "Again: {{steps.review.output.comment}}", "moves": [{"to": "review"}]},
+    {"id": "sent", "final": True},
+]
+MOVES = [
+    ("draft", 1, "done", "review"),
+    ("review", 1, "rejected", "rework"),
+    ("rework", 1, "done", "review"),
+    ("review", 2, "approved", "sent"),
+]
+
+
+def asked(request: ModelRequest) -> str:
+    """The last thing that was said to the model."""
+    return request.messages[-1].content
+
+
+def echo(request: ModelRequest) -> Sequence[Step]:
+    return [Say(f"<{asked(request).splitlines()[0]}>")]
+
+
+class Runs:
+    """A gateway with skills, whose model answers by a rule."""
+
+    def __init__(self, ozzie: ScriptedOzzie) -> None:
+        self.ozzie = ozzie
+
+    def answers(self, answer: Answer, most: int = 60) -> None:
+        self.ozzie.plays(*([answer] * most))
+
+    def write(self, **skill: Any) -> None:
+        (self.ozzie.home.root / "skills" / f"{skill['name']}.jsonc").write_text(json.dumps(skill))
+
+    def workflow(self, *steps: dict[str, Any], **more: Any) -> None:
+        self.write(name="w", type="workflow", steps=list(steps), **more)
+
+    async def begin(self, name: str = "w", attended: bool = True, **given: Any) -> TaskId:
+        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
+        origin = Origin(channel="notebook", sender_id="ana")
+        words = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
+        sent = await self.ozzie.run_skill(session.session_id, name, words, origin, attended=attended)
+        return sent.task_id
+
+    async def run(self, name: str = "w", **given: Any) -> TaskId:
+        task_id = await self.begin(name, **given)
+        await self.rests(task_id)
+        return task_id
+
+    async def rests(self, task_id: TaskId) -> str:
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
+            return (await anext(events)).type
+
+    async def facts(self, task_id: TaskId, kind: type[T]) -> list[T]:
+        bodies = [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
+        return [body for body in bodies if isinstance(body, kind)]
+
+    async def step(self, kind: type[F], wanted: Callable[[F], bool] = lambda fact: True) -> F:
+        """The first fact of that kind that is wanted, once there is one."""
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=frozenset({kind.type})) as events:
+            async for event in events:
+                if isinstance(event, Event) and isinstance(event.body, kind) and wanted(event.body):
+                    return event.body
+        raise AssertionError("the feed ended")
+
+    async def restart(self) -> None:
+        """Stop the gateway and start another one on its home."""
+        self.ozzie = await self.ozzie.again()
+
+    async def outputs(self, task_id: TaskId) -> dict[str, Any]:
+        return {fact.step_id: fact.output for fact in await self.facts(task_id, StepCompleted)}
+
+    async def result(self, task_id: TaskId) -> Any:
+        (done,) = await self.facts(task_id, SkillCompleted)
+        return done.output
+
+    async def pending(self) -> Approval:
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0) as events:
+            while not (found := await self.ozzie.approvals.list(statuses=["pending"])):
+                await anext(events)
+        return found[0]
+
+    async def approve(self) -> Approval:
+        asked = await self.pending()
+        await self.ozzie.approvals.approve(asked.approval_id, ANA, binds=asked.asked.binds)
+        return asked
+
+    async def reject(self, comment: str) -> None:
+        asked = await self.pending()
+        await self.ozzie.approvals.reject(asked.approval_id, ANA, comment=comment)
+
+
+@pytest.fixture
+async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runs]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
+    home, project = Home(tmp_path / "home"), tmp_path / "project"
+    home.create()
+    project.mkdir()
+    ozzie = await ScriptedOzzie.start(home, project)
+    assert isinstance(ozzie, ScriptedOzzie)
+    runs = Runs(ozzie)
+    runs.answers(echo)
+    yield runs
+    assert (await runs.ozzie.log.verify()).ok
+    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
+    await runs.ozzie.stop()
+
+
+async def test_a_workflow_gives_what_its_last_step_gave_and_hands_on_what_each_gave(runs: Runs) -> None:
+    runs.workflow(
+        {"id": "a", "instruction": "First {{topic}}"},
+        {"id": "b", "instruction": "Then {{steps.a.output}}", "needs": ["a"]},
+        {"id": "c", "instruction": "Last", "needs": ["b"]},
+        vars={"topic": {"required": True}},
+    )
+    task_id = await runs.run(topic="tea")
+    assert await runs.outputs(task_id) == {"a": "<First tea>", "b": "<Then <First tea>>", "c": "<Last>"}
+    assert await runs.result(task_id) == "<Last>"
+    (said,) = await runs.facts(task_id, MessageCompleted)
+    assert said.text == "<Last>"
+    assert len(await runs.facts(task_id, CheckpointSaved)) == 3
+    children = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert all(children)
+    assert len(set(children)) == 3
+
+
+async def test_what_a_step_needs_is_told_to_it_where_it_does_not_name_it(runs: Runs) -> None:
+    seen: list[str] = []
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        seen.append(asked(request))
+        return [Say("found")]
+
+    runs.answers(answer)
+    runs.workflow({"id": "a", "instruction": "Look."}, {"id": "b", "instruction": "Sum up.", "needs": ["a"]})
+    await runs.run()
+    assert seen[1] == 'Sum up.\n\nWhat the step "a" gave:\n\nfound'
+
+
+async def test_steps_run_side_by_side_each_with_a_conversation_of_its_own(runs: Runs) -> None:
+    requests: list[ModelRequest] = []
+    go, here = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        requests.append(request)
+        return [Wait(go, here[len(requests) - 1]), Say("ok")]
+
+    runs.answers(answer)
+    runs.workflow({"id": "a", "instruction": "One"}, {"id": "b", "instruction": "Two"})
+    task_id = await runs.begin()
+    async with asyncio.timeout(WAIT_S):
+        for each in here:
+            await each.wait()
+    go.set()
+    assert await runs.rests(task_id) == "task.succeeded"
+    said = sorted(message.content for request in requests for message in request.messages if message.role == "user")
+    assert said == ["One", "Two"]
+
+
+async def test_a_step_calls_a_tool_without_asking_a_model(runs: Runs) -> None:
+    runs.answers(echo, most=0)
+    runs.workflow(
+        {"id": "sum", "call": {"tool": "calculator", "args": {"expr": "{{n}} * 2"}}}, vars={"n": {"type": "integer"}}
+    )
+    task_id = await runs.run(n=21)
+    assert await runs.result(task_id) == {"value": "42"}
+    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert child is not None
+    assert await runs.facts(child, ModelCallStarted) == []
+
+
+async def test_a_condition_chooses_the_way_and_what_is_not_on_it_is_skipped(runs: Runs) -> None:
+    runs.workflow(
+        {"id": "n", "call": {"tool": "calculator", "args": {"expr": "5"}}},
+        {"id": "large", "instruction": "large", "needs": ["n"], "when": "{{steps.n.output.value}} > 9"},
+        {"id": "small", "instruction": "small", "needs": ["n"], "when": "{{steps.n.output.value}} <= 9"},
+        {"id": "end", "instruction": "end", "needs": ["large", "small"]},
+    )
+    task_id = await runs.run()
+    assert set(await runs.outputs(task_id)) == {"n", "small", "end"}
+    (skipped,) = await runs.facts(task_id, StepSkipped)
+    assert skipped.step_id == "large"
+
+
+async def test_a_change_in_a_step_asks_a_person_and_the_other_steps_go_on(runs: Runs) -> None:
+    runs.workflow(
+        {"id": "write", "call": {"tool": "write_file", "args": {"path": "a.md", "text": "hi"}}},
+        {"id": "other", "instruction": "Other"},
+    )
+    task_id = await runs.begin()
+    asked_for = await runs.pending()
+    assert asked_for.asked.name == "write_file"
+    assert (await runs.step(StepCompleted)).step_id == "other"
+    assert not (runs.ozzie.project / "a.md").exists()
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert (runs.ozzie.project / "a.md").read_text() == "hi"
+
+
+async def test_a_rejected_gate_ends_a_workflow_with_the_comment(runs: Runs) -> None:
+    runs.workflow(
+        {"id": "draft", "instruction": "Draft"},
+        {"id": "gate", "approve": {"question": "Send it?", "show": "{{steps.draft.output}}"}, "needs": ["draft"]},
+        {"id": "send", "instruction": "Send", "needs": ["gate"]},
+    )
+    task_id = await runs.begin()
+    asked_for = await runs.pending()
+    assert (asked_for.asked.sentence, asked_for.asked.proof) == ("Send it?", "<Draft>")
+    await runs.reject("Too short.")
+    assert await runs.rests(task_id) == "task.failed"
+    (failed,) = await runs.facts(task_id, StepFailed)
+    assert (failed.step_id, failed.code, failed.message) == (
+        "gate",
+        "approval.rejected",
+        "It was rejected. Too short.",
+    )
+    assert "send" not in await runs.outputs(task_id)
+    (end,) = await runs.facts(task_id, TaskFailed)
+    assert (end.kind, end.code) == ("business", "skill.failed")
+
+
+async def moves_of(runs: Runs, task_id: TaskId) -> list[tuple[str, int, str, str]]:
+    return [(fact.step_id, fact.visit, fact.event, fact.to) for fact in await runs.facts(task_id, StepCompleted)]
+
+
+async def test_a_letter_is_rejected_reworked_and_approved(runs: Runs) -> None:
+    runs.write(name="letter", type="fsm", states=LETTER)
+    task_id = await runs.begin("letter", input="to Bo")
+    await runs.reject("Shorter.")
+    await runs.step(StepStarted, lambda fact: (fact.step_id, fact.visit) == ("review", 2))
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await moves_of(runs, task_id) == MOVES
+    assert (await runs.outputs(task_id))["rework"] == "<Again: Shorter.>"
+
+
+async def test_what_has_to_hold_is_checked_recorded_and_tried_again_with_the_reason(runs: Runs) -> None:
+    asked_twice: list[str] = []
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        text = asked(request)
+        if text.startswith("The criterion"):
+            holds = "long enough" in text.split("The result:")[1]
+            return [Say(json.dumps({"holds": holds, "why": "It is long." if holds else "It is too short."}))]
+        asked_twice.append(text)
+        return [Say("short" if len(asked_twice) == 1 else "long enough")]
+
+    runs.answers(answer)
+    runs.workflow({"id": "a", "instruction": "Write.", "acceptance": "It is long", "retry_policy": {"backoff_ms": 0}})
+    task_id = await runs.run()
+    (failed,) = await runs.facts(task_id, StepFailed)
+    assert (failed.code, failed.message) == ("step.not_accepted", "This does not hold: It is long It is too short.")
+    (done,) = await runs.facts(task_id, StepCompleted)
+    assert (done.output, done.accepted, done.attempt) == ("long enough", "It is long.", 2)
+    assert asked_twice[1].endswith("was not taken. This does not hold: It is long It is too short.")
+
+
+async def test_an_attempt_that_the_model_failed_is_made_again_as_often_as_the_skill_says(runs: Runs) -> None:
+    runs.answers(lambda request: [Fail("provider.bad_request")])
+    runs.workflow({"id": "a", "instruction": "x", "retry_policy": {"max_attempts": 2, "backoff_ms": 0}})
+    task_id = await runs.run()
+    failures = await runs.facts(task_id, StepFailed)
+    assert [(fact.attempt, fact.kind, fact.again_in_s) for fact in failures] == [(1, "model", 0.0), (2, "model", None)]
+    (failed,) = await runs.facts(task_id, SkillFailed)
+    assert failed.step_id == "a"
+
+
+async def test_a_typed_answer_is_the_output_itself(runs: Runs) -> None:
+    runs.answers(lambda request: [Say('{"score": 7}')])
+    schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+    runs.workflow({"id": "a", "instruction": "Score it.", "output_model": schema})
+    assert await runs.result(await runs.run()) == {"score": 7}
+
+
+async def test_a_skill_runs_another_one_as_a_step(runs: Runs) -> None:
+    runs.write(name="inner", instruction="You are inner.", vars={"what": {"required": True}}, description="d")
+    runs.workflow({"id": "a", "skill": "inner", "with": {"what": "{{topic}}"}}, vars={"topic": {}})
+    task_id = await runs.run(topic="tea")
+    assert await runs.result(task_id) == "<what: tea>"
+    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert child is not None
+    assert len(await runs.facts(child, StepCompleted)) == 1
+
+
+async def test_only_the_tools_that_a_skill_names_are_offered_and_may_be_called(runs: Runs) -> None:
+    offered: list[list[str]] = []
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        offered.append([tool.name for tool in request.tools])
+        return [Use("list_files", {})] if len(offered) == 1 else [Say(asked(request))]
+
+    runs.answers(answer)
+    runs.workflow({"id": "a", "instruction": "x", "tools": ["calculator"]})
+    task_id = await runs.run()
+    assert offered == [["calculator"], ["calculator"]]
+    assert "does not have the tool list_files" in await runs.result(task_id)
+
+
+async def test_a_dangerous_tool_asks_although_the_rules_allow_it(runs: Runs) -> None:
+    runs.answers(lambda request: [Use("calculator", {"expr": "1"})] if len(request.messages) < 3 else [Say("done")])
+    runs.workflow({"id": "a", "instruction": "x", "tools": ["calculator"], "dangerous_tools": ["calculator"]})
+    task_id = await runs.begin()
+    assert (await runs.approve()).asked.rule == "skill.asks_first"
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_a_run_that_is_stopped_stops_what_it_had_begun(runs: Runs) -> None:
+    reached = asyncio.Event()
+    runs.answers(lambda request: [Wait(asyncio.Event(), reached)])
+    runs.workflow({"id": "a", "instruction": "x"})
+    task_id = await runs.begin()
+    await asyncio.wait_for(reached.wait(), WAIT_S)
+    await runs.ozzie.tasks.cancel(task_id, by="ana")
+    assert await runs.rests(task_id) == "task.cancelled"
+    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert child is not None
+    assert await runs.rests(child) == "task.cancelled"
+
+
+async def test_what_a_run_used_counts_for_it_and_its_budget_holds(runs: Runs) -> None:
+    runs.workflow({"id": "a", "instruction": "x"}, {"id": "b", "instruction": "y", "needs": ["a"]})
+    task_id = await runs.run()
+    row = await runs.ozzie.tasks.get(task_id)
+    assert (row["input_tokens"], row["output_tokens"]) == (2, 2)
+
+
+async def test_the_session_remembers_the_result_and_not_how_it_came_about(runs: Runs) -> None:
+    runs.workflow({"id": "a", "instruction": "Secret step"}, {"id": "b", "instruction": "End", "needs": ["a"]})
+    await runs.run()
+    seen: list[ModelRequest] = []
+    runs.answers(lambda request: (seen.append(request), [Say("ok")])[1])
+    session = await runs.ozzie.sessions.open("n", title="n", channel="notebook")
+    sent = await runs.ozzie.submit(session.session_id, "And now?", Origin(channel="notebook"))
+    await runs.rests(sent.task_id)
+    assert [message.content for message in seen[0].messages[1:]] == ["%run w", "<End>", "And now?"]
+
+
+async def test_a_letter_is_rejected_reworked_and_approved_across_a_restart(runs: Runs) -> None:
+    runs.write(name="letter", type="fsm", states=LETTER)
+    task_id = await runs.begin("letter", input="to Bo")
+    await runs.pending()
+    await runs.restart()
+    await runs.reject("Shorter.")
+    await runs.step(StepStarted, lambda fact: (fact.step_id, fact.visit) == ("review", 2))
+    await runs.pending()
+    await runs.restart()
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await moves_of(runs, task_id) == MOVES
+
+
+async def test_a_run_that_was_cut_off_goes_on_with_what_it_had_begun_and_does_nothing_twice(runs: Runs) -> None:
+    gates = {name: asyncio.Event() for name in ("One", "Two")}
+    reached = {name: asyncio.Event() for name in gates}
+    asked_for: list[str] = []
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        name = asked(request).splitlines()[0]
+        asked_for.append(name)
+        wait = [Wait(gates[name], reached[name])] if name in gates and asked_for.count(name) == 1 else []
+        return [*wait, Say(f"<{name}>")]
+
+    runs.answers(answer)
+    runs.workflow(
+        {"id": "note", "call": {"tool": "write_note", "args": {"name": "n", "text": "once"}}},
+        {"id": "a", "instruction": "One", "needs": ["note"]},
+        {"id": "b", "instruction": "Two", "needs": ["note"]},
+        {"id": "c", "instruction": "End", "needs": ["a", "b"]},
+    )
+    task_id = await runs.begin()
+    async with asyncio.timeout(WAIT_S):
+        for each in reached.values():
+            await each.wait()
+    await runs.restart()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await runs.outputs(task_id) == {
+        "note": (await runs.outputs(task_id))["note"],
+        "a": "<One>",
+        "b": "<Two>",
+        "c": "<End>",
+    }
+    starts = [fact.step_id for fact in await runs.facts(task_id, StepStarted)]
+    assert sorted(starts) == ["a", "b", "c", "note"]
+    assert sorted(asked_for) == ["End", "One", "One", "Two", "Two"]
+
+
+async def test_a_skill_that_changes_while_it_runs_runs_as_it_began(runs: Runs) -> None:
+    reached, go = asyncio.Event(), asyncio.Event()
+    runs.answers(lambda request: [Wait(go, reached), Say(asked(request).splitlines()[0])])
+    runs.workflow({"id": "a", "instruction": "a"}, {"id": "b", "instruction": "as it was", "needs": ["a"]})
+    task_id = await runs.begin()
+    await asyncio.wait_for(reached.wait(), WAIT_S)
+    runs.workflow({"id": "a", "instruction": "another"})
+    await runs.restart()
+    go.set()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await runs.result(task_id) == "as it was"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "error", "says"),
+    [
+        ("nope", {}, NotFound, 'There is no skill "nope".'),
+        ("w", {}, InputError, 'w needs "topic".'),
+        ("w", {"topic": "t", "x": 1}, InputError, 'w takes no "x".'),
+        ("bad", {}, SkillError, 'there is no tool "serch"; did you mean "search"?'),
+        ("round", {}, InputError, "These skills run each other without end: round → other → round."),
+    ],
+)
+async def test_what_can_not_begin_is_refused_before_anything_is_recorded(
+    runs: Runs, name: str, given: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    runs.workflow({"id": "a", "instruction": "{{topic}}"}, vars={"topic": {"required": True}})
+    runs.write(name="bad", tools=["serch"])
+    runs.write(name="round", type="workflow", steps=[{"id": "a", "skill": "other"}])
+    runs.write(name="other", type="workflow", steps=[{"id": "a", "skill": "round"}])
+    with pytest.raises(error) as caught:
+        await runs.begin(name, **given)
+    assert says in str(caught.value)
+    assert await runs.ozzie.log.rows("tasks") == []
