@@ -245,7 +245,7 @@ class Ozzie:
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )
-        runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run)
+        runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step)
         self.driver = TaskDriver(self.log, self.ids, runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)

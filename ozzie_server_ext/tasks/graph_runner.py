@@ -110,6 +110,8 @@ class Driving:
                 self._executor.submit(attempt)
             if run.ended is not None:
                 return await self._end(run.ended)
+            if begun:
+                self._parts.news.progress(self._recorder, run.settled, len(run.steps), len(run.running))
             for attempt, outcome in await self._executor.next():
                 await self._record(attempt, outcome)
 

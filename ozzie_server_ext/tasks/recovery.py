@@ -24,14 +24,14 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import HELD, Task, TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.orphans import see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again
+from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
 
@@ -68,6 +68,7 @@ async def recover(
     `publish` tells those who follow which replies begin again.
     """
     await _see_off_workers(event_log)
+    await _end_the_abandoned(event_log)
     taken = 0
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
@@ -103,6 +104,23 @@ async def recover(
             runner.enqueue(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
             taken += 1
     return taken
+
+
+async def _end_the_abandoned(event_log: EventLog) -> None:
+    """A gateway that died between the end of a run and the ends of its steps left those: nobody waits for them."""
+    open_states: list[Json] = [str(status) for status in OPEN]
+    for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
+        if row["parent_id"] is None:
+            continue
+        above = await event_log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
+        if above and above[0]["status"] in FINAL:
+            task = task_from(row)
+            assert task.session_id is not None, "what is delegated has the session of who delegates"
+            recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
+            left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
+            ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
+            ends += stopped(left.tools)
+            await recorder.append(*ends, TaskCancelled(by="kernel", reason="The run that it was part of has ended."))
 
 
 async def _end_calls(event_log: EventLog, waiting: Task) -> None:

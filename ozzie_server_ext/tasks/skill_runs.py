@@ -16,6 +16,7 @@ from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.graph_runner import GraphRunner
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.step_news import StepNews, Tell
 from ozzie_server_ext.tasks.step_runner import StepParts
 
 RUNS = "GRAPH"
@@ -23,7 +24,8 @@ RUNS = "GRAPH"
 
 
 class SkillRuns:
-    """`run_turn` runs what is no run. Steps are tasks themselves, so it is connected to what carries tasks out."""
+    """`run_turn` runs what is no run; `tell` tells whoever watches a task how far it is. Steps are tasks themselves, so
+    it is connected to what carries tasks out."""
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class SkillRuns:
         ids: IdSource,
         starts: SkillStarts,
         run_turn: Callable[[Row, Recorder], Awaitable[int]],
+        tell: Tell,
     ) -> None:
         self._log = log
         self._blobs = blobs
@@ -39,6 +42,7 @@ class SkillRuns:
         self._starts = starts
         self._run_turn = run_turn
         self._ends = Ends(log)
+        self._news = StepNews(log, tell)
         self._graphs: GraphRunner | None = None
 
     def connect(self, driver: TaskDriver, tasks: TaskService) -> None:
@@ -50,6 +54,7 @@ class SkillRuns:
             delegation=Delegation(self._log, driver),
             ends=self._ends,
             starts=self._starts,
+            news=self._news,
         )
 
         async def stop(task_id: TaskId) -> None:

@@ -35,6 +35,7 @@ from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.step_news import StepNews
 
 RETRIED_KINDS = frozenset({"model", "parse"})
 NOT_ACCEPTED = "step.not_accepted"
@@ -59,6 +60,7 @@ class StepParts:
     delegation: Delegation
     ends: Ends
     starts: SkillStarts
+    news: StepNews
 
 
 class StepRunner:
@@ -95,8 +97,12 @@ class StepRunner:
     async def _done(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
         assert task_id is not None, "a step that does something has a task for it"
-        await self._begin(task_id, attempt)
-        row = await self._parts.ends.of(task_id)
+        self._parts.news.watch(task_id, self._recorder, attempt.work.name)
+        try:
+            await self._begin(task_id, attempt)
+            row = await self._parts.ends.of(task_id)
+        finally:
+            self._parts.news.forget(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
         if row["status"] != TaskStatus.SUCCEEDED:
             return _failed(row, events, attempt.work)
@@ -117,7 +123,7 @@ class StepRunner:
             task_id=task_id,
             parent=recorder.task_id,
             session_id=recorder.session_id,
-            title=work.name,
+            title=f"{self._skill.name}: {work.name}",
             limits=self._limits(work),
             caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
             step=work.id,

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import (
     CheckpointSaved,
+    Draft,
     Event,
     EventBody,
     MessageCompleted,
@@ -24,7 +25,9 @@ from ozzie_server_ext.domain.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    TaskCancelled,
     TaskFailed,
+    Transient,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
@@ -243,6 +246,23 @@ async def test_a_change_in_a_step_asks_a_person_and_the_other_steps_go_on(runs: 
     await runs.approve()
     assert await runs.rests(task_id) == "task.succeeded"
     assert (runs.ozzie.project / "a.md").read_text() == "hi"
+
+
+async def test_whoever_watches_is_told_how_far_it_is_and_which_step_waits_for_them(runs: Runs) -> None:
+    runs.workflow({"id": "one", "instruction": "One"}, {"id": "gate", "approve": {"question": "?"}, "needs": ["one"]})
+    told: list[str] = []
+    position = (await runs.ozzie.log.head()).position
+    task_id = await runs.begin()
+    async with asyncio.timeout(WAIT_S), runs.ozzie.feed.subscribe(position, task_id=task_id) as events:
+        async for event in events:
+            if isinstance(event, Transient) and event.type == "task.progress":
+                told.append(str(event.payload["step"]))
+                if "waits for your yes" in told[-1]:
+                    break
+    assert told[-2] == "1 of 2 steps, 1 running"
+    assert told[-1] == 'the step "gate" waits for your yes: Ozzie\'s sidebar, or ozzie approvals list'
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
 
 
 async def test_a_rejected_gate_ends_a_workflow_with_the_comment(runs: Runs) -> None:
@@ -466,3 +486,21 @@ async def test_what_can_not_begin_is_refused_before_anything_is_recorded(
         await runs.begin(name, **given)
     assert says in str(caught.value)
     assert await runs.ozzie.log.rows("tasks") == []
+
+
+async def test_steps_that_their_run_left_behind_in_a_crash_are_ended_at_the_next_start(runs: Runs) -> None:
+    reached = asyncio.Event()
+    runs.answers(lambda request: [Wait(asyncio.Event(), reached)])
+    runs.workflow({"id": "a", "instruction": "x"})
+    task_id = await runs.begin()
+    await asyncio.wait_for(reached.wait(), WAIT_S)
+    # As a gateway leaves it that dies between the two ends: only the run's stands in the log.
+    end = TaskCancelled(by="ana", reason="")
+    session = await runs.ozzie.sessions.open("n", title="n", channel="notebook")
+    await runs.ozzie.driver.stop()
+    draft = Draft(body=end, actor="user", source="hub", session_id=session.session_id, task_id=task_id)
+    await runs.ozzie.log.append(task_stream(task_id), [draft])
+    await runs.restart()
+    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert child is not None
+    assert (await runs.ozzie.tasks.get(child))["status"] == "CANCELLED"

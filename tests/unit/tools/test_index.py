@@ -78,7 +78,7 @@ def rank(index: ToolIndex, question: str, wanted: str) -> int:
 
 
 def test_every_tool_that_comes_with_ozzie_is_asked_for() -> None:
-    assert set(QUESTIONS.values()) == set(ids(tool for tool in BUILTIN.all() if not tool.meta.for_skills))
+    assert set(QUESTIONS.values()) == set(ids(tuple(tool for tool in BUILTIN.all() if not tool.meta.for_skills)))
 
 
 @BOTH
