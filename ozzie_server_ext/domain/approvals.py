@@ -71,4 +71,6 @@ def may_cover(meta: ToolMeta) -> bool:
     """Whether a yes for the session is offered: never for what can't be undone, and not for what is never silently
     allowed (TL-1)."""
     undone = meta.side_effect is SideEffect.REVERSIBLE or meta.side_effect is SideEffect.NONE
+    if meta.for_skills:  # a gate is asked about what stands before it, each time
+        return False
     return undone and meta.risk_level is not RiskLevel.HIGH and not meta.categories

@@ -160,7 +160,7 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),
-        "skill.gate": ("ALLOW", "relay", True),
+        "skill.gate": ("ALLOW", "relay", False),
         "time.now": ("ALLOW", "relay", True),
         "tool.find": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),
