@@ -40,6 +40,10 @@ log = logger(__name__)
 MAX_ATTEMPTS = 3
 """A turn that was running at each of so many deaths of the gateway may be what kills it."""
 
+MAX_DELEGATED_ATTEMPTS = 10
+"""Steps run side by side, and most die of others. The run that they are part of is never what kills: all that it does,
+it does by them."""
+
 RECOVERY = "recovery"
 """The source of what is recorded here."""
 
@@ -85,7 +89,15 @@ async def recover(
         left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
         known = {tool.call_id: await fates.of(tool) for tool in left.tools}
         keyed = {tool.call_id for tool in left.tools if fates.has_key(tool)}
-        verdict = _judge(task, left, known, keyed, PromptId(ids.new()) if row["attended"] else None)
+        most = MAX_ATTEMPTS if row["parent_id"] is None else MAX_DELEGATED_ATTEMPTS
+        verdict = _judge(
+            task,
+            left,
+            known,
+            keyed,
+            PromptId(ids.new()) if row["attended"] else None,
+            gives_up=task.mode != "GRAPH" and left.recoveries + 1 >= most,
+        )
         try:
             if verdict.facts:
                 await recorder.append(*verdict.facts)
@@ -137,10 +149,12 @@ def _judge(
     fates: Mapping[CallId, bool | None],
     keyed: Set[CallId],
     prompt_id: PromptId | None,
+    *,
+    gives_up: bool,
 ) -> _Verdict:
     """`keyed` are the calls that can be made again with their key; `prompt_id` is that of a question, where somebody is
-    there to be asked."""
-    given_up = task.status is TaskStatus.RUNNING and left.recoveries + 1 >= MAX_ATTEMPTS
+    there to be asked; `gives_up`: it was running at as many deaths as what may be what kills."""
+    given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
     unknown: list[OpenTool] = []

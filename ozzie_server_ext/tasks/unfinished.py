@@ -13,7 +13,6 @@ from ozzie_server_ext.domain.events import (
     ModelCallFailed,
     ModelCallStarted,
     PromptRequested,
-    StepCompleted,
     TaskQueued,
     TaskRetried,
     TaskStarted,
@@ -89,8 +88,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 uncertain.clear()
             case TaskQueued(reason="recovered"):
                 recoveries += 1
-            case TaskRetried() | StepCompleted():
-                # A run of many steps that gets on is not what ends its gateway.
+            case TaskRetried():
                 recoveries = 0
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact

@@ -148,7 +148,10 @@ class _Counter:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            asked = json.loads(await reader.readline())
+            line = await reader.readline()
+            if not line:
+                raise _Gone  # before it could ask
+            asked = json.loads(line)
             do = self._requests[asked.pop("do")]
             writer.write(_line(await do(reader, **asked) or {}))
             await writer.drain()
