@@ -9,6 +9,9 @@ from ozzie_kernel.cards import Answer, Cards
 from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.graphsvg import graph_svg
+from ozzie_server_ext.render.graphtext import GraphWriter, graph_text
+from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
 from ozzie_server_ext.render.static import static_bundle
@@ -48,6 +51,12 @@ def box_of(children: "list[Any]") -> "VBox":
     return VBox(children)
 
 
+def graph_output(view: GraphView) -> dict[str, Any]:
+    """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that (UX §4)."""
+    data = {"image/svg+xml": graph_svg(view), "text/plain": graph_text(view)}
+    return {"data": data, "metadata": {}, "transient": {}}
+
+
 class Publisher(Protocol):
     """What a display needs of the kernel: sending an output message of the running cell."""
 
@@ -65,6 +74,10 @@ class TurnDisplay(Protocol):
 
     def finish(self, view: TurnView) -> None:
         """Put the final form in its place."""
+        ...
+
+    def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
+        """Draw how far a workflow is; the last time, once its turn is finished."""
         ...
 
     def problem(self, data: dict[str, str]) -> None:
@@ -141,6 +154,10 @@ class WidgetDisplay:
     def finish(self, view: TurnView) -> None:
         self._end(*static_bundle(view))
 
+    def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
+        if is_final:
+            self._publisher.publish("display_data", graph_output(view))
+
     def problem(self, data: dict[str, str]) -> None:
         self._end(data, {})
 
@@ -167,6 +184,7 @@ class ConsoleDisplay:
         self._keyboard = keyboard
         self._answer = answer
         self._writer = ConsoleWriter()
+        self._graph_writer = GraphWriter()
         self._asking: Asking | None = None
         self._stopped = False
 
@@ -191,6 +209,10 @@ class ConsoleDisplay:
         self._withdraw(view)
         if text := self._writer.update(view):
             self._say(text)
+
+    def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
+        if text := self._graph_writer.update(view, now):
+            self._say(text if self._writer.at_line_start else f"\n{text}")
 
     def _withdraw(self, view: TurnView, *, but: ToType | None = None) -> None:
         """Ask for nothing any more `but` this. Whose prompt stands there yet is told: a console may drop what is typed
@@ -228,6 +250,10 @@ class StaticDisplay:
     def finish(self, view: TurnView) -> None:
         data, metadata = static_bundle(view)
         self._publisher.publish("display_data", {"data": data, "metadata": metadata, "transient": {}})
+
+    def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
+        if is_final:
+            self._publisher.publish("display_data", graph_output(view))
 
     def problem(self, data: dict[str, str]) -> None:
         self._publisher.publish("display_data", {"data": data, "metadata": {}, "transient": {}})

@@ -17,6 +17,8 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
+from ozzie_server_ext.render.graphfold import fold_graph
+from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -58,6 +60,7 @@ class CellTurn:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()  # names the cell that the output belongs to
         self.view: TurnView = new_turn()
+        self.graph: GraphView | None = None
 
     async def run(self, text: str, cell_id: str, skill: JsonObject | None = None) -> TurnView:
         """The finished turn, or run of a `skill` where one is named, whatever its end. Cancelling stops it in the
@@ -98,6 +101,8 @@ class CellTurn:
     def _finish(self) -> None:
         if self.view.task_id and not self._left:
             self._display.finish(self.view)
+            if self.graph is not None:
+                self._display.graph(self.graph, datetime.now(UTC), is_final=True)
         self._left = True
 
     async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
@@ -149,6 +154,8 @@ class CellTurn:
                     self._take(frame)
                 if not self.view.is_final and not self._left:  # the final form is about to take this one's place
                     self._display.show(self.view, datetime.now(UTC))
+                    if self.graph is not None:
+                        self._display.graph(self.graph, datetime.now(UTC), is_final=False)
         finally:
             self._link.client.unfollow(task_id, ended=self.view.is_final)
 
@@ -156,6 +163,7 @@ class CellTurn:
         if frame.position is not None:
             self._position = max(self._position, frame.position)
         self.view = fold_frame(self.view, frame)
+        self.graph = fold_graph(self.graph, frame.canonical, frame.payload, moment_of(frame))
 
     async def _stop(self, sending: "asyncio.Future[JsonObject]", turn: "asyncio.Future[TurnView]") -> None:
         """Have the turn stopped, and wait for its end. Raises GatewaySilent."""
@@ -214,8 +222,12 @@ async def _interrupted(work: "asyncio.Future[T]") -> bool:
 
 def fold_frame(view: TurnView, frame: EventFrame) -> TurnView:
     """The view after a frame."""
-    moment = datetime.fromisoformat(frame.ts) if frame.ts else None
-    return fold(view, frame.canonical, frame.payload, moment)
+    return fold(view, frame.canonical, frame.payload, moment_of(frame))
+
+
+def moment_of(frame: EventFrame) -> datetime | None:
+    """When it was recorded; None for what was not."""
+    return datetime.fromisoformat(frame.ts) if frame.ts else None
 
 
 async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventFrame]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
-from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, new_message_id
+from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, moment_of, new_message_id
 from ozzie_server_ext.agent.fitting import expect_schema
 from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.cli.output import failure_lines, for_terminal
@@ -24,6 +24,9 @@ from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.graphfold import fold_graph
+from ozzie_server_ext.render.graphtext import GraphWriter
+from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
@@ -150,6 +153,8 @@ async def _cancel_when_interrupted(gateway: _Gateway, task_id: str) -> None:
 async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool) -> TurnView:
     """The turn to its end, also behind a gateway that goes. Raises OzzieError."""
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
+    graph: GraphView | None = None
+    graph_writer = GraphWriter()
     queue: asyncio.Queue[EventFrame | None] | None = None
     in_vain = 0
     while not view.is_final:
@@ -166,8 +171,11 @@ async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool
         if frame.position is not None:
             position, in_vain = max(position, frame.position), 0
         view = fold_frame(view, frame)
+        graph = fold_graph(graph, frame.canonical, frame.payload, moment_of(frame))
         if view.error is not None:
             view = replace(view, error=replace(view.error, hint=for_terminal(view.error.hint)))
+        if not quiet and graph is not None:
+            sys.stdout.write(graph_writer.update(graph, datetime.now(UTC)))
         if not quiet:
             sys.stdout.write(writer.update(view))
             sys.stdout.write(writer.asks(view, datetime.now(UTC)))

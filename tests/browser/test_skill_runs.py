@@ -47,7 +47,7 @@ def skill(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("skill")
-async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: NewNotebook) -> None:
+async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%run sums n=4", "%skills", "%run sums", "%run smus n=4")
     await it.open()
     await it.begin(0)
@@ -67,6 +67,14 @@ async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: Ne
     await it.ended(0)
     await expect(cell).to_contain_text('{"value":"24"}')
     await expect(cell).to_contain_text("Done")
+    picture = cell.locator("img[src^='data:image/svg+xml']")
+    await expect(picture).to_be_visible()
+    box = await picture.bounding_box()
+    assert box is not None
+    assert box["width"] > 300
+    await it.save()
+    outputs = lab.saved(it.name)["cells"][0]["outputs"]
+    assert "[done] gate" in "".join(outputs[-1]["data"]["text/plain"])
 
     await it.run(1)
     await expect(it.page.locator(".jp-Cell").nth(1)).to_contain_text("%run sums n=…")
