@@ -356,7 +356,7 @@ class Ozzie:
             started,
             text or " ".join(["%run", name, *words]),
             origin,
-            limits=self._starts.limits(),
+            limits=await self._starts.limits_of(name),
             model=model,
             message_id=message_id,
             attended=attended,

@@ -121,6 +121,8 @@ def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
                 yield Complaint(path, f'"{need}" can\'t need itself')
             elif need not in ids:
                 yield Complaint(path, f'there is no step "{need}"{_near(need, ids)}')
+    if skill.output is not None and skill.output not in ids:
+        yield Complaint(("output",), f'there is no step "{skill.output}"{_near(skill.output, ids)}')
     needs = {step.id: [need for need in step.needs if need in ids and need != step.id] for step in skill.steps}
     if cycle := first_cycle(needs):
         path = ("steps", ids.index(cycle[-1]), "needs")

@@ -258,6 +258,8 @@ class WorkflowSkill(_Skill):
     type: Literal["workflow"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 8
+    output: StepId | None = None
+    """The step whose output is the result; without it, the last ones give theirs."""
 
 
 class FsmSkill(_Skill):

@@ -120,7 +120,10 @@ class WorkflowRun:
                 self._free.append(other)
 
     def _result(self) -> Output:
-        """What the steps gave that no other one needs: one alone as it is, several by their ids."""
+        """What the step gave that the skill names for that, else those that no other one needs: one alone as it is,
+        several by their ids."""
+        if self.skill.output is not None:
+            return self.values.outputs.get(self.skill.output, Output(None))
         last = [step.id for step in self.skill.steps if not self._needed_by[step.id]]
         given = {step_id: self.values.outputs[step_id] for step_id in last if step_id in self.values.outputs}
         content = CLEAN

@@ -6,6 +6,7 @@ from typing import cast
 
 from ozzie_server_ext.config.settings import BudgetsSettings
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import BudgetUse, shared_budgets, uses_of
@@ -74,9 +75,9 @@ async def costs_of(
 ) -> Costs:
     """What the session of this row has cost, and how that stands to the budgets."""
     session_id = SessionId(str(session["session_id"]))
-    rows = await log.rows(
-        "tasks", where={"session_id": session_id}, order_by="created_at", descending=True, limit=MOST_TURNS + 1
-    )
+    # What was delegated counts for the task that did.
+    own: dict[str, Json] = {"session_id": session_id, "parent_id": None}
+    rows = await log.rows("tasks", where=own, order_by="created_at", descending=True, limit=MOST_TURNS + 1)
     shown = list(reversed(rows[:MOST_TURNS]))
     calls = await log.rows("model_calls", where={"task_id": [str(row["task_id"]) for row in shown]})
     models: dict[str, list[str]] = {}

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.skills.briefing import as_workflow
 from ozzie_server_ext.skills.checks import unknown_tools, works_of
@@ -15,6 +18,8 @@ from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.skills.spec import SimpleSkill, Skill, State, Step, Work
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.tools.registry import ToolRegistry
+
+N = TypeVar("N", int, float)
 
 
 class SkillStarts:
@@ -68,6 +73,18 @@ class SkillStarts:
             reason="A skill was run by its name.",
         )
 
+    async def limits_of(self, name: str) -> Limits:
+        """What a run of that skill may use up: no more than a task, and no more than its file says. Raises as `of`."""
+        budget = (await self._library.look()).get(name).skill.budget
+        limits = self.limits()
+        cost = None if budget.max_cost_usd is None else int(budget.max_cost_usd * NANO_USD_PER_USD)
+        return replace(
+            limits,
+            max_cost=_least(limits.max_cost, cost),
+            max_tokens=_least(limits.max_tokens, budget.max_tokens),
+            deadline_s=_least(limits.deadline_s, budget.deadline_s),
+        )
+
     def model_of(self, thinking: Skill | Work) -> str:
         """Who is to answer, by name; empty where it is not said. Raises NoCandidate."""
         if thinking.model_selector is not None:
@@ -94,6 +111,11 @@ class SkillStarts:
                 if work.skill not in seen:
                     seen.add(work.skill)
                     pending.append((get(work.skill), (*way, work.skill)))
+
+
+def _least(one: N | None, other: N | None) -> N | None:
+    """The tighter of two limits, None being none."""
+    return other if one is None else one if other is None else min(one, other)
 
 
 def _planned(skill: Skill) -> Iterator[PlannedStep]:

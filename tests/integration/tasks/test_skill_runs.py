@@ -12,6 +12,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import (
+    BudgetExceeded,
     CheckpointSaved,
     Draft,
     Event,
@@ -29,11 +30,12 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     Transient,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.skills.reading import SkillError
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.costs import costs_of
 from tests.scripted_gateway import ScriptedOzzie
 
 ANA = Answerer(name="Ana", way=Way.BROWSER)
@@ -385,11 +387,29 @@ async def test_a_run_that_is_stopped_stops_what_it_had_begun(runs: Runs) -> None
     assert await runs.rests(child) == "task.cancelled"
 
 
-async def test_what_a_run_used_counts_for_it_and_its_budget_holds(runs: Runs) -> None:
+async def test_what_a_run_used_counts_for_it(runs: Runs) -> None:
     runs.workflow({"id": "a", "instruction": "x"}, {"id": "b", "instruction": "y", "needs": ["a"]})
     task_id = await runs.run()
     row = await runs.ozzie.tasks.get(task_id)
     assert (row["input_tokens"], row["output_tokens"]) == (2, 2)
+    session = await runs.ozzie.sessions.row(SessionId(str(row["session_id"])))
+    budgets = runs.ozzie.config.settings.budgets
+    costs = await costs_of(runs.ozzie.log, runs.ozzie.today, session, budgets=budgets, project=runs.ozzie.project)
+    assert [(turn.task_id, turn.spent.input_tokens) for turn in costs.turns] == [(task_id, 2)]
+    assert costs.session.input_tokens == 2
+
+
+async def test_a_run_has_the_budget_of_its_skill_and_its_steps_have_no_more_than_that(runs: Runs) -> None:
+    steps = ({"id": "a", "instruction": "x"}, {"id": "b", "instruction": "y", "needs": ["a"]})
+    runs.workflow(*steps, budget={"max_tokens": 1})
+    task_id = await runs.begin()
+    async with asyncio.timeout(WAIT_S), runs.ozzie.feed.subscribe(0, types=frozenset({"budget.exceeded"})) as events:
+        exceeded = await anext(events)
+    assert isinstance(exceeded, Event)
+    assert isinstance(exceeded.body, BudgetExceeded)
+    assert (exceeded.body.scope, exceeded.body.key) == ("task", task_id)
+    await runs.ozzie.tasks.cancel(task_id, by="ana")
+    assert await runs.rests(task_id) == "task.cancelled"
 
 
 async def test_the_session_remembers_the_result_and_not_how_it_came_about(runs: Runs) -> None:

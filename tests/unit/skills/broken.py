@@ -117,6 +117,10 @@ BROKEN = {
         ),
         "FILE, line 3, column 33: steps.0.needs: no step can be the first: a before b before c before a.",
     ),
+    "an output of no step": Broken(
+        '{"name": "w", "type": "workflow",\n  "output": "reprot", "steps": [{"id": "report", "instruction": "x"}]}',
+        'FILE, line 2, column 3: output: there is no step "reprot"; did you mean "report"?',
+    ),
     "a step that does nothing": Broken(
         _workflow('{"id": "a"}'),
         'FILE, line 3, column 1: steps.0: "a" does nothing: give it one of instruction, call, skill, '

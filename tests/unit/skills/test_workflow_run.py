@@ -119,6 +119,15 @@ def test_several_last_steps_give_the_result_together() -> None:
     assert story.run.ended == Done(Output({"a": 1, "b": 2}))
 
 
+def test_the_step_that_the_skill_names_gives_the_result() -> None:
+    story = Story(workflow({"id": "a"}, {"id": "b", "needs": ["a"]}, output="a"))
+    story.begin()
+    story.complete("a", "report")
+    story.begin()
+    story.complete("b", "kept")
+    assert story.run.ended == Done(Output("report"))
+
+
 def test_what_came_from_outside_comes_with_the_result() -> None:
     web = Content(labels=("web",), sources=("web:x.org",))
     story = Story(workflow({"id": "a"}, {"id": "b", "needs": ["a"], "instruction": "{{steps.a.output}}"}))
