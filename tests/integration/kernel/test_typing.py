@@ -55,8 +55,8 @@ def inspect(kernel: Kernel, text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "matches", "start"),
     [
-        ("%", ["%help", "%session", "%model", "%cost", "%parameter", "%%python"], 0),
-        ("%help\n%", ["%help", "%session", "%model", "%cost", "%parameter"], 6),
+        ("%", ["%help", "%session", "%model", "%cost", "%parameter", "%skills", "%run", "%%python"], 0),
+        ("%help\n%", ["%help", "%session", "%model", "%cost", "%parameter", "%skills", "%run"], 6),
         ("  %se", ["%session"], 2),
         ("%session re", ["resume"], 9),
         ("%help %se", ["session"], 6),
