@@ -245,13 +245,13 @@ class Ozzie:
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )
-        runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step)
-        self.driver = TaskDriver(self.log, self.ids, runs.run, progress.step, progress.place, fates)
+        self.runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step)
+        self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         pictures = PictureIntake(self.project, self.blobs, marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
-        runs.connect(self.driver, self.tasks)
+        self.runs.connect(self.driver, self.tasks)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,

@@ -5,7 +5,7 @@ waited for by the tasks that carry them out, which recovery has set going again.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import OzzieError
@@ -34,12 +34,9 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, Outcome, Succeeded
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
-from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner
+from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
-
-Stop = Callable[[TaskId], Awaitable[None]]
-"""Ends a task that was delegated, where it has not ended."""
 
 
 class SkillFailedError(OzzieError):
@@ -66,7 +63,7 @@ class GraphRunner:
         """
         parts = self._parts
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
-        steps = StepRunner(parts, loaded.skill, loaded.run.values, row, recorder, loaded.rejected)
+        steps = StepRunner(parts, loaded, row, recorder, self._stop)
         executor = InProcess(steps.carry_out)
         try:
             return await Driving(parts, loaded, executor, recorder, self._chance).run()
@@ -75,7 +72,7 @@ class GraphRunner:
             if not self._leaving():
                 for step_id in loaded.run.running:
                     if task := loaded.run.records[step_id].task:
-                        await uncut(_stopped(self._stop, task))
+                        await uncut(self._stop(task))
             raise
 
 
@@ -93,6 +90,7 @@ class Driving:
         self._parts = parts
         self._skill = loaded.skill
         self._run = loaded.run
+        self._recorded_end = loaded.end
         self._rejected = loaded.rejected
         self._executor = executor
         self._recorder = recorder
@@ -102,6 +100,13 @@ class Driving:
     async def run(self) -> int:
         """See `GraphRunner.run`."""
         run = self._run
+        match self._recorded_end:
+            case SkillCompleted():
+                return run.settled
+            case SkillFailed(message=message):
+                raise self._failed(message)
+            case None:
+                pass
         for step_id in run.running:  # what was begun before a restart
             self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
         while True:
@@ -218,10 +223,7 @@ class Driving:
         name = self._skill.name
         if isinstance(ended, Failed):
             await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
-            raise SkillFailedError(
-                f"{name} did not come to its result. {ended.message}",
-                hint="What the other steps gave is kept. Run it again once that is mended.",
-            )
+            raise self._failed(ended.message)
         output = ended.output
         shown, blob = await kept(output.value, self._parts.blobs)
         said = MessageCompleted(
@@ -230,9 +232,11 @@ class Driving:
         await self._append(output.content, said, SkillCompleted(skill=name, output=shown, blob=blob))
         return self._run.settled
 
+    def _failed(self, message: str) -> SkillFailedError:
+        return SkillFailedError(
+            f"{self._skill.name} did not come to its result. {message}",
+            hint="What the other steps gave is kept. Run it again once that is mended.",
+        )
+
     async def _append(self, content: Content, *facts: EventBody) -> None:
         await self._recorder.made_from(content | self._run.values.content).append(*facts)
-
-
-async def _stopped(stop: Stop, task_id: TaskId) -> None:
-    await stop(task_id)

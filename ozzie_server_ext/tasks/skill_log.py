@@ -1,12 +1,14 @@
 """A run of a skill from the events of its task: the skill as it was when the run began, and how far it is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import (
     Event,
+    SkillCompleted,
+    SkillFailed,
     SkillStarted,
     StepCompleted,
     StepFailed,
@@ -34,12 +36,14 @@ _BEGINNING = 2000
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken."""
+    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken;
+    `end` what was recorded of its end, where a crash came between that and the end of its task."""
 
     started: SkillStarted
     skill: Skill
     run: WorkflowRun | FsmRun
     rejected: dict[str, str]
+    end: SkillCompleted | SkillFailed | None = None
 
 
 async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRun:
@@ -56,8 +60,11 @@ async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRu
             case StepCompleted() as fact if loaded is not None:
                 value = fact.output if fact.blob is None else loads(await blobs.get(fact.blob))
                 loaded.run.apply(fact, Output(value, _content(event)))
+            case SkillCompleted() | SkillFailed() as end if loaded is not None:
+                loaded = replace(loaded, end=end)
             case TaskRetried() if loaded is not None:
                 loaded.run.retried()
+                loaded = replace(loaded, end=None)
             case _:
                 pass
     if loaded is None:

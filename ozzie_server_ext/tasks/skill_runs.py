@@ -43,7 +43,7 @@ class SkillRuns:
         self._run_turn = run_turn
         self._ends = Ends(log)
         self._news = StepNews(log, tell)
-        self._graphs: GraphRunner | None = None
+        self.graphs: GraphRunner | None = None
 
     def connect(self, driver: TaskDriver, tasks: TaskService) -> None:
         """Before anything is run."""
@@ -61,11 +61,11 @@ class SkillRuns:
             with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
                 await tasks.cancel(task_id, by="kernel", reason="The run that it was part of has ended.")
 
-        self._graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
+        self.graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """See `tasks.driver.RunTurn`."""
         if row["mode"] != RUNS:
             return await self._run_turn(row, recorder)
-        assert self._graphs is not None, "runs are connected before anything is run"
-        return await self._graphs.run(row, recorder)
+        assert self.graphs is not None, "runs are connected before anything is run"
+        return await self.graphs.run(row, recorder)

@@ -1,7 +1,9 @@
 """Carries out one attempt at a step: by a task of its own, whose end is the attempt's (TK-4, AG-3)."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ozzie_server_ext.agent.shape import value_of
 from ozzie_server_ext.domain.clock import IdSource
@@ -24,9 +26,8 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.briefing import input_of, order_for
 from ozzie_server_ext.skills.checks import APPROVED, REJECTED
-from ozzie_server_ext.skills.spec import Skill, Work
+from ozzie_server_ext.skills.spec import Work
 from ozzie_server_ext.skills.templates import as_text, fill
-from ozzie_server_ext.skills.values import Values
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -34,8 +35,12 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.skill_log import LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
+
+Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
+"""Ends a task that was delegated, where it has not ended."""
 
 RETRIED_KINDS = frozenset({"model", "parse"})
 NOT_ACCEPTED = "step.not_accepted"
@@ -64,17 +69,16 @@ class StepParts:
 
 
 class StepRunner:
-    """Those of one run. `row` is that of its task, `rejected` why attempts before were not taken."""
+    """Those of one run. `row` is that of its task; `stop` ends what was delegated and takes too long."""
 
-    def __init__(
-        self, parts: StepParts, skill: Skill, values: Values, row: Row, recorder: Recorder, rejected: dict[str, str]
-    ) -> None:
+    def __init__(self, parts: StepParts, loaded: LoadedRun, row: Row, recorder: Recorder, stop: Stop) -> None:
         self._parts = parts
-        self._skill = skill
-        self._values = values
+        self._skill = loaded.skill
+        self._values = loaded.run.values
         self._row = row
         self._recorder = recorder
-        self._rejected = rejected
+        self._rejected = loaded.rejected
+        self._stop = stop
 
     async def carry_out(self, attempt: Attempt) -> Outcome:
         """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
@@ -88,6 +92,8 @@ class StepRunner:
                 if isinstance(outcome, Succeeded) and work.acceptance:
                     outcome = await self._judged(work, outcome)
         except TimeoutError:
+            if attempt.record.task is not None:
+                await self._stop(attempt.record.task)
             message = f"It did not end within {work.timeout_s:g} s."
             return FailedAttempt(kind="business", code="step.timeout", message=message)
         except OzzieError as error:

@@ -34,8 +34,10 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.skills.reading import SkillError
+from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from ozzie_server_ext.tasks.costs import costs_of
+from ozzie_server_ext.tasks.skill_log import load_run
 from tests.scripted_gateway import ScriptedOzzie
 
 ANA = Answerer(name="Ana", way=Way.BROWSER)
@@ -524,3 +526,29 @@ async def test_steps_that_their_run_left_behind_in_a_crash_are_ended_at_the_next
     (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
     assert child is not None
     assert (await runs.ozzie.tasks.get(child))["status"] == "CANCELLED"
+
+
+async def test_a_step_that_takes_too_long_is_stopped_and_fails(runs: Runs) -> None:
+    runs.answers(lambda request: [Wait(asyncio.Event())])
+    runs.workflow({"id": "a", "instruction": "x", "timeout_s": 0.05})
+    task_id = await runs.run()
+    (failed,) = await runs.facts(task_id, StepFailed)
+    assert (failed.code, failed.message, failed.again_in_s) == ("step.timeout", "It did not end within 0.05 s.", None)
+    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
+    assert child is not None
+    assert await runs.rests(child) == "task.cancelled"
+
+
+async def test_an_end_that_stood_in_the_log_before_a_crash_is_not_told_twice(runs: Runs) -> None:
+    """As a gateway leaves it that dies between the end of the run and that of its task."""
+    runs.workflow({"id": "a", "instruction": "x"})
+    task_id = await runs.run()
+    ends = await runs.facts(task_id, SkillCompleted)
+    row = await runs.ozzie.tasks.get(task_id)
+    recorder = Recorder(log=runs.ozzie.log, session_id=SessionId(str(row["session_id"])), task_id=task_id)
+    loaded = await load_run(runs.ozzie.log, runs.ozzie.blobs, task_id)
+    assert loaded.end == ends[0]
+    graphs = runs.ozzie.runs.graphs
+    assert graphs is not None
+    assert await graphs.run(row, recorder) == 1
+    assert await runs.facts(task_id, SkillCompleted) == ends
