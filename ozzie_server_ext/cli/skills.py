@@ -50,7 +50,7 @@ def show_skill(options: argparse.Namespace) -> int:
         )
         return 0
     print(visible_label(file.skill.name))
-    for line in _paragraph(file.skill.description or "It has no description, so the agent is not told of it."):
+    for line in _paragraph(file.skill.description or "It has no description."):
         print(f"  {line}")
     print()
     for label, said in _facts(file):
@@ -168,7 +168,6 @@ def _facts(file: SkillFile) -> Iterator[tuple[str, str]]:
     if skill.dangerous_tools:
         yield "Asks first for", ", ".join(skill.dangerous_tools)
     yield "Risk", skill.risk_level
-    yield "Started by", _triggers(skill)
     yield "File", f"{file.path} (version {file.version})"
     steps = list(works_of(skill))
     for index, (_, work) in enumerate(steps):
@@ -204,17 +203,6 @@ def _model(thinking: Skill | Work) -> str:
     if thinking.model_selector is not None:
         return " and ".join(map(str, thinking.model_selector.required)) or "chosen by its tags"
     return thinking.model or ""
-
-
-def _triggers(skill: Skill) -> str:
-    triggers = skill.triggers
-    told = ["you"]
-    if triggers.delegation and skill.description:
-        told.append("the agent")
-    told += [f'"{word}" in a message' for word in triggers.keywords]
-    told += [f"the clock ({triggers.cron})"] if triggers.cron else []
-    told += [f"the event {triggers.event}"] if triggers.event else []
-    return ", ".join(told)
 
 
 def _paragraph(text: str, width: int = WIDTH - 2) -> list[str]:

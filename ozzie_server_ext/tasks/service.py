@@ -164,15 +164,16 @@ class TaskService:
         answer_schema: JsonObject | None,
         content: Content,
         message_id: MessageId | None = None,
+        started: SkillStarted | None = None,
     ) -> Submitted:
         message_id = message_id or MessageId(self._ids.new())
-        bodies = (
+        bodies: list[EventBody] = [
             MessageReceived(
                 message_id=message_id, text=text, origin=origin, pictures=named.pictures, absent=named.absent
             ),
             TaskCreated(
                 title=_title(text),
-                mode="FREE",
+                mode="FREE" if started is None else "GRAPH",
                 message_id=message_id,
                 limits=limits,
                 thread_id=str(session_id),
@@ -183,8 +184,9 @@ class TaskService:
                 attended=attended,
                 answer_schema=answer_schema,
             ),
+            *([] if started is None else [started]),
             TaskQueued(reason="created"),
-        )
+        ]
         events = await self._log.append(
             task_stream(task_id),
             [
@@ -197,8 +199,9 @@ class TaskService:
                     labels=made_from.labels,
                     sources=made_from.sources,
                 )
+                for body in bodies
                 # What a person writes is theirs, also beside a picture that is not.
-                for body, made_from in zip(bodies, (content, content | named.content, content), strict=True)
+                for made_from in (content | named.content if isinstance(body, TaskCreated) else content,)
             ],
             expected_version=0,
         )
@@ -226,66 +229,20 @@ class TaskService:
                     raise InputError("The message's id is no ULID.", code="message.id")
                 if taken := await self._taken(TaskId(message_id), session_id, message_id):
                     return taken
-            task_id = TaskId(message_id or self._ids.new())
-            return await self._begin_run(
-                task_id,
-                message_id or MessageId(self._ids.new()),
+            return await self._begin(
+                TaskId(message_id or self._ids.new()),
                 session_id=session_id,
-                started=started,
                 text=text,
+                named=Named(),
                 origin=origin,
                 limits=limits,
                 model=model,
                 attended=attended,
+                answer_schema=None,
                 content=content,
-            )
-
-    async def _begin_run(
-        self,
-        task_id: TaskId,
-        message_id: MessageId,
-        *,
-        session_id: SessionId,
-        started: SkillStarted,
-        text: str,
-        origin: Origin,
-        limits: Limits,
-        model: str,
-        attended: bool,
-        content: Content,
-    ) -> Submitted:
-        bodies = (
-            MessageReceived(message_id=message_id, text=text, origin=origin),
-            TaskCreated(
-                title=_title(text),
-                mode="GRAPH",
                 message_id=message_id,
-                limits=limits,
-                thread_id=str(session_id),
-                scope_id=f"chat:{origin.channel}:{session_id}",
-                channel=origin.channel,
-                sender_id=origin.sender_id,
-                model=model,
-                attended=attended,
-            ),
-            started,
-            TaskQueued(reason="created"),
-        )
-        drafts = [
-            Draft(
-                body=body,
-                actor="user" if isinstance(body, MessageReceived) else "kernel",
-                source="hub",
-                session_id=session_id,
-                task_id=task_id,
-                labels=content.labels,
-                sources=content.sources,
+                started=started,
             )
-            for body in bodies
-        ]
-        events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
-        ahead = self._runner.enqueue(task_id, session_id)
-        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
 
     async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
         """Stop a task, running or not. When this returns, the wish is durable: a gateway that dies before the task has

@@ -396,6 +396,7 @@ async def test_a_job_is_gone_with_its_gateway(project: Path) -> None:
         await process.wait()
         while _processes(mark):  # noqa: ASYNC110 - nor of their end
             await asyncio.sleep(0.01)
+    assert not _processes(mark)
 
 
 def _processes(mark: str) -> list[str]:

@@ -235,7 +235,7 @@ def test_whatever_an_outsider_says_of_a_tool_can_be_searched(about: str, query: 
     strange.spec = type(strange.spec)(name="alpha", description=about, parameters={"properties": {about: about}})
 
     for fts5 in (True, False):
-        ToolIndex(ToolRegistry([strange]), fts5=fts5).search(query)
+        assert set(ids(ToolIndex(ToolRegistry([strange]), fts5=fts5).search(query))) <= {"a.a"}
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": None}, {"properties": []}, {"properties": {"a": 1, "b": {}}}])
