@@ -70,6 +70,7 @@ from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_runs import SkillRuns
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.skill_tools import SkillTools
 from ozzie_server_ext.tasks.today import TodaysUsage
 from ozzie_server_ext.tasks.turn_runner import TurnRunner
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
@@ -140,6 +141,9 @@ class Ozzie:
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         registry = ToolRegistry(builtin_tools())
         self.tools = registry
+        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings.skills.dirs)
+        skill_tools = SkillTools(self.skills, registry)
+        await skill_tools.refresh()
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
         await self.rules.refresh()
         self._closing.push_async_callback(self._stop_workers)
@@ -237,11 +241,12 @@ class Ozzie:
             children=commands,
             web=ErrandWeb(),
             jupyter=self.jupyter,
+            skill_tools=skill_tools,
+            delegates=lambda row, recorder, room: self.runs.delegates(row, recorder, room),
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
         fates = Fates(registry.may_be_repeated, self._runner.happened, registry.takes_key)
-        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings.skills.dirs)
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )

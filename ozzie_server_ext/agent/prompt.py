@@ -30,6 +30,9 @@ It fits this JSON Schema:
 """
 
 
+_SKILLS = """\
+You can hand work over to these skills. Each works by itself: it knows nothing of this conversation but what you give \
+it, and its result comes back to you. Say what it is to do in full, and look at what it gives before you pass it on:"""
 _MORE = f"There are more tools than these: where none fits, look for one with {FIND_NAME}(query)."
 
 
@@ -70,17 +73,19 @@ def compose(
     soul: str,
     custom: str,
     tools: Sequence[ToolSpec],
+    skills: Sequence[ToolSpec] = (),
     finds_more: bool = False,
     session: SessionContext,
     instruction: str = "",
     schema: JsonObject | None = None,
 ) -> Prompt:
-    """Persona → custom → tools → session → the task's instruction → the answer's shape; an empty layer is left out.
-    `finds_more`: others than these `tools` are there, and one of them finds those."""
+    """Persona → custom → tools → skills → session → the task's instruction → the answer's shape; an empty layer is left
+    out. `finds_more`: others than these `tools` and `skills` are there, and one of them finds those."""
     layers = (
         Layer("persona", soul.strip() or PERSONA),
         Layer("custom", custom.strip()),
         Layer("tools", _tools(tools, finds_more)),
+        Layer("skills", "\n".join([_SKILLS, *map(_line, skills)]) if skills else ""),
         Layer("session", _session(session)),
         Layer("instruction", f"Your task:\n{instruction.strip()}" if instruction.strip() else ""),
         Layer("answer", "" if schema is None else _ANSWER + canonical_bytes(schema).decode()),
@@ -91,10 +96,14 @@ def compose(
 def _tools(tools: Sequence[ToolSpec], finds_more: bool) -> str:
     if not tools:
         return "You have no tools in this turn."
-    lines = [f"- {tool.name}: {tool.description}" for tool in tools]
+    lines = [*map(_line, tools)]
     if finds_more:
         lines.append(_MORE)
     return "Your tools:\n" + "\n".join(lines)
+
+
+def _line(tool: ToolSpec) -> str:
+    return f"- {tool.name}: {tool.description}"
 
 
 def _session(session: SessionContext) -> str:

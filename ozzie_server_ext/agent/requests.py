@@ -90,10 +90,12 @@ class Requests:
 
     def prompt(self, choice: ModelChoice) -> Prompt:
         """What stands before the conversation."""
+        tools = self.tools(choice)
         return compose(
             soul=self._plan.soul,
             custom=self._plan.custom_prompt,
-            tools=[tool.spec for tool in self.tools(choice)],
+            tools=[tool.spec for tool in tools if not tool.meta.delegates_to],
+            skills=[tool.spec for tool in tools if tool.meta.delegates_to],
             finds_more=self._toolbox.is_partial,
             session=SessionContext(
                 title=self._plan.session_title,

@@ -1,7 +1,7 @@
 """`ozzie tools`: what a model can call, and what the rules say to that."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
@@ -9,6 +9,8 @@ from ozzie_server_ext.cli.output import cell, first_sentence, print_json
 from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
+WIDEST_NAME = 28
+"""Two of them and a ruling are less than 80 columns."""
 RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 
 
@@ -18,18 +20,19 @@ def list_tools(options: argparse.Namespace) -> int:
     if options.json:
         print_json(listing["items"])
         return 0
-    for tool in listing["items"]:
-        print(*row(tool), sep="\n")
+    print(*rows(listing["items"]), sep="\n")
     if listing["policy_error"]:
         print(f"The rules were not taken, so nothing runs:\n{visible_prose(listing['policy_error'])}")
     return 0
 
 
-def row(tool: Object) -> Iterator[str]:
-    """A tool in the list: its names and what the rules say, and below them the first sentence of what it does."""
-    said = RULINGS[tool["ruling"]["decision"]]
-    yield f"{cell(tool['name'], 16)}  {cell(tool['id'], 16)}  {said}"
-    yield from first_sentence(tool["about"])
+def rows(tools: Sequence[Object]) -> Iterator[str]:
+    """The tools: of each its names and what the rules say, and below them the first sentence of what it does."""
+    names, ids = (min(max((len(tool[key]) for tool in tools), default=0), WIDEST_NAME) for key in ("name", "id"))
+    for tool in tools:
+        said = RULINGS[tool["ruling"]["decision"]]
+        yield f"{cell(tool['name'], names)}  {cell(tool['id'], ids)}  {said}"
+        yield from first_sentence(tool["about"])
 
 
 def show_tool(options: argparse.Namespace) -> int:

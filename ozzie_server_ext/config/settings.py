@@ -355,9 +355,12 @@ class ArtifactsSettings(_Settings):
 
 
 class SkillsSettings(_Settings):
-    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2)."""
+    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2). An agent hands work over to
+    skills at most `max_delegations` times in a task, and tasks do so at most `max_depth` deep."""
 
     dirs: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = ()
+    max_delegations: Annotated[int, Field(ge=0, le=1000)] = 10
+    max_depth: Annotated[int, Field(ge=0, le=16)] = 4
 
 
 class Settings(_Settings):

@@ -66,7 +66,8 @@ class ToolMeta:
     that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
     that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from. `told_by` is who
     wrote its name, its description and its schema, where that was somebody outside: whoever is offered it reads
-    those. One that is `for_skills` is called by their steps, and offered to no model.
+    those. One that is `for_skills` is called by their steps, and offered to no model. A call of one that
+    `delegates_to` a skill is handed over to that.
 
     By `tags`, words for what it is about, and `examples`, of what people ask it for, it is found among many tools
     (TL-6); no model is shown them."""
@@ -89,6 +90,7 @@ class ToolMeta:
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     for_skills: bool = False
+    delegates_to: str = ""
 
     @property
     def may_be_repeated(self) -> bool:

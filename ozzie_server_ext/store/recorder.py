@@ -34,9 +34,14 @@ class Recorder:
         return replace(self, read=lambda: content)
 
     async def append(
-        self, *bodies: EventBody, actor: Actor | None = None, expected_version: int | None = None
+        self,
+        *bodies: EventBody,
+        actor: Actor | None = None,
+        expected_version: int | None = None,
+        key: str | None = None,
     ) -> tuple[Event, ...]:
-        """Append the facts together: all are committed, or none. Raises as `EventLog.append`."""
+        """Append the facts together: all are committed, or none. With a `key`, of one fact alone, a repeat is none.
+        Raises as `EventLog.append`."""
         content = self.content
         return await self.log.append(
             task_stream(self.task_id),
@@ -50,6 +55,7 @@ class Recorder:
                     trace_id=self.trace_id,
                     labels=content.labels,
                     sources=content.sources,
+                    idempotency_key=key,
                 )
                 for body in bodies
             ],

@@ -10,6 +10,7 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.delegates import Room, SkillDelegates
 from ozzie_server_ext.tasks.delegation import Delegation
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.ends import Ends
@@ -21,6 +22,8 @@ from ozzie_server_ext.tasks.step_runner import StepParts
 
 RUNS = "GRAPH"
 """The mode of a task that is a run."""
+
+_CONNECTED = "runs are connected before anything is run"
 
 
 class SkillRuns:
@@ -44,6 +47,7 @@ class SkillRuns:
         self._ends = Ends(log)
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
+        self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
 
     def connect(self, driver: TaskDriver, tasks: TaskService) -> None:
         """Before anything is run."""
@@ -61,11 +65,20 @@ class SkillRuns:
             with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
                 await tasks.cancel(task_id, by="kernel", reason="The run that it was part of has ended.")
 
+        def delegates(row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
+            return SkillDelegates(parts, row, recorder, room, stop, leaving=lambda: driver.stopping)
+
         self.graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
+        self._delegates = delegates
+
+    def delegates(self, row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
+        """What an agent hands over to skills, of that task."""
+        assert self._delegates is not None, _CONNECTED
+        return self._delegates(row, recorder, room)
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """See `tasks.driver.RunTurn`."""
         if row["mode"] != RUNS:
             return await self._run_turn(row, recorder)
-        assert self.graphs is not None, "runs are connected before anything is run"
+        assert self.graphs is not None, _CONNECTED
         return await self.graphs.run(row, recorder)

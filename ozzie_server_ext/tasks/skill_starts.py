@@ -13,6 +13,7 @@ from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.skills.briefing import as_workflow
 from ozzie_server_ext.skills.checks import unknown_tools, works_of
 from ozzie_server_ext.skills.library import Library
+from ozzie_server_ext.skills.mode import By, Mode, mode_of
 from ozzie_server_ext.skills.parameters import fitted, typed
 from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.skills.spec import SimpleSkill, Skill, State, Step, Work
@@ -44,12 +45,27 @@ class SkillStarts:
         shelf = await self._library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
 
-    async def of(self, name: str, given: JsonObject) -> SkillStarted:
-        """The beginning of a run of that skill with that input.
+    async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
+        """The beginning of a run of that skill with that input, for whom it is.
 
         Raises NotFound, SkillError for a file that can't be taken or names tools that are not here, InputError for an
         input that does not fit, UnknownModel and NoCandidate.
         """
+        file = await self.file(name)
+        given = fitted(file.skill, given)
+        content = await asyncio.to_thread(file.path.read_bytes)
+        return SkillStarted(
+            skill=file.skill.name,
+            kind=file.skill.type,
+            version=file.version,
+            file=await self._blobs.put(content),
+            input=given,
+            steps=tuple(_planned(file.skill)),
+            reason=self.mode_of(file.skill, by).reason,
+        )
+
+    async def file(self, name: str) -> SkillFile:
+        """The skill of that name, of which all that it names is here. Raises as `of`, but for its input."""
         shelf = await self._library.look()
         file = shelf.get(name)
         names = [tool.meta.name for tool in self._tools.all()]
@@ -61,17 +77,11 @@ class SkillStarts:
             if isinstance(thinking, Work) and thinking.wait is not None:
                 raise InputError(f'"{thinking.id}" waits for an event, which can\'t be run yet.', code="skill.wait")
         self._expect_known(file, shelf.get)
-        given = fitted(file.skill, given)
-        content = await asyncio.to_thread(file.path.read_bytes)
-        return SkillStarted(
-            skill=file.skill.name,
-            kind=file.skill.type,
-            version=file.version,
-            file=await self._blobs.put(content),
-            input=given,
-            steps=tuple(_planned(file.skill)),
-            reason="A skill was run by its name.",
-        )
+        return file
+
+    def mode_of(self, skill: Skill, by: By) -> Mode:
+        """How it is run, and why so."""
+        return mode_of(skill, self._tools.meta, by)
 
     async def limits_of(self, name: str) -> Limits:
         """What a run of that skill may use up: no more than a task, and no more than its file says. Raises as `of`."""

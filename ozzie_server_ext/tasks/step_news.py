@@ -18,9 +18,9 @@ class StepNews:
         self._watched: dict[TaskId, tuple[Recorder, str]] = {}
         log.on_commit(self._follow)
 
-    def watch(self, task_id: TaskId, run: Recorder, step: str) -> None:
-        """From now on, tell of the task that carries out a step."""
-        self._watched[task_id] = (run, step)
+    def watch(self, task_id: TaskId, run: Recorder, what: str) -> None:
+        """From now on, tell of the task that carries out a part of the run, which is called so: `the step "merge"`."""
+        self._watched[task_id] = (run, what)
 
     def forget(self, task_id: TaskId) -> None:
         self._watched.pop(task_id, None)
@@ -34,13 +34,13 @@ class StepNews:
         for event in events:
             if event.task_id is None or event.task_id not in self._watched:
                 continue
-            run, step = self._watched[event.task_id]
+            run, what = self._watched[event.task_id]
             match event.body:
                 case TaskWaitingApproval():
-                    self._tell(run, f'the step "{step}" waits for your yes: Ozzie\'s sidebar, or ozzie approvals list')
+                    self._tell(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
                 case TaskWaitingInput():
-                    self._tell(run, f'the step "{step}" waits for your answer: Ozzie\'s sidebar, or ozzie tasks list')
+                    self._tell(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
                 case TaskQueued(reason="answered"):
-                    self._tell(run, f'the step "{step}" goes on')
+                    self._tell(run, f"{what} goes on")
                 case _:
                     pass

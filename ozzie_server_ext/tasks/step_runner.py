@@ -103,7 +103,7 @@ class StepRunner:
     async def _done(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
         assert task_id is not None, "a step that does something has a task for it"
-        self._parts.news.watch(task_id, self._recorder, attempt.work.name)
+        self._parts.news.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
         try:
             await self._begin(task_id, attempt)
             row = await self._parts.ends.of(task_id)

@@ -25,13 +25,16 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import Allowances, limits_above
 from ozzie_server_ext.tasks.briefs import asks_first, brief_of, may_call
 from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.delegates import Room
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.skill_tools import SkillTools
 from ozzie_server_ext.tools.base import Marks, ToolContext
+from ozzie_server_ext.tools.delegates import Delegates
 from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.web.port import Web
 
@@ -59,6 +62,8 @@ class TurnRunner:
         children: Children,
         web: Web,
         jupyter: Jupyter,
+        skill_tools: SkillTools,
+        delegates: Callable[[Row, Recorder, Room], Delegates],
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -76,6 +81,8 @@ class TurnRunner:
         self._children = children
         self._web = web
         self._jupyter = jupyter
+        self._skill_tools = skill_tools
+        self._delegates = delegates
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -103,7 +110,9 @@ class TurnRunner:
             user=str(row["sender_id"]),
             attended=bool(row["attended"]),
         )
-        tools = config.settings.tools
+        await self._skill_tools.refresh()
+        skills, tools = config.settings.skills, config.settings.tools
+        room = Room(most=skills.max_delegations, too_deep=len(above) >= skills.max_depth)
         if brief.tools is None and len(self.parts.registry.all()) > tools.offer_at_most:
             await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
         offers = Offers(
@@ -111,6 +120,7 @@ class TurnRunner:
             always=tools.always,
             denied=await self._rules.denied(caller),
             pinned=brief.tools,
+            skills=room.most > 0 and not room.too_deep,
         )
         plan = TurnPlan(
             chain=chain,
@@ -145,6 +155,7 @@ class TurnRunner:
             marks=self._marks,
             web=self._web,
             jupyter=self._jupyter,
+            delegates=self._delegates(row, recorder, room),
             may_call=partial(may_call, brief),
             asks_first=partial(asks_first, brief),
         )

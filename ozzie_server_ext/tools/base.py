@@ -25,6 +25,7 @@ from ozzie_server_ext.policy.action import Caller
 from ozzie_server_ext.policy.reading import UNREAD, Reading
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.tools.delegates import Delegates, NoDelegates
 from ozzie_server_ext.web.port import NoWeb, Web
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -142,8 +143,8 @@ class ToolContext:
     on the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
     what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
     of the same tool with other arguments, for one that is led on; empty where they do not. `toolbox` has the tools that
-    were left out of what the model is offered. `may_call` tells the tools of a skill, `asks_first` those of them that a
-    person is asked for, whatever the rules allow."""
+    were left out of what the model is offered, `delegates` hands work over to skills. `may_call` tells the tools of a
+    skill, `asks_first` those of them that a person is asked for, whatever the rules allow."""
 
     project: Path
     clock: Clock
@@ -158,6 +159,7 @@ class ToolContext:
     web: Web = field(default_factory=NoWeb)
     jupyter: Jupyter = field(default_factory=Jupyter)
     toolbox: Toolbox = field(default_factory=NoTools)
+    delegates: Delegates = field(default_factory=NoDelegates)
     forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
     may_call: Callable[[ToolMeta], bool] = _always
     asks_first: Callable[[ToolMeta], bool] = _never
@@ -364,7 +366,7 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
     # Those that have none keep the version that they had before there were any: it stands in logs, and binds approvals.
-    unsaid = ("tags", "examples", "for_skills")
+    unsaid = ("tags", "examples", "for_skills", "delegates_to")
     promise = {key: value for key, value in promise.items() if value or key not in unsaid}
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 

@@ -1,5 +1,6 @@
 """Which tools there are. A tool can't take another's name (DESIGN §2.14)."""
 
+import contextlib
 from collections.abc import Iterable
 
 from ozzie_server_ext.domain.errors import Conflict
@@ -30,6 +31,19 @@ class ToolRegistry:
                 )
         self._tools[tool.meta.tool_id] = tool
         self._names |= dict.fromkeys(names, tool)
+
+    def replace(self, before: Iterable[Tool], tools: Iterable[Tool]) -> tuple[Tool, ...]:
+        """Put `tools` in the place of those; the ones that are there now. One whose name is taken is left out."""
+        for tool in before:
+            if self._tools.get(tool.meta.tool_id) is tool:
+                del self._tools[tool.meta.tool_id]
+                self._names = {name: each for name, each in self._names.items() if each is not tool}
+        there: list[Tool] = []
+        for tool in tools:
+            with contextlib.suppress(Conflict):
+                self.register(tool)
+                there.append(tool)
+        return tuple(there)
 
     def find(self, name: str) -> Tool | None:
         """The tool of that id or name; models now and then use a further name or the id itself."""

@@ -65,6 +65,7 @@ from ozzie_server_ext.domain.events.session import (
     SessionResumed,
 )
 from ozzie_server_ext.domain.events.skill import (
+    AgentDelegated,
     CheckpointSaved,
     FailureKind,
     PlannedStep,
@@ -122,6 +123,7 @@ __all__ = [
     "FINAL_TYPES",
     "INTERRUPTED",
     "Actor",
+    "AgentDelegated",
     "ApprovalExpired",
     "ApprovalGranted",
     "ApprovalRefused",

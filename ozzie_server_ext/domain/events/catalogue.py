@@ -27,6 +27,7 @@ from ozzie_server_ext.domain.events.session import (
     SessionResumed,
 )
 from ozzie_server_ext.domain.events.skill import (
+    AgentDelegated,
     CheckpointSaved,
     SkillCompleted,
     SkillFailed,
@@ -86,6 +87,7 @@ EventBody: TypeAlias = (
     | ArtifactErased
     | PromptRequested
     | PromptAnswered
+    | AgentDelegated
     | SkillStarted
     | SkillCompleted
     | SkillFailed

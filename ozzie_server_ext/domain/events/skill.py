@@ -126,4 +126,16 @@ class CheckpointSaved(Fact):
     state: JsonObject
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDelegated(Fact):
+    """An agent handed work over to a skill. `task` carries it out: as an agent of its own, or as a graph, for that
+    `reason` (S4 §8.3.2)."""
+
+    type: ClassVar[str] = "agent.delegated"
+    skill: str
+    task: TaskId
+    mode: Literal["FREE", "GRAPH"]
+    reason: str
+
+
 StepFact: TypeAlias = StepStarted | StepCompleted | StepFailed | StepSkipped

@@ -10,6 +10,8 @@ from ozzie_server_ext.policy.files import PROJECT_FILE
 from tests.acceptance.test_record import ozzie
 from tests.rig import GatewayHome, new_home, start_gateway
 
+SHIPPED_SKILLS = ("code-review", "daily-digest", "daily-report", "incident-analysis", "quick-translate", "researcher")
+
 DOCUMENT = Path(__file__).parents[3] / "docs" / "policy.md"
 
 
@@ -244,6 +246,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["read_artifact", "artifact.read", "runs"],
         ["calculator", "calc.eval", "runs"],
         ["python", "code.python", "runs"],
+        *(["skill_" + name, "delegate." + name.replace("-", "_"), "runs"] for name in SHIPPED_SKILLS),
         ["apply_changes", "fs.apply", "asks"],
         ["edit_file", "fs.edit", "asks"],
         ["find_files", "fs.find", "runs"],

@@ -455,7 +455,7 @@ async def test_a_deadline_asks_and_more_time_is_given(bench: Bench) -> None:
 
 
 async def test_an_answer_that_breaks_off_for_the_budget_asks_and_comes_anew(bench: Bench) -> None:
-    bench.configure({"task": {"max_tokens": 6500}})
+    bench.configure({"task": {"max_tokens": 6900}})
     bench.fake.queue(
         Answer(pieces=["First."], usage=(2000, 500), tool_calls=[ToolCall("calculator", {"expr": "1+1"})]),
         Answer(pieces=["A long answer that br"], usage=(1500, 1500), finish="length"),
@@ -491,7 +491,7 @@ async def test_degrade_drops_an_answer_that_broke_off_and_has_the_cheaper_model_
 
 
 async def test_a_model_that_breaks_off_by_itself_is_not_taken_for_a_budget_that_does(bench: Bench) -> None:
-    bench.configure({"task": {"max_tokens": 6500}})
+    bench.configure({"task": {"max_tokens": 6900}})
     bench.fake.queue(
         Answer(pieces=["First."], usage=(2000, 500), tool_calls=[ToolCall("calculator", {"expr": "1+1"})]),
         Answer(pieces=["Cut."], usage=(900, 50), finish="length"),

@@ -9,9 +9,7 @@ from ozzie_server_ext.config.home import shipped
 from ozzie_server_ext.domain.events import StepCompleted
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
-from tests.integration.tasks.test_skill_runs import Runs, asked, runs
-
-__all__ = ["runs"]
+from tests.integration.tasks.runs_rig import Runs, asked
 
 DIGEST_TOOLS = {"current_time", "list_files", "find_files", "search", "read_file", "read_notebook"}
 NAMES = sorted(path.stem for path in shipped("skills").glob("*.jsonc"))

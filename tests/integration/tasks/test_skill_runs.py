@@ -2,21 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
     CheckpointSaved,
     Draft,
     Event,
-    EventBody,
     MessageCompleted,
     ModelCallStarted,
     Origin,
@@ -35,18 +31,9 @@ from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.skills.reading import SkillError
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from ozzie_server_ext.tasks.costs import costs_of
 from ozzie_server_ext.tasks.skill_log import load_run
-from tests.scripted_gateway import ScriptedOzzie
-
-ANA = Answerer(name="Ana", way=Way.BROWSER)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
-WAIT_S = 20
-T = TypeVar("T", bound=EventBody)
-F = TypeVar("F", StepStarted, StepCompleted)
-Answer = Callable[[ModelRequest], Sequence[Step]]
-
+from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
 
 LETTER: list[dict[str, Any]] = [
     {"id": "draft", "instruction": "Write: {{input}}", "moves": [{"to": "review"}]},
@@ -64,101 +51,6 @@ MOVES = [
     ("rework", 1, "done", "review"),
     ("review", 2, "approved", "sent"),
 ]
-
-
-def asked(request: ModelRequest) -> str:
-    """The last thing that was said to the model."""
-    return request.messages[-1].content
-
-
-def echo(request: ModelRequest) -> Sequence[Step]:
-    return [Say(f"<{asked(request).splitlines()[0]}>")]
-
-
-class Runs:
-    """A gateway with skills, whose model answers by a rule."""
-
-    def __init__(self, ozzie: ScriptedOzzie) -> None:
-        self.ozzie = ozzie
-
-    def answers(self, answer: Answer, most: int = 60) -> None:
-        self.ozzie.plays(*([answer] * most))
-
-    def write(self, **skill: Any) -> None:
-        (self.ozzie.home.root / "skills" / f"{skill['name']}.jsonc").write_text(json.dumps(skill))
-
-    def workflow(self, *steps: dict[str, Any], **more: Any) -> None:
-        self.write(name="w", type="workflow", steps=list(steps), **more)
-
-    async def begin(self, name: str = "w", attended: bool = True, **given: Any) -> TaskId:
-        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
-        origin = Origin(channel="notebook", sender_id="ana")
-        words = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
-        sent = await self.ozzie.run_skill(session.session_id, name, words, origin, attended=attended)
-        return sent.task_id
-
-    async def run(self, name: str = "w", **given: Any) -> TaskId:
-        task_id = await self.begin(name, **given)
-        await self.rests(task_id)
-        return task_id
-
-    async def rests(self, task_id: TaskId) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            return (await anext(events)).type
-
-    async def facts(self, task_id: TaskId, kind: type[T]) -> list[T]:
-        bodies = [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
-        return [body for body in bodies if isinstance(body, kind)]
-
-    async def step(self, kind: type[F], wanted: Callable[[F], bool] = lambda fact: True) -> F:
-        """The first fact of that kind that is wanted, once there is one."""
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=frozenset({kind.type})) as events:
-            async for event in events:
-                if isinstance(event, Event) and isinstance(event.body, kind) and wanted(event.body):
-                    return event.body
-        raise AssertionError("the feed ended")
-
-    async def restart(self) -> None:
-        """Stop the gateway and start another one on its home."""
-        self.ozzie = await self.ozzie.again()
-
-    async def outputs(self, task_id: TaskId) -> dict[str, Any]:
-        return {fact.step_id: fact.output for fact in await self.facts(task_id, StepCompleted)}
-
-    async def result(self, task_id: TaskId) -> Any:
-        (done,) = await self.facts(task_id, SkillCompleted)
-        return done.output
-
-    async def pending(self) -> Approval:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0) as events:
-            while not (found := await self.ozzie.approvals.list(statuses=["pending"])):
-                await anext(events)
-        return found[0]
-
-    async def approve(self) -> Approval:
-        asked = await self.pending()
-        await self.ozzie.approvals.approve(asked.approval_id, ANA, binds=asked.asked.binds)
-        return asked
-
-    async def reject(self, comment: str) -> None:
-        asked = await self.pending()
-        await self.ozzie.approvals.reject(asked.approval_id, ANA, comment=comment)
-
-
-@pytest.fixture
-async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runs]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Runs(ozzie)
-    runs.answers(echo)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
 
 
 async def test_a_workflow_gives_what_its_last_step_gave_and_hands_on_what_each_gave(runs: Runs) -> None:

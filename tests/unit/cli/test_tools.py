@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.cli.tools import row
+from ozzie_server_ext.cli.tools import rows
 from ozzie_server_ext.render.columns import WIDTH, columns
 
 
@@ -21,16 +21,16 @@ def tool(about: str) -> dict[str, object]:
     ],
 )
 def test_of_what_it_does_the_first_sentence_is_told(about: str, said: str) -> None:
-    assert list(row(tool(about))) == ["read_file         fs.read           is checked first", f"  {said}"]
+    assert list(rows([tool(about)])) == ["read_file  fs.read  is checked first", f"  {said}"]
 
 
 @pytest.mark.parametrize("about", ["many words " * 30, "\u6570" * 300, "x" * 300])
 def test_it_fits_in_80_columns_and_nothing_is_left_out(about: str) -> None:
-    _, *told = row(tool(about))
+    _, *told = rows([tool(about)])
 
     assert all(line.startswith("  ") and columns(line) <= WIDTH for line in told)
     assert "".join("".join(told).split()) == "".join(about.split())
 
 
 def test_one_that_says_nothing_has_one_line() -> None:
-    assert len(list(row(tool("")))) == 1
+    assert len(list(rows([tool("")]))) == 1

@@ -1,6 +1,8 @@
 """Which tools a turn is offered: all of few, of many what fits, and never fewer than before (TL-6)."""
 
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
 from ozzie_server_ext.config.settings import ToolsSettings
 from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.skills.as_tool import SkillTool
+from ozzie_server_ext.skills.reading import read
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
@@ -192,3 +196,53 @@ def test_a_pinned_tool_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError) as refused:
         offered(ToolIndex(ToolRegistry()), Offers(pinned=("x",)), REFUND)
     assert refused.value.hint == "There are no tools at all."
+
+
+def skill(name: str, description: str, *keywords: str) -> Tool:
+    document = {"name": name, "description": description, "triggers": {"keywords": keywords}}
+    return SkillTool(read(Path(f"{name}.jsonc"), json.dumps(document).encode()))
+
+
+SKILLS = (
+    skill("researcher", "Finds something out on the web.", "research", "find out"),
+    skill("digest", "Sums up what changed in the project today."),
+    skill("translate", "Translates a text into another language."),
+)
+WITH_SKILLS = ToolIndex(ToolRegistry([*builtin_tools(), *SKILLS]))
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Hello.", set[str]()),
+        ("Could you Research who sells tea?", {"skill_researcher"}),
+        ("Give me the digest, please.", {"skill_digest"}),
+        ("Translate this into French: tea", {"skill_translate"}),
+        ("A biscuit, please.", set[str]()),
+    ],
+)
+def test_of_skills_those_are_offered_that_a_message_has_to_do_with(message: str, wanted: set[str]) -> None:
+    found = offered(WITH_SKILLS, USUAL, SoFar(message=message))
+    assert {name for name in names(found) if name.startswith("skill_")} == wanted
+    assert FIND_ID in ids(found), "the others can be found"
+    assert [each for each in ids(found) if not each.startswith("delegate.") and each != FIND_ID] == OFFERABLE
+    assert ids(found)[len(found) - len(wanted) :] == sorted(f"delegate.{name[6:]}" for name in wanted), (
+        "behind the others"
+    )
+
+
+def test_a_skill_that_a_message_names_is_offered() -> None:
+    assert "skill_translate" in names(offered(WITH_SKILLS, USUAL, SoFar(message="Please call skill_translate.")))
+
+
+def test_a_skill_that_was_found_or_used_stays_on_offer() -> None:
+    begun = ids(offered(WITH_SKILLS, USUAL, SoFar(message="Hello.")))
+    later = offered(WITH_SKILLS, USUAL, SoFar(offered=tuple(begun), found=("skill_digest",)))
+    assert "skill_digest" in names(later)
+    next_turn = offered(WITH_SKILLS, USUAL, SoFar(message="And yesterday?", before=("skill_digest",)))
+    assert "skill_digest" in names(next_turn)
+
+
+def test_too_deep_no_skill_is_offered_whatever_names_it() -> None:
+    found = offered(WITH_SKILLS, Offers(skills=False), SoFar(message="skill_digest, research", found=("skill_digest",)))
+    assert ids(found) == OFFERABLE

@@ -1,0 +1,73 @@
+"""A skill as a tool: an agent hands work over to it, and gets its result (S0 §3.3, AG-3)."""
+
+import re
+from collections.abc import Iterable
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.skills.library import Shelf
+from ozzie_server_ext.skills.parameters import fitted, parameters_of
+from ozzie_server_ext.skills.reading import SkillFile
+from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
+
+NAMESPACE = "delegate"
+PREFIX = "skill_"
+"""Of its name for the model: it takes no tool's."""
+MAX_NAME = 64
+"""TL-10."""
+MOST_TIME_S = 7 * 24 * 3600.0
+"""A skill may wait for a person. What bounds it is its own budget, and that of the task that it works for."""
+
+
+class SkillTool:
+    """The skill of one file, as it is now.
+
+    It has no effect of its own: each call that it makes passes the gate by itself. A call that a crash cut off is
+    made again with its key, and finds the work that it had begun.
+    """
+
+    def __init__(self, file: SkillFile) -> None:
+        skill = file.skill
+        self._skill = skill
+        self.meta = ToolMeta(
+            tool_id=tool_id_of(skill.name),
+            name=f"{PREFIX}{skill.name}"[:MAX_NAME],
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel(skill.risk_level),
+            timeout_s=MOST_TIME_S,
+            idempotency=Idempotency.SUPPORTED,
+            version=file.version[:12],
+            max_inline_chars=20_000,
+            tags=skill.triggers.keywords,
+            delegates_to=skill.name,
+        )
+        description = skill.description or f"Runs the skill {skill.name}."
+        self.spec = ToolSpec(name=self.meta.name, description=description, parameters=parameters_of(skill))
+
+    def check(self, args: JsonObject) -> JsonObject:
+        try:
+            return fitted(self._skill, args)
+        except InputError as error:
+            raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {error}") from None
+
+    async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
+        return Plan(args=args)
+
+    async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
+        content = context.reading.content
+        return await context.delegates.carry_out(self._skill.name, plan.args, key=context.key, content=content)
+
+    async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
+        return None
+
+
+def skill_tools(shelf: Shelf) -> Iterable[SkillTool]:
+    """A tool for each skill that may be delegated to."""
+    return (SkillTool(file) for file in shelf.skills if file.skill.triggers.delegation)
+
+
+def tool_id_of(skill: str) -> str:
+    """By which rules name it. Two skills whose names differ in a sign or by capitals alone have the same."""
+    plain = re.sub(r"[^a-z0-9_]", "_", skill.lower())
+    return f"{NAMESPACE}.{plain if plain[0].isalpha() else f'n{plain}'}"

@@ -1,0 +1,27 @@
+"""The port by which a call is handed over to a skill (AG-3). What carries it out lies above the tools."""
+
+from typing import Protocol
+
+from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.errors import PolicyError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolResult
+
+
+class Delegates(Protocol):
+    """Those of one task."""
+
+    async def carry_out(self, skill: str, given: JsonObject, *, key: str, content: Content) -> ToolResult:
+        """What the skill gives. `content` is what of the input came from outside; with the same `key`, it is the same
+        work, which goes on where a crash cut it off. Cancelling stops it.
+
+        Raises ToolFailed where it came to nothing, PolicyError where no more may be handed over.
+        """
+        ...
+
+
+class NoDelegates:
+    """Of what runs outside of any task."""
+
+    async def carry_out(self, skill: str, given: JsonObject, *, key: str, content: Content) -> ToolResult:
+        raise PolicyError("Nothing can be handed over to a skill here.", code="skill.not_here")
