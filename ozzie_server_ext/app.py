@@ -48,6 +48,7 @@ from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.expiry import Expiry
@@ -252,6 +253,7 @@ class Ozzie:
         pictures = PictureIntake(self.project, self.blobs, marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         self.runs.connect(self.driver, self.tasks)
+        self.control = TaskControl(self.log, self.blobs, self.clock, self.tasks, self.sessions, self.driver)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,

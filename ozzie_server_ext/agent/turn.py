@@ -106,6 +106,9 @@ class Turn:
 
     async def _run(self) -> int:
         guard = LimitGuard(self._plan.limits)
+        before = self._conversation.last_round(self._recorder.task_id)
+        if before is not None and before.unknown:  # it is tried again, and nobody has said what became of these
+            raise uncertain(", ".join(before.unknown.values()))
         while True:
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None and last.is_given:

@@ -108,6 +108,7 @@ TASKS = Group(
         ),
         Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
+        Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
         Verb(
             "answer",
             "answer what a task waits to be told",

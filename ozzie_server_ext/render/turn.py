@@ -238,7 +238,9 @@ def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(view, status="Queued", error=None, closing="", finished_at=None, started_at=ts or view.started_at)
+    parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, set[str]())) is not None)
+    view = replace(view, parts=parts, error=None, closing="", reason="", finished_at=None)
+    return replace(view, status="Queued", started_at=ts or view.started_at)
 
 
 def _succeeded(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:

@@ -139,7 +139,7 @@ class Driving:
     def _facts_of(self, each: Next) -> list[StepFact]:
         match each:
             case Begin(work=work, visit=visit, attempt=attempt):
-                task = TaskId(self._parts.ids.new()) if work.kinds else None
+                task = (self._run.taken_up.get(work.id) or TaskId(self._parts.ids.new())) if work.kinds else None
                 return [StepStarted(step_id=work.id, visit=visit, attempt=attempt, task=task)]
             case Skip(step_id=step_id, visit=visit, reason=reason):
                 return [StepSkipped(step_id=step_id, visit=visit, reason=reason)]

@@ -35,7 +35,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
-from ozzie_server_ext.tasks.skill_log import LoadedRun
+from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
 
@@ -136,7 +136,7 @@ class StepRunner:
             text=text,
             call=call,
             brief=brief,
-            model=self._model(work, attempt.record.attempt),
+            model=self._model(work, attempt.record.attempt if work.id in self._rejected else 1),
             mode="FREE" if run is None else "GRAPH",
             attended=bool(self._row["attended"]),
             answer_schema=work.output_model,
@@ -221,7 +221,7 @@ def _failed(row: Row, events: tuple[Event, ...], work: Work) -> Outcome:
         if isinstance(event.body, ApprovalRejected) and work.approve is not None:
             return Succeeded(value={"approved": False, "comment": event.body.comment}, event=REJECTED)
     if row["status"] == TaskStatus.CANCELLED:
-        return FailedAttempt(kind="business", code="step.stopped", message="It was stopped.")
+        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.")
     kind = str(row["error_kind"] or "system")
     return FailedAttempt(
         kind=kind if kind in ("model", "parse", "tool", "business") else "system",

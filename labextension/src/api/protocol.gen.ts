@@ -367,11 +367,14 @@ export interface TaskResumed {
   by: string;
 }
 /**
- * A task that had failed or was cancelled goes back to the queue.
+ * A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are the steps of a run that go on by the tasks that they had, with those: all others begin by new ones.
  */
 export interface TaskRetried {
   attempt: number;
   by: string;
+  taken_up: {
+    [k: string]: unknown;
+  };
 }
 /**
  * A driver claimed the task. `epoch` fences: only the holder of the highest one may go on.

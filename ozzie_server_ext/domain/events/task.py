@@ -1,6 +1,6 @@
 """Facts about a task, and the limits that it runs under."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.events.fact import Fact
@@ -128,11 +128,13 @@ class TaskResumed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(Fact):
-    """A task that had failed or was cancelled goes back to the queue."""
+    """A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are
+    the steps of a run that go on by the tasks that they had, with those: all others begin by new ones."""
 
     type: ClassVar[str] = "task.retried"
     by: str
     attempt: int
+    taken_up: dict[str, TaskId] = field(default_factory=dict[str, TaskId])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

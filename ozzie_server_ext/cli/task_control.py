@@ -1,0 +1,38 @@
+"""`ozzie tasks`: try one again."""
+
+import argparse
+from collections.abc import Iterator
+
+from ozzie_server_ext.cli.http import Object, post
+from ozzie_server_ext.cli.output import cost, counted, print_json
+from ozzie_server_ext.cli.tasks import expect_id
+from ozzie_server_ext.render.text import duration, token_count
+
+
+def retry_task(options: argparse.Namespace) -> int:
+    """Try a task again. Raises NotRunning, NotFound, or Answered for one that can't be."""
+    expect_id(options.task_id)
+    retried = post(f"tasks/{options.task_id}/retry", {})
+    if options.json:
+        print_json(retried)
+        return 0
+    behind = f", behind {counted(retried['ahead'], 'task')}" if retried["ahead"] else ""
+    print(f"The task goes on as attempt {retried['attempt']}{behind}.")
+    left = ", ".join(_left(retried))
+    if left:
+        print(f"It has left: {left}.")
+    print(f"Look at it with: ozzie tasks show {options.task_id}")
+    return 0
+
+
+def _left(retried: Object) -> Iterator[str]:
+    if retried["steps_left"] is not None:
+        yield counted(retried["steps_left"], "step")
+    if retried["rounds_left"] is not None:
+        yield counted(retried["rounds_left"], "round")
+    if retried["tokens_left"] is not None:
+        yield token_count(retried["tokens_left"])
+    if retried["cost_left"] is not None:
+        yield cost(retried["cost_left"])
+    if retried["time_left_s"] is not None:
+        yield duration(retried["time_left_s"])
