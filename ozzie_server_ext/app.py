@@ -61,6 +61,7 @@ from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
@@ -221,6 +222,8 @@ class Ozzie:
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
         progress = Progress(self.feed.publish)
+        pauses = PausePoints(self.log)
+        await pauses.load()
         self._runner = TurnRunner(
             parts,
             self.log,
@@ -238,6 +241,7 @@ class Ozzie:
             children=commands,
             web=ErrandWeb(),
             jupyter=self.jupyter,
+            pauses=pauses,
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
@@ -246,7 +250,7 @@ class Ozzie:
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )
-        self.runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step)
+        self.runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step, pauses)
         self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)

@@ -188,7 +188,7 @@ class Conversation:
                 self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
-            case TaskQueued(reason="recovered" | "answered"):
+            case TaskQueued(reason="recovered" | "answered" | "resumed"):
                 # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
                 # stopped stays.
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]

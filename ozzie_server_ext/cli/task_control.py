@@ -1,4 +1,4 @@
-"""`ozzie tasks`: try one again."""
+"""`ozzie tasks`: try one again, hold one, let it go on."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,6 +22,29 @@ def retry_task(options: argparse.Namespace) -> int:
     if left:
         print(f"It has left: {left}.")
     print(f"Look at it with: ozzie tasks show {options.task_id}")
+    return 0
+
+
+def pause_task(options: argparse.Namespace) -> int:
+    """Hold a task. Raises NotRunning, NotFound, or Answered for one that can't be."""
+    expect_id(options.task_id)
+    post(f"tasks/{options.task_id}/pause", {})
+    if options.json:
+        print_json({"pausing": options.task_id})
+    else:
+        print("The task pauses at the end of what it is doing.")
+        print(f"Let it go on with: ozzie tasks resume {options.task_id}")
+    return 0
+
+
+def resume_task(options: argparse.Namespace) -> int:
+    """Let a task go on. Raises NotRunning, NotFound, or Answered for one that is not held."""
+    expect_id(options.task_id)
+    post(f"tasks/{options.task_id}/resume", {})
+    if options.json:
+        print_json({"resumed": options.task_id})
+    else:
+        print("The task goes on.")
     return 0
 
 

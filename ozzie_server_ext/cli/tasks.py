@@ -46,7 +46,8 @@ def show_task(options: argparse.Namespace) -> int:
         print_json(task)
         return 0
     used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
-    print(f"{STATES[task['status']]}  {cell(task['title'], 60)}".rstrip())
+    state = STATES[task["status"]] + (f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else "")
+    print(f"{state}  {cell(task['title'], 60)}".rstrip())
     print(f"  task     {task['task_id']}")
     print(f"  session  {task['session_id'] or ''}")
     print(f"  from     {cell(task['sender_id'], 30).rstrip()}, {cell(task['channel'], 30)}".rstrip())

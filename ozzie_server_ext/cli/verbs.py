@@ -108,6 +108,8 @@ TASKS = Group(
         ),
         Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
+        Verb("pause", "hold one at the end of what it is doing", "task_control:pause_task", (_TASK,)),
+        Verb("resume", "let one go on that is paused", "task_control:resume_task", (_TASK,)),
         Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
         Verb(
             "answer",

@@ -21,4 +21,30 @@ async def task_retry(call: Call) -> JsonObject:
     return encode(await call.ozzie.control.retries.retry(task_id, by=call.principal.name))
 
 
-TASK_METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {"task.retry": task_retry}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPause:
+    task_id: str
+    reason: str = ""
+
+
+async def task_pause(call: Call) -> JsonObject:
+    """Hold a task; a kernel may those of its own session."""
+    asked = decode(TaskPause, call.params)
+    await call.expect_own(TaskId(asked.task_id), "pause")
+    await call.ozzie.control.pauses.pause(TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    return {}
+
+
+async def task_resume(call: Call) -> JsonObject:
+    """Let a task go on that is held; a kernel may those of its own session."""
+    task_id = TaskId(decode(TaskNamed, call.params).task_id)
+    await call.expect_own(task_id, "resume")
+    await call.ozzie.control.pauses.resume(task_id, by=call.principal.name)
+    return {}
+
+
+TASK_METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
+    "task.retry": task_retry,
+    "task.pause": task_pause,
+    "task.resume": task_resume,
+}

@@ -39,6 +39,7 @@ NAMES: dict[str, Names] = {
     "task.updated": Names(),
     "task.waiting_approval": Names(s4="STATE_TRANSITION"),
     "task.waiting_input": Names(s4="STATE_TRANSITION", sse="ask"),
+    "task.pausing": Names(),
     "task.paused": Names(s4="STATE_TRANSITION"),
     "task.resumed": Names(s4="STATE_TRANSITION"),
     "task.retried": Names(s4="STATE_TRANSITION"),

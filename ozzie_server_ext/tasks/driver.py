@@ -149,7 +149,7 @@ class TaskDriver:
             match event.body:
                 case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused():
                     self._held[thread] = task_id
-                case TaskQueued(reason="answered"):
+                case TaskQueued(reason="answered" | "resumed"):
                     self._held.pop(thread, None)
                     self._waiting.setdefault(thread, deque()).appendleft(task_id)
                     self._next(thread, session_id)

@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ReplyId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.checks import FAILED, REJECTED
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
 from ozzie_server_ext.skills.fsm_run import FsmRun
@@ -59,7 +60,8 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
 
-        Raises SkillFailedError, or what a cancellation raises: then what it had delegated is stopped, too.
+        Raises SkillFailedError, TurnHeld where it is to be held, or what a cancellation raises: then what it had
+        delegated is stopped, too.
         """
         parts = self._parts
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
@@ -67,6 +69,9 @@ class GraphRunner:
         executor = InProcess(steps.carry_out)
         try:
             return await Driving(parts, loaded, executor, recorder, self._chance).run()
+        except TurnHeld:  # what it had delegated goes on to its end
+            await executor.close()
+            raise
         except BaseException:
             await executor.close()
             if not self._leaving():
@@ -109,7 +114,9 @@ class Driving:
                 pass
         for step_id in run.running:  # what was begun before a restart
             self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
+        pauses = self._parts.pauses
         while True:
+            await pauses.point(self._recorder)
             begun = await self._begin_what_is_ready()
             for attempt in begun:
                 self._executor.submit(attempt)
@@ -117,7 +124,7 @@ class Driving:
                 return await self._end(run.ended)
             if begun:
                 self._parts.news.progress(self._recorder, run.settled, len(run.steps), len(run.running))
-            for attempt, outcome in await self._executor.next():
+            for attempt, outcome in await pauses.until(self._recorder.task_id, self._executor.next()) or ():
                 await self._record(attempt, outcome)
 
     async def _begin_what_is_ready(self) -> list[Attempt]:

@@ -14,6 +14,7 @@ from ozzie_server_ext.tasks.delegation import Delegation
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.graph_runner import GraphRunner
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
@@ -35,6 +36,7 @@ class SkillRuns:
         starts: SkillStarts,
         run_turn: Callable[[Row, Recorder], Awaitable[int]],
         tell: Tell,
+        pauses: PausePoints,
     ) -> None:
         self._log = log
         self._blobs = blobs
@@ -42,6 +44,7 @@ class SkillRuns:
         self._starts = starts
         self._run_turn = run_turn
         self._ends = Ends(log)
+        self._pauses = pauses
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
 
@@ -55,6 +58,7 @@ class SkillRuns:
             ends=self._ends,
             starts=self._starts,
             news=self._news,
+            pauses=self._pauses,
         )
 
         async def stop(task_id: TaskId) -> None:

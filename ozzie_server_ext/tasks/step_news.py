@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ozzie_server_ext.domain.events import Event, TaskQueued, TaskWaitingApproval, TaskWaitingInput
+from ozzie_server_ext.domain.events import Event, TaskPaused, TaskQueued, TaskWaitingApproval, TaskWaitingInput
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -40,7 +40,9 @@ class StepNews:
                     self._tell(run, f'the step "{step}" waits for your yes: Ozzie\'s sidebar, or ozzie approvals list')
                 case TaskWaitingInput():
                     self._tell(run, f'the step "{step}" waits for your answer: Ozzie\'s sidebar, or ozzie tasks list')
-                case TaskQueued(reason="answered"):
+                case TaskPaused(reason=reason):
+                    self._tell(run, f'the step "{step}" is paused {reason}: ozzie tasks resume {event.task_id}')
+                case TaskQueued(reason="answered" | "resumed"):
                     self._tell(run, f'the step "{step}" goes on')
                 case _:
                     pass

@@ -35,6 +35,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
@@ -66,6 +67,7 @@ class StepParts:
     ends: Ends
     starts: SkillStarts
     news: StepNews
+    pauses: PausePoints
 
 
 class StepRunner:

@@ -27,6 +27,7 @@ from ozzie_server_ext.tasks.briefs import asks_first, brief_of, may_call
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
@@ -59,6 +60,7 @@ class TurnRunner:
         children: Children,
         web: Web,
         jupyter: Jupyter,
+        pauses: PausePoints,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -76,6 +78,7 @@ class TurnRunner:
         self._children = children
         self._web = web
         self._jupyter = jupyter
+        self._pauses = pauses
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -131,6 +134,7 @@ class TurnRunner:
             attended=bool(row["attended"]),
             brief=brief,
             offers=offers,
+            pause=partial(self._pauses.point, recorder),
         )
         conversation = await self._conversations.get(recorder.session_id, delegated)
         recorder = replace(recorder, read=lambda: conversation.content)

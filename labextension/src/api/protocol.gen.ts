@@ -191,6 +191,7 @@ export interface EventBodies {
   'task.created': TaskCreated;
   'task.failed': TaskFailed;
   'task.paused': TaskPaused;
+  'task.pausing': TaskPausing;
   'task.queued': TaskQueued;
   'task.resumed': TaskResumed;
   'task.retried': TaskRetried;
@@ -355,10 +356,18 @@ export interface TaskPaused {
   reason: string;
 }
 /**
- * Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered.
+ * A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run its next steps. Where it is not `wanted`, they take that back before it has come.
+ */
+export interface TaskPausing {
+  by: string;
+  reason: string;
+  wanted: boolean;
+}
+/**
+ * Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is over.
  */
 export interface TaskQueued {
-  reason: 'answered' | 'created' | 'recovered';
+  reason: 'answered' | 'created' | 'recovered' | 'resumed';
 }
 /**
  * The task is not held any more.

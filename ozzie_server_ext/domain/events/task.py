@@ -69,10 +69,11 @@ class TaskCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered."""
+    """Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is
+    over."""
 
     type: ClassVar[str] = "task.queued"
-    reason: Literal["created", "recovered", "answered"]
+    reason: Literal["created", "recovered", "answered", "resumed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,17 @@ class TaskWaitingInput(Fact):
 
     type: ClassVar[str] = "task.waiting_input"
     question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPausing(Fact):
+    """A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run
+    its next steps. Where it is not `wanted`, they take that back before it has come."""
+
+    type: ClassVar[str] = "task.pausing"
+    by: str
+    reason: str = ""
+    wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +198,7 @@ TaskFact: TypeAlias = (
     | TaskStopping
     | TaskWaitingApproval
     | TaskWaitingInput
+    | TaskPausing
     | TaskPaused
     | TaskResumed
     | TaskRetried

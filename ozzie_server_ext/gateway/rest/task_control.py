@@ -1,7 +1,10 @@
 """`tasks/{task_id}/…`: what changes a task that is there already (TK-1)."""
 
+from dataclasses import dataclass
+
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.shapes import Done, TaskId, Words
 from ozzie_server_ext.gateway.rest.task_shapes import TaskRetried
 from ozzie_server_ext.gateway.rest.tasks import TaskQuery
 
@@ -20,3 +23,23 @@ async def retry_task(call: Call, asked: TaskQuery) -> TaskRetried:
         cost_left=done.cost_left,
         time_left_s=done.time_left_s,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPause:
+    """`reason` is kept with the task; empty stands for "by you"."""
+
+    task_id: TaskId
+    reason: Words = ""
+
+
+async def pause_task(call: Call, asked: TaskPause) -> Done:
+    """Hold a task: a turn before its next calls, a run of a skill before its next steps; those that run end."""
+    await call.ozzie.control.pauses.pause(ids.TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    return Done()
+
+
+async def resume_task(call: Call, asked: TaskQuery) -> Done:
+    """Let a task go on that is paused, or is about to be."""
+    await call.ozzie.control.pauses.resume(ids.TaskId(asked.task_id), by=call.principal.name)
+    return Done()
