@@ -1,4 +1,4 @@
-"""`ozzie tasks`: try one again, hold one, let it go on."""
+"""`ozzie tasks`: try one again, hold one, let it go on, tell one what happened."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from ozzie_server_ext.cli.http import Object, post
 from ozzie_server_ext.cli.output import cost, counted, print_json
 from ozzie_server_ext.cli.tasks import expect_id
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.text import duration, token_count
 
 
@@ -46,6 +48,30 @@ def resume_task(options: argparse.Namespace) -> int:
     else:
         print("The task goes on.")
     return 0
+
+
+def tell_task(options: argparse.Namespace) -> int:
+    """Tell a run what happened outside. Raises NotRunning, NotFound, InputError, or Answered."""
+    expect_id(options.task_id)
+    event: Object = {"event": options.event, "key": options.key}
+    if options.data:
+        event["data"] = _object(options.data)
+    told = post(f"tasks/{options.task_id}/events", event)
+    if options.json:
+        print_json(told)
+    else:
+        print("The run goes on." if told["heard"] else "It is kept for the step that will wait for it.")
+    return 0
+
+
+def _object(text: str) -> Object:
+    """Raises InputError."""
+    try:
+        return loads_object(text)
+    except InputError as error:
+        raise InputError(
+            f"--data is no JSON object. {error}", hint="""Write it as '{"key": "value"}'.""", code="input.data"
+        ) from None
 
 
 def _left(retried: Object) -> Iterator[str]:

@@ -43,8 +43,26 @@ async def task_resume(call: Call) -> JsonObject:
     return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTell:
+    task_id: str
+    event: str
+    data: JsonObject | None = None
+    key: str = ""
+
+
+async def task_tell(call: Call) -> JsonObject:
+    """Tell a run of something that happened outside; a kernel may those of its own session."""
+    asked = decode(TaskTell, call.params)
+    task_id = TaskId(asked.task_id)
+    await call.expect_own(task_id, "tell")
+    by = call.principal.name
+    return {"heard": await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)}
+
+
 TASK_METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "task.retry": task_retry,
     "task.pause": task_pause,
     "task.resume": task_resume,
+    "task.tell": task_tell,
 }

@@ -43,6 +43,7 @@ NAMES: dict[str, Names] = {
     "task.paused": Names(s4="STATE_TRANSITION"),
     "task.resumed": Names(s4="STATE_TRANSITION"),
     "task.retried": Names(s4="STATE_TRANSITION"),
+    "task.told": Names(),
     "task.model_chosen": Names(),
     "task.succeeded": Names(s4="STATE_TRANSITION", sse="done"),
     "task.failed": Names(s4="ERROR", sse="error"),

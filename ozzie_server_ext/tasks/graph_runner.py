@@ -27,7 +27,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.checks import FAILED, REJECTED
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
 from ozzie_server_ext.skills.fsm_run import FsmRun
-from ozzie_server_ext.skills.spec import RetryPolicy, State, Work
+from ozzie_server_ext.skills.spec import RetryPolicy, State, Step, Work
 from ozzie_server_ext.skills.templates import as_text
 from ozzie_server_ext.skills.values import Output
 from ozzie_server_ext.store.recorder import Recorder
@@ -146,7 +146,8 @@ class Driving:
     def _facts_of(self, each: Next) -> list[StepFact]:
         match each:
             case Begin(work=work, visit=visit, attempt=attempt):
-                task = (self._run.taken_up.get(work.id) or TaskId(self._parts.ids.new())) if work.kinds else None
+                does = work.kinds and work.wait is None
+                task = (self._run.taken_up.get(work.id) or TaskId(self._parts.ids.new())) if does else None
                 return [StepStarted(step_id=work.id, visit=visit, attempt=attempt, task=task)]
             case Skip(step_id=step_id, visit=visit, reason=reason):
                 return [StepSkipped(step_id=step_id, visit=visit, reason=reason)]
@@ -157,7 +158,7 @@ class Driving:
 
     async def _record(self, attempt: Attempt, outcome: Outcome) -> None:
         work, record = attempt.work, attempt.record
-        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and not isinstance(work, State):
+        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
             comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
             outcome = FailedAttempt(
                 kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
@@ -179,6 +180,7 @@ class Driving:
             event=outcome.event,
             to=to,
             accepted=outcome.accepted,
+            told=outcome.told,
         )
         self._run.apply(done, Output(outcome.value, outcome.content))
         await self._append(outcome.content, done, self._checkpoint(work))

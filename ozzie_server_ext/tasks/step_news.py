@@ -25,6 +25,10 @@ class StepNews:
     def forget(self, task_id: TaskId) -> None:
         self._watched.pop(task_id, None)
 
+    def waits(self, run: Recorder, step: str, event: str) -> None:
+        """A step waits for something outside."""
+        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+
     def progress(self, run: Recorder, settled: int, steps: int, running: int) -> None:
         """How far a run is."""
         told = f"{settled:,} of {steps:,} steps"

@@ -749,7 +749,7 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
  */
 export interface TaskWithSteps {
   answer: unknown;
@@ -789,6 +789,7 @@ export interface TaskWithSteps {
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
+  waits_for: string[];
 }
 /**
  * What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is unknown, `known_cost` what the others cost.

@@ -102,6 +102,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskStarted,
     TaskStopping,
     TaskSucceeded,
+    TaskTold,
     TaskWaitingApproval,
     TaskWaitingInput,
 )
@@ -188,6 +189,7 @@ __all__ = [
     "TaskStarted",
     "TaskStopping",
     "TaskSucceeded",
+    "TaskTold",
     "TaskWaitingApproval",
     "TaskWaitingInput",
     "ToolCallCancelled",

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId, TaskId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,17 @@ class TaskRetried(Fact):
     by: str
     attempt: int
     taken_up: dict[str, TaskId] = field(default_factory=dict[str, TaskId])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTold(Fact):
+    """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
+    also where it came before that began."""
+
+    type: ClassVar[str] = "task.told"
+    event: str
+    by: str
+    data: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

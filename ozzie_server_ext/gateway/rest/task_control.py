@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Done, TaskId, Words
-from ozzie_server_ext.gateway.rest.task_shapes import TaskRetried
+from ozzie_server_ext.gateway.rest.shapes import Done, EventKey, EventName, TaskId, Words
+from ozzie_server_ext.gateway.rest.task_shapes import TaskRetried, TaskTold
 from ozzie_server_ext.gateway.rest.tasks import TaskQuery
 
 
@@ -43,3 +44,22 @@ async def resume_task(call: Call, asked: TaskQuery) -> Done:
     """Let a task go on that is paused, or is about to be."""
     await call.ozzie.control.pauses.resume(ids.TaskId(asked.task_id), by=call.principal.name)
     return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvent:
+    """`event` is a name that a step of the run waits for, `data` becomes the output of that step. With a `key` of the
+    caller's, the same is told once, however often it is sent."""
+
+    task_id: TaskId
+    event: EventName
+    data: JsonObject | None = None
+    key: EventKey = ""
+
+
+async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
+    """Tell a run of a skill of something that happened outside. What comes before a step waits for it is kept, and
+    counts for one."""
+    task_id, by = ids.TaskId(asked.task_id), call.principal.name
+    told = await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)
+    return TaskTold(task_id=asked.task_id, event=asked.event, heard=told)

@@ -114,13 +114,15 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
     """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
+    told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had
+    to fit a JSON Schema, once it is there; else null."""
 
     content: str
     text: str
     answer: Json
     steps: list[Step]
     question: Question | None
+    waits_for: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,15 @@ class TaskRetried:
     tokens_left: int | None
     cost_left: Annotated[int | None, Meta(description="In 1e-9 USD.")]
     time_left_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTold:
+    """`heard`: a step waits for it now; else it is kept for the one that will."""
+
+    task_id: str
+    event: str
+    heard: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
