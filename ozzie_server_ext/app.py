@@ -48,6 +48,7 @@ from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.expiry import Expiry
@@ -60,6 +61,7 @@ from ozzie_server_ext.tasks.model_details import ModelDetails
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
@@ -224,6 +226,8 @@ class Ozzie:
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
         progress = Progress(self.feed.publish)
+        pauses = PausePoints(self.log)
+        await pauses.load()
         self._runner = TurnRunner(
             parts,
             self.log,
@@ -243,6 +247,7 @@ class Ozzie:
             jupyter=self.jupyter,
             skill_tools=skill_tools,
             delegates=lambda row, recorder, room: self.runs.delegates(row, recorder, room),
+            pauses=pauses,
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
@@ -250,13 +255,16 @@ class Ozzie:
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )
-        self.runs = SkillRuns(self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step)
+        self.runs = SkillRuns(
+            self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step, pauses, self.clock
+        )
         self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         pictures = PictureIntake(self.project, self.blobs, marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         self.runs.connect(self.driver, self.tasks)
+        self.control = TaskControl(self.log, self.blobs, self.clock, self.tasks, self.sessions, self.driver)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.agent.outcomes import Outcomes
 from ozzie_server_ext.agent.readings import Readings
@@ -34,6 +35,7 @@ from ozzie_server_ext.domain.events import (
     TaskModelChosen,
     TaskQueued,
     TaskRetried,
+    TaskStarted,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -73,6 +75,7 @@ EVENT_TYPES = frozenset(
         TaskCreated.type,
         TaskQueued.type,
         TaskRetried.type,
+        TaskStarted.type,
         TaskModelChosen.type,
         LabelsCleared.type,
         ToolsetInjected.type,
@@ -124,6 +127,7 @@ class Conversation:
         self._asks: Counter[TaskId | None] = Counter()
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
+        self._retried: set[TaskId | None] = set()
         self._readings = Readings()
         self.toolsets = Toolsets()
         for event in events:
@@ -184,15 +188,19 @@ class Conversation:
                 self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
-            case TaskQueued(reason="recovered" | "answered"):
+            case TaskQueued(reason="recovered" | "answered" | "resumed"):
                 # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
                 # stopped stays.
                 self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
                 self._drop_short(event.task_id)
             case TaskRetried():
-                # It is a new beginning: what did not fit counts no more, and neither does a yes from before its end.
-                self._drop(event.task_id, lambda given: given.problem)
+                # It is a new beginning: what ended it counts no more, and neither does a yes from before its end.
+                self._drop(event.task_id, _is_refused)
                 self._forget_answers(event.task_id)
+                self._retried.add(event.task_id)
+            case TaskStarted() if event.task_id in self._retried:
+                self._retried.discard(event.task_id)
+                self._begin_again(event.task_id)
             case TaskModelChosen():
                 self._drop_short(event.task_id)
             case _:
@@ -290,6 +298,11 @@ class Conversation:
             self._entries.append(self._received.pop(task_id))
             self._turns += 1
 
+    def _begin_again(self, task_id: TaskId | None) -> None:
+        """What was said in a task that is tried again stands behind what others said meanwhile: it goes on now."""
+        own = [entry for entry in self._entries if entry.task_id == task_id]
+        self._entries = [entry for entry in self._entries if entry.task_id != task_id] + own
+
     def _entry(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
         """The answer of that reply, in its place."""
         found = self._rounds.get(reply_id) if reply_id else None
@@ -355,6 +368,13 @@ def _complain(found: list[ChatMessage], problem: str) -> None:
         found[-1] = replace(last, content=f"{last.content}\n\n{complaint(problem)}")
     else:
         found.append(ChatMessage(role="user", content=complaint(problem)))
+
+
+def _is_refused(entry: Round) -> bool:
+    """Whether the answer is none that a retry goes on from: half of one, or one that ended its turn in words."""
+    is_cut = not entry.whole or entry.finish in ("length", "content_filter")
+    is_refused = bool(entry.problem) or len(entry.uses) > MAX_CALLS_A_ROUND
+    return is_cut or is_refused or not (entry.text or entry.uses)
 
 
 def _is_half(entry: _Said | Round, task_id: TaskId | None) -> bool:

@@ -46,7 +46,9 @@ class Outcomes:
             case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
                 self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), again)
             case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
-                _resolve(*self._uncertain.pop(call_id), outcome)
+                _resolve(*self._uncertain[call_id], outcome)
+                if outcome != "left":  # else somebody may say more of it, once its task is tried again
+                    del self._uncertain[call_id]
             case ToolCallCancelled(call_id=call_id) if call_id in self._open:
                 _made_anew(*self._open[call_id])
             case _:

@@ -26,6 +26,10 @@ async def _nobody() -> None:
     return None
 
 
+async def _goes_on() -> None:
+    """What is not to be held."""
+
+
 async def _as_it_is(choice: ModelChoice) -> ModelChoice:
     return choice
 
@@ -55,7 +59,8 @@ class TurnPlan:
     `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
     to be asked. `brief` is what a delegated turn works by. `checker` tells who looks at calls that a rule has checked,
     None for nobody, and `check_s` how many seconds that may take. `offers` says which tools are offered. `priced` finds
-    the prices of a model, and raises Unavailable where nobody can be asked for them.
+    the prices of a model, and raises Unavailable where nobody can be asked for them. `pause` raises TurnHeld before
+    the turn does anything, where somebody wants it held.
     """
 
     chain: Chain
@@ -77,6 +82,7 @@ class TurnPlan:
     checker: Callable[[], Awaitable[Chain | None]] = _nobody
     check_s: float = CHECK_S
     offers: Offers = field(default_factory=Offers)
+    pause: Callable[[], Awaitable[None]] = _goes_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,11 @@ class Turn:
 
     async def _run(self) -> int:
         guard = LimitGuard(self._plan.limits)
+        before = self._conversation.last_round(self._recorder.task_id)
+        if before is not None and before.unknown:  # it is tried again, and nobody has said what became of these
+            raise uncertain(", ".join(before.unknown.values()))
         while True:
+            await self._plan.pause()
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None and last.is_given:
                 return await self._give(last)
@@ -119,6 +123,7 @@ class Turn:
                 await self._carry_out(last)
             number = last.number + 1 if last else 1
             guard.check_round(number)
+            await self._plan.pause()
             await self._asking.ask(number, why=_ANEW if last and last.problem else "")
 
     async def _give(self, given: Round) -> int:

@@ -40,13 +40,14 @@ def list_tasks(options: argparse.Namespace) -> int:
 
 def show_task(options: argparse.Namespace) -> int:
     """Print one task with its steps. Raises NotRunning, NotFound."""
-    _expect_id(options.task_id)
+    expect_id(options.task_id)
     task = get(f"tasks/{options.task_id}")
     if options.json:
         print_json(task)
         return 0
     used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
-    print(f"{STATES[task['status']]}  {cell(task['title'], 60)}".rstrip())
+    state = STATES[task["status"]] + (f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else "")
+    print(f"{state}  {cell(task['title'], 60)}".rstrip())
     print(f"  task     {task['task_id']}")
     print(f"  session  {task['session_id'] or ''}")
     print(f"  from     {cell(task['sender_id'], 30).rstrip()}, {cell(task['channel'], 30)}".rstrip())
@@ -56,6 +57,8 @@ def show_task(options: argparse.Namespace) -> int:
     if task["attempt"] > 1:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
+    for event in task["waits_for"]:
+        print(f"  waits    for {event}: ozzie tasks tell {task['task_id']} {event}")
     if task["steps"]:
         print()
     for step in task["steps"]:
@@ -74,7 +77,7 @@ def show_task(options: argparse.Namespace) -> int:
 
 def cancel_task(options: argparse.Namespace) -> int:
     """Stop a task. Raises NotRunning, NotFound, or Answered for one that has ended already."""
-    _expect_id(options.task_id)
+    expect_id(options.task_id)
     post(f"tasks/{options.task_id}/cancel", {"reason": "ozzie tasks cancel"})
     if options.json:
         print_json({"cancelled": options.task_id})
@@ -86,7 +89,7 @@ def cancel_task(options: argparse.Namespace) -> int:
 def answer_task(options: argparse.Namespace) -> int:
     """Answer what a task waits to be told; without an answer, print the question. Raises NotRunning, NotFound,
     InputError, or Answered for one that waits for nothing."""
-    _expect_id(options.task_id)
+    expect_id(options.task_id)
     question = get(f"tasks/{options.task_id}")["question"]
     if not options.option:
         print_json(question) if options.json else _print_question(options.task_id, question)
@@ -149,7 +152,8 @@ def _amount(text: str, unit: str) -> int:
     raise InputError(f"--amount is a number of {name} above nothing.", code="answer.amount")
 
 
-def _expect_id(task_id: str) -> None:
+def expect_id(task_id: str) -> None:
+    """Raises NotFound for what is no id of a task."""
     if not is_ulid(task_id):
         raise NotFound(f"There is no task {visible_label(task_id)[:40]}.", hint="List them with ozzie tasks list.")
 

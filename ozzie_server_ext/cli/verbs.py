@@ -108,6 +108,20 @@ TASKS = Group(
         ),
         Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
+        Verb("pause", "hold one at the end of what it is doing", "task_control:pause_task", (_TASK,)),
+        Verb("resume", "let one go on that is paused", "task_control:resume_task", (_TASK,)),
+        Verb(
+            "tell",
+            "tell a run of a skill what happened outside",
+            "task_control:tell_task",
+            (
+                _TASK,
+                argument("event", metavar="EVENT", help="as a step of it waits for it: ozzie tasks show ID"),
+                argument("--data", metavar="JSON", default="", help="a JSON object: the output of that step"),
+                argument("--key", metavar="KEY", default="", help="told once with it, however often this is run"),
+            ),
+        ),
+        Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
         Verb(
             "answer",
             "answer what a task waits to be told",

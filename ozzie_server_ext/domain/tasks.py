@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     TaskFact,
     TaskFailed,
     TaskPaused,
+    TaskPausing,
     TaskQueued,
     TaskResumed,
     TaskRetried,
@@ -48,6 +49,7 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskStopping: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
     TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
     TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
+    TaskPausing: OPEN - {TaskStatus.CREATED, TaskStatus.PAUSED},
     TaskPaused: frozenset({TaskStatus.RUNNING}),
     TaskResumed: HELD,
     TaskRetried: frozenset({TaskStatus.FAILED, TaskStatus.CANCELLED}),
@@ -70,7 +72,7 @@ class Claim:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of durable work: a turn, a workflow (S4 §8.1.2). `stop_by` is who asked for its end, while that has
-    not come; then `reason` is why."""
+    not come; then `reason` is why. `pause_by` is who asked for a pause that has not come."""
 
     task_id: TaskId
     session_id: SessionId | None
@@ -82,6 +84,7 @@ class Task:
     epoch: str
     reason: str
     stop_by: str = ""
+    pause_by: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -119,6 +122,7 @@ def fold(task: Task, fact: TaskFact) -> Task:
     Raises IllegalTransition where the table does not allow it.
     """
     again = isinstance(fact, TaskStopping) and bool(task.stop_by)
+    again |= isinstance(fact, TaskPausing) and fact.wanted is bool(task.pause_by)
     if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or again:
         raise IllegalTransition(task.status, fact.type)
     match fact:
@@ -133,18 +137,20 @@ def fold(task: Task, fact: TaskFact) -> Task:
             return replace(task, status=TaskStatus.WAITING_APPROVAL)
         case TaskWaitingInput():
             return replace(task, status=TaskStatus.WAITING_INPUT, reason=fact.question)
+        case TaskPausing():
+            return replace(task, pause_by=fact.by if fact.wanted else "")
         case TaskPaused():
-            return replace(task, status=TaskStatus.PAUSED, reason=fact.reason)
+            return replace(task, status=TaskStatus.PAUSED, reason=fact.reason, pause_by="")
         case TaskResumed():
             return replace(task, status=TaskStatus.RUNNING, reason="")
         case TaskRetried():
             return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried")
         case TaskSucceeded():
-            return replace(task, status=TaskStatus.SUCCEEDED, reason="", stop_by="")
+            return replace(task, status=TaskStatus.SUCCEEDED, reason="", stop_by="", pause_by="")
         case TaskFailed():
-            return replace(task, status=TaskStatus.FAILED, reason=fact.message, stop_by="")
+            return replace(task, status=TaskStatus.FAILED, reason=fact.message, stop_by="", pause_by="")
         case TaskCancelled():
-            return replace(task, status=TaskStatus.CANCELLED, reason=fact.reason, stop_by="")
+            return replace(task, status=TaskStatus.CANCELLED, reason=fact.reason, stop_by="", pause_by="")
         case _:
             assert_never(fact)
 

@@ -19,6 +19,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
+from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.earlier import EarlierRuns
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
@@ -57,6 +58,8 @@ class Services(Protocol):
     def secrets(self) -> SecretChanges: ...
     @property
     def tasks(self) -> TaskService: ...
+    @property
+    def control(self) -> TaskControl: ...
     @property
     def labels(self) -> Labels: ...
     @property

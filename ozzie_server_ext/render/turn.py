@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ozzie_server_ext.render import toolrows
+from ozzie_server_ext.render import modelcalls, toolrows
 from ozzie_server_ext.render.asked import answered, asked_of
 from ozzie_server_ext.render.question import question_of
 from ozzie_server_ext.render.text import visible_label
@@ -124,11 +124,11 @@ def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reason = payload.get("reason")
-    if reason not in ("recovered", "answered"):
+    if reason not in ("recovered", "answered", "resumed"):
         return replace(view, status="Queued", open_calls=frozenset())
     # What the gateway was in the middle of when it died or stopped comes anew, and what a budget cut short; what had
     # been finished stays.
-    waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason == "answered" else set[str]()
+    waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason != "recovered" else set[str]()
     parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, waiting)) is not None)
     recovered = view.recovered or reason == "recovered"
     return replace(view, status="Queued", recovered=recovered, open_calls=frozenset(), parts=parts, step="")
@@ -164,6 +164,10 @@ def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 def _stopping(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     return view if view.is_final else replace(view, step="stopping")
+
+
+def _pausing(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, step="pausing at the end of what it is doing" if payload.get("wanted", True) else "")
 
 
 def _held(status: Status) -> _Change:
@@ -238,7 +242,9 @@ def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(view, status="Queued", error=None, closing="", finished_at=None, started_at=ts or view.started_at)
+    parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, set[str]())) is not None)
+    view = replace(view, parts=parts, error=None, closing="", reason="", finished_at=None)
+    return replace(view, status="Queued", started_at=ts or view.started_at)
 
 
 def _succeeded(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -278,54 +284,6 @@ def _released(view: TurnView, ts: datetime | None) -> TurnView:
         return replace(view, held_since=None)
     waited = max((ts - view.held_since).total_seconds(), 0.0)
     return replace(view, held_since=None, waited_s=view.waited_s + waited)
-
-
-# --- model call ---------------------------------------------------------------------------------------
-
-
-def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    call_id = str(payload.get("call_id", ""))
-    if call_id in view.counted_calls:
-        return view
-    if payload.get("purpose", "answer") != "answer":
-        return replace(view, open_calls=view.open_calls | {call_id})
-    return replace(
-        view,
-        alias=str(payload.get("alias") or view.alias),
-        provider=str(payload.get("provider") or view.provider),
-        model=str(payload.get("model") or view.model),
-        instead_of=str(payload.get("instead_of") or ""),
-        open_calls=view.open_calls | {call_id},
-    )
-
-
-def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    call_id = str(payload.get("call_id", ""))
-    if call_id in view.counted_calls:
-        return view
-    usage = payload.get("usage") or {}
-    cost = payload.get("cost")
-    return replace(
-        view,
-        input_tokens=view.input_tokens + int(usage.get("input_tokens") or 0),
-        output_tokens=view.output_tokens + int(usage.get("output_tokens") or 0),
-        cost=view.cost + (cost if isinstance(cost, int) else 0),
-        cost_known=view.cost_known and isinstance(cost, int),
-        open_calls=view.open_calls - {call_id},
-        counted_calls=view.counted_calls | {call_id},
-    )
-
-
-def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    call_id = str(payload.get("call_id", ""))
-    view = replace(view, open_calls=view.open_calls - {call_id})
-    may_be_billed = (
-        payload.get("partial_blob") is not None or payload.get("latency_ms") is None or payload.get("settled_tokens")
-    )
-    if may_be_billed and payload.get("settled_cost") != 0:
-        # What a provider began to answer it also bills, and says how much only at the end.
-        return replace(view, cost_known=False)
-    return replace(view, counted_calls=view.counted_calls | {call_id})
 
 
 # --- tool call ----------------------------------------------------------------------------------------
@@ -379,6 +337,7 @@ _CHANGES: dict[str, _Change] = {
     "task.stopping": _stopping,
     "task.waiting_approval": _held("Waiting for you"),
     "task.waiting_input": _held("Waiting for your answer"),
+    "task.pausing": _pausing,
     "task.paused": _held("Paused"),
     "approval.requested": _approval_asked,
     "approval.granted": _granted,
@@ -391,7 +350,7 @@ _CHANGES: dict[str, _Change] = {
     "task.succeeded": _succeeded,
     "task.failed": _failed,
     "task.cancelled": _cancelled,
-    "model.call.started": _call_started,
-    "model.call.completed": _call_completed,
-    "model.call.failed": _call_failed,
+    "model.call.started": modelcalls.started,
+    "model.call.completed": modelcalls.completed,
+    "model.call.failed": modelcalls.failed,
 } | {name: _tool(name) for name in toolrows.EVENTS}

@@ -1,15 +1,17 @@
 """A run of a state machine: in which state it is, and what comes next (TK-4). Pure, as `workflow_run`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ozzie_server_ext.domain import steps
 from ozzie_server_ext.domain.events import StepCompleted, StepFact
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.steps import StepRecord, StepStatus
 from ozzie_server_ext.skills.checks import FAILED
 from ozzie_server_ext.skills.conditions import read_condition
 from ozzie_server_ext.skills.decisions import Begin, Done, Ended, Failed, Next
 from ozzie_server_ext.skills.spec import FsmSkill, State
 from ozzie_server_ext.skills.values import Output, Values
+from ozzie_server_ext.skills.workflow_run import NOTHING
 
 
 class FsmRun:
@@ -22,6 +24,7 @@ class FsmRun:
         self.records: dict[str, StepRecord] = {}
         self.current = skill.first
         self.running: set[str] = set()
+        self.taken_up: Mapping[str, TaskId] = {}
         self.settled = 0
         self.ended: Ended | None = None
         self._enter(skill.first)
@@ -30,6 +33,7 @@ class FsmRun:
         """As `WorkflowRun.apply`."""
         record = self.records[fact.step_id] = steps.fold(self.records[fact.step_id], fact)
         self.running = {record.step_id} if record.status is StepStatus.RUNNING else set()
+        self.taken_up = {each: task for each, task in self.taken_up.items() if each not in self.running}
         if isinstance(fact, StepCompleted):
             self.values.outputs[record.step_id] = output or Output(fact.output)
         if record.is_settled:
@@ -37,8 +41,9 @@ class FsmRun:
             self._move(record)
         return record
 
-    def retried(self) -> None:
+    def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
         """As `WorkflowRun.retried`: the state that failed is come to once more."""
+        self.taken_up = dict(taken_up)
         if isinstance(self.ended, Failed):
             self.ended = None
             self._enter(self.current)

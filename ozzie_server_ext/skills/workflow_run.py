@@ -5,17 +5,21 @@ that do not need a failed one go on; the run fails once nothing more can be done
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from ozzie_server_ext.domain import steps
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import StepCompleted, StepFact
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.steps import StepRecord, StepStatus
 from ozzie_server_ext.skills.conditions import read_condition
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Ended, Failed, Next, Skip
 from ozzie_server_ext.skills.spec import Step, WorkflowSkill
 from ozzie_server_ext.skills.values import Output, Values
+
+NOTHING: Mapping[str, TaskId] = MappingProxyType({})
 
 
 class WorkflowRun:
@@ -27,6 +31,7 @@ class WorkflowRun:
         self.steps = {step.id: step for step in skill.steps}
         self.records = {step.id: StepRecord(step_id=step.id) for step in skill.steps}
         self.running: set[str] = set()
+        self.taken_up: Mapping[str, TaskId] = {}
         self._open_needs = {step.id: len(set(step.needs)) for step in skill.steps}
         self._needed_by: dict[str, list[str]] = {step.id: [] for step in skill.steps}
         for step in skill.steps:
@@ -42,6 +47,7 @@ class WorkflowRun:
         self.running.discard(record.step_id)
         if record.status is StepStatus.RUNNING:
             self.running.add(record.step_id)
+            self.taken_up = {each: task for each, task in self.taken_up.items() if each != record.step_id}
             self._taken(record.step_id)
         elif record.status is StepStatus.RETRYING:
             self._retrying.append(record.step_id)
@@ -50,8 +56,10 @@ class WorkflowRun:
             self._settle(record, fact, output)
         return record
 
-    def retried(self) -> None:
-        """A person wants the whole tried again: the steps that failed are, and those that waited for them go on."""
+    def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
+        """A person wants the whole tried again: the steps that failed are, and those that waited for them go on.
+        `taken_up` are the tasks by which steps go on, those of an attempt before."""
+        self.taken_up = dict(taken_up)
         for record in self.records.values():
             if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
                 self.records[record.step_id] = StepRecord(step_id=record.step_id, visit=record.visit + 1)

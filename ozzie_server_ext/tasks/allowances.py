@@ -14,6 +14,9 @@ from ozzie_server_ext.domain.events import (
     BudgetRaised,
     Event,
     Limits,
+    TaskCancelled,
+    TaskFailed,
+    TaskPaused,
     TaskQueued,
     TaskStarted,
     TaskWaitingApproval,
@@ -159,8 +162,9 @@ def _of_task(task_id: TaskId, limits: Limits, settings: BudgetsSettings) -> Budg
 
 
 def worked(events: Iterable[Event], now: datetime) -> timedelta:
-    """How long a task has run, by its events up to now, without the time that it waited: for a person, for its turn, or
-    for a gateway to take it up again. Of one that a gateway's end cut off, until the last thing that it recorded."""
+    """How long a task has run, by its events up to now, without the time that it waited: for a person, for its turn,
+    for a gateway to take it up again, or for its next attempt. Of one that a gateway's end cut off, until the last
+    thing that it recorded."""
     total, since, last = timedelta(), None, None
     for event in events:
         match event.body:
@@ -168,7 +172,7 @@ def worked(events: Iterable[Event], now: datetime) -> timedelta:
                 since = last = event.ts
             case TaskQueued(reason="recovered") if since and last:
                 total, since = total + (last - since), None
-            case TaskWaitingInput() | TaskWaitingApproval() if since:
+            case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused() | TaskFailed() | TaskCancelled() if since:
                 total, since = total + (event.ts - since), None
             case _:
                 # What recovery records, it records long after.

@@ -178,7 +178,7 @@ def _open_question(events: Iterable[Event]) -> Question | None:
     if found is None:
         return None
     left = unfinished(events)
-    return replace(found, doubtful=left.uncertain if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
+    return replace(found, doubtful=left.unknown if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
 
 
 def _amount(option: PromptOption, given: int | None) -> int:

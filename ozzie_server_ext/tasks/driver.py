@@ -149,7 +149,7 @@ class TaskDriver:
             match event.body:
                 case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused():
                     self._held[thread] = task_id
-                case TaskQueued(reason="answered"):
+                case TaskQueued(reason="answered" | "resumed"):
                     self._held.pop(thread, None)
                     self._waiting.setdefault(thread, deque()).appendleft(task_id)
                     self._next(thread, session_id)
@@ -240,7 +240,8 @@ class TaskDriver:
         rows = await self._log.rows("tasks", where={"task_id": recorder.task_id}, limit=1)
         if not rows or rows[0]["status"] != TaskStatus.QUEUED:
             return None
-        attempt = int(str(rows[0]["attempt"])) + 1
+        # A retry has counted the attempt that it wants.
+        attempt = int(str(rows[0]["attempt"])) + (rows[0]["reason"] != "retried")
         try:
             await recorder.append(TaskStarted(attempt=attempt, epoch=self._epoch))
         except Conflict:

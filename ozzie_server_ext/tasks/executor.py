@@ -27,12 +27,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """`event` is what it ended with, `accepted` why what had to hold does."""
+    """`event` is what it ended with, `accepted` why what had to hold does, and `told` see `StepCompleted`."""
 
     value: Json
     content: Content = CLEAN
     event: str = "done"
     accepted: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

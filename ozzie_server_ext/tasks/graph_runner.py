@@ -23,10 +23,11 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ReplyId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.checks import FAILED, REJECTED
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
 from ozzie_server_ext.skills.fsm_run import FsmRun
-from ozzie_server_ext.skills.spec import RetryPolicy, State, Work
+from ozzie_server_ext.skills.spec import RetryPolicy, State, Step, Work
 from ozzie_server_ext.skills.templates import as_text
 from ozzie_server_ext.skills.values import Output
 from ozzie_server_ext.store.recorder import Recorder
@@ -59,7 +60,8 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
 
-        Raises SkillFailedError, or what a cancellation raises: then what it had delegated is stopped, too.
+        Raises SkillFailedError, TurnHeld where it is to be held, or what a cancellation raises: then what it had
+        delegated is stopped, too.
         """
         parts = self._parts
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
@@ -67,6 +69,9 @@ class GraphRunner:
         executor = InProcess(steps.carry_out)
         try:
             return await Driving(parts, loaded, executor, recorder, self._chance).run()
+        except TurnHeld:  # what it had delegated goes on to its end
+            await executor.close()
+            raise
         except BaseException:
             await executor.close()
             if not self._leaving():
@@ -109,7 +114,9 @@ class Driving:
                 pass
         for step_id in run.running:  # what was begun before a restart
             self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
+        pauses = self._parts.pauses
         while True:
+            await pauses.point(self._recorder)
             begun = await self._begin_what_is_ready()
             for attempt in begun:
                 self._executor.submit(attempt)
@@ -117,7 +124,7 @@ class Driving:
                 return await self._end(run.ended)
             if begun:
                 self._parts.news.progress(self._recorder, run.settled, len(run.steps), len(run.running))
-            for attempt, outcome in await self._executor.next():
+            for attempt, outcome in await pauses.until(self._recorder.task_id, self._executor.next()) or ():
                 await self._record(attempt, outcome)
 
     async def _begin_what_is_ready(self) -> list[Attempt]:
@@ -139,7 +146,8 @@ class Driving:
     def _facts_of(self, each: Next) -> list[StepFact]:
         match each:
             case Begin(work=work, visit=visit, attempt=attempt):
-                task = TaskId(self._parts.ids.new()) if work.kinds else None
+                does = work.kinds and work.wait is None
+                task = (self._run.taken_up.get(work.id) or TaskId(self._parts.ids.new())) if does else None
                 return [StepStarted(step_id=work.id, visit=visit, attempt=attempt, task=task)]
             case Skip(step_id=step_id, visit=visit, reason=reason):
                 return [StepSkipped(step_id=step_id, visit=visit, reason=reason)]
@@ -150,7 +158,7 @@ class Driving:
 
     async def _record(self, attempt: Attempt, outcome: Outcome) -> None:
         work, record = attempt.work, attempt.record
-        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and not isinstance(work, State):
+        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
             comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
             outcome = FailedAttempt(
                 kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
@@ -172,6 +180,7 @@ class Driving:
             event=outcome.event,
             to=to,
             accepted=outcome.accepted,
+            told=outcome.told,
         )
         self._run.apply(done, Output(outcome.value, outcome.content))
         await self._append(outcome.content, done, self._checkpoint(work))

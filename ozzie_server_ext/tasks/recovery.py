@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.events import (
     EventBody,
     TaskCancelled,
     TaskFailed,
+    TaskPaused,
     TaskQueued,
     Transient,
     WorkerLost,
@@ -32,6 +33,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
+from ozzie_server_ext.tasks.pause_points import wished
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
 
@@ -86,7 +88,8 @@ async def recover(
             log.error("a task without a session can't be taken up", extra={"task_id": task.task_id})
             continue
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
-        left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
+        events = await event_log.read_stream(task_stream(task.task_id))
+        left = unfinished(events)
         known = {tool.call_id: await fates.of(tool) for tool in left.tools}
         keyed = {tool.call_id for tool in left.tools if fates.has_key(tool)}
         most = MAX_ATTEMPTS if row["parent_id"] is None else MAX_DELEGATED_ATTEMPTS
@@ -97,6 +100,7 @@ async def recover(
             keyed,
             PromptId(ids.new()) if row["attended"] else None,
             gives_up=task.mode != "GRAPH" and left.recoveries + 1 >= most,
+            wish=wished(events),
         )
         try:
             if verdict.facts:
@@ -151,8 +155,10 @@ def _judge(
     prompt_id: PromptId | None,
     *,
     gives_up: bool,
+    wish: TaskPaused | None,
 ) -> _Verdict:
-    """`keyed` are the calls that can be made again with their key; `prompt_id` is that of a question, where somebody is
+    """`keyed` are the calls that can be made again with their key; `wish` is
+    the pause that somebody asked for; `prompt_id` is that of a question, where somebody is
     there to be asked; `gives_up`: it was running at as many deaths as what may be what kills."""
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
@@ -178,6 +184,8 @@ def _judge(
         return _Verdict(facts=(*ends, end), runs=False)
     if given_up:
         return _Verdict(facts=(*ends, _given_up()), runs=False)
+    if wish is not None and task.status is TaskStatus.RUNNING:
+        return _Verdict(facts=(*ends, wish), runs=False)
     if task.status is TaskStatus.QUEUED:
         return _Verdict(facts=tuple(ends), runs=True)
     return _Verdict(facts=(*ends, TaskQueued(reason="recovered")), runs=True)

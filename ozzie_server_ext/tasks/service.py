@@ -26,7 +26,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.pictures import Named
-from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.log import EventLog
@@ -253,8 +253,11 @@ class TaskService:
         while True:
             running_in = self._runner.interrupt(task_id, by, reason)
             if running_in is not None:
-                with contextlib.suppress(Conflict):  # it has ended by now, or its end was asked for before
+                try:
                     await self._say([TaskStopping(by=by, reason=reason)], task_id, running_in)
+                except Conflict:  # it has ended by now, its end was asked for before, or it is just let go of
+                    if (await self.get(task_id))["status"] in HELD:
+                        await self._stop_delegated(task_id)
                 return
             version = await self._log.version(task_stream(task_id))
             row = await self.get(task_id)
@@ -268,7 +271,16 @@ class TaskService:
                 await self._say(ends, task_id, session_id, expected_version=version)
                 # It may have been claimed since the look at its row: then it runs for nothing.
                 self._runner.interrupt(task_id, by, reason)
+                await self._stop_delegated(task_id)
                 return
+
+    async def _stop_delegated(self, task_id: TaskId) -> None:
+        """What a task had delegated that did not run itself, so that nobody else sees to it."""
+        is_open: dict[str, Json] = {"parent_id": task_id, "status": [str(status) for status in OPEN]}
+        for row in await self._log.rows("tasks", where=is_open):
+            with contextlib.suppress(Conflict):
+                part = TaskId(str(row["task_id"]))
+                await self.cancel(part, by="kernel", reason="The run that it was part of has ended.")
 
     async def _say(
         self,

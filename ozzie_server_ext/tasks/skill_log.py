@@ -32,6 +32,8 @@ from ozzie_server_ext.store.log import EventLog
 MOST_INLINE = 32 << 10
 """Bytes of an output that stand in the log itself."""
 _BEGINNING = 2000
+STOPPED = "step.stopped"
+"""The code of a step whose task somebody stopped: nothing of that is told to the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,15 @@ async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRu
                 loaded = await _begun(started, blobs, _content(event))
             case StepStarted() | StepFailed() | StepSkipped() as fact if loaded is not None:
                 loaded.run.apply(fact)
-                if isinstance(fact, StepFailed):
+                if isinstance(fact, StepFailed) and fact.code != STOPPED:
                     loaded.rejected[fact.step_id] = fact.message
             case StepCompleted() as fact if loaded is not None:
                 value = fact.output if fact.blob is None else loads(await blobs.get(fact.blob))
                 loaded.run.apply(fact, Output(value, _content(event)))
             case SkillCompleted() | SkillFailed() as end if loaded is not None:
                 loaded = replace(loaded, end=end)
-            case TaskRetried() if loaded is not None:
-                loaded.run.retried()
+            case TaskRetried(taken_up=taken_up) if loaded is not None:
+                loaded.run.retried(taken_up)
                 loaded = replace(loaded, end=None)
             case _:
                 pass

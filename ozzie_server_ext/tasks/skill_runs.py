@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import Conflict, NotFound
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.store.blobs import BlobStore
@@ -15,6 +15,8 @@ from ozzie_server_ext.tasks.delegation import Delegation
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.graph_runner import GraphRunner
+from ozzie_server_ext.tasks.outside_events import OutsideEvents
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
@@ -38,6 +40,8 @@ class SkillRuns:
         starts: SkillStarts,
         run_turn: Callable[[Row, Recorder], Awaitable[int]],
         tell: Tell,
+        pauses: PausePoints,
+        clock: Clock,
     ) -> None:
         self._log = log
         self._blobs = blobs
@@ -45,6 +49,8 @@ class SkillRuns:
         self._starts = starts
         self._run_turn = run_turn
         self._ends = Ends(log)
+        self._pauses = pauses
+        self._outside = OutsideEvents(log, clock)
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
         self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
@@ -59,6 +65,8 @@ class SkillRuns:
             ends=self._ends,
             starts=self._starts,
             news=self._news,
+            pauses=self._pauses,
+            outside=self._outside,
         )
 
         async def stop(task_id: TaskId) -> None:

@@ -74,8 +74,6 @@ class SkillStarts:
         for thinking in (file.skill, *(work for _, work in works_of(file.skill))):
             if model := self.model_of(thinking):
                 self._models().chain(model)
-            if isinstance(thinking, Work) and thinking.wait is not None:
-                raise InputError(f'"{thinking.id}" waits for an event, which can\'t be run yet.', code="skill.wait")
         self._expect_known(file, shelf.get)
         return file
 
@@ -140,6 +138,7 @@ def _planned(skill: Skill) -> Iterator[PlannedStep]:
             skill=work.skill or "",
             model=work.model or "",
             tool=work.call.tool if work.call else "",
+            event=work.wait.event if work.wait else "",
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ozzie_server_ext.domain.events import Event, TaskQueued, TaskWaitingApproval, TaskWaitingInput
+from ozzie_server_ext.domain.events import Event, TaskPaused, TaskQueued, TaskWaitingApproval, TaskWaitingInput
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -25,6 +25,10 @@ class StepNews:
     def forget(self, task_id: TaskId) -> None:
         self._watched.pop(task_id, None)
 
+    def waits(self, run: Recorder, step: str, event: str) -> None:
+        """A step waits for something outside."""
+        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+
     def progress(self, run: Recorder, settled: int, steps: int, running: int) -> None:
         """How far a run is."""
         told = f"{settled:,} of {steps:,} steps"
@@ -40,7 +44,9 @@ class StepNews:
                     self._tell(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
                 case TaskWaitingInput():
                     self._tell(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
-                case TaskQueued(reason="answered"):
+                case TaskPaused(reason=reason):
+                    self._tell(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
+                case TaskQueued(reason="answered" | "resumed"):
                     self._tell(run, f"{what} goes on")
                 case _:
                     pass

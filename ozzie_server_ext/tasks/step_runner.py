@@ -20,13 +20,13 @@ from ozzie_server_ext.domain.events import (
     SkillStarted,
     ToolCallCompleted,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.briefing import input_of, order_for
 from ozzie_server_ext.skills.checks import APPROVED, REJECTED
-from ozzie_server_ext.skills.spec import Work
+from ozzie_server_ext.skills.spec import Wait, Work
 from ozzie_server_ext.skills.templates import as_text, fill
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
@@ -35,7 +35,9 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
-from ozzie_server_ext.tasks.skill_log import LoadedRun
+from ozzie_server_ext.tasks.outside_events import OutsideEvents
+from ozzie_server_ext.tasks.pause_points import PausePoints
+from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
 
@@ -66,6 +68,8 @@ class StepParts:
     ends: Ends
     starts: SkillStarts
     news: StepNews
+    pauses: PausePoints
+    outside: OutsideEvents
 
 
 class StepRunner:
@@ -79,11 +83,14 @@ class StepRunner:
         self._recorder = recorder
         self._rejected = loaded.rejected
         self._stop = stop
+        self._told: set[EventId] = set()
 
     async def carry_out(self, attempt: Attempt) -> Outcome:
         """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
         where a crash cut it off."""
         work = attempt.work
+        if work.wait is not None:
+            return await self._heard(attempt, work.wait)
         if not work.kinds:
             return Succeeded(value=None)
         try:
@@ -99,6 +106,20 @@ class StepRunner:
         except OzzieError as error:
             return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
         return outcome
+
+    async def _heard(self, attempt: Attempt, wait: Wait) -> Outcome:
+        """What was told of the event that it waits for, once that was."""
+        limits = [limit for limit in (wait.timeout_s, attempt.work.timeout_s) if limit is not None]
+        outside, recorder = self._parts.outside, self._recorder
+        self._parts.news.waits(recorder, attempt.work.name, wait.event)
+        within_s = None if not limits else await outside.left_s(recorder.task_id, attempt.record, min(limits))
+        try:
+            async with asyncio.timeout(within_s):
+                told = await outside.next(recorder.task_id, wait.event, self._told)
+        except TimeoutError:
+            message = f'Nobody told it of "{wait.event}" within {min(limits):g} s.'
+            return FailedAttempt(kind="business", code="step.timeout", message=message)
+        return Succeeded(value=told.data, content=told.content, event=wait.event, told=told.event_id)
 
     async def _done(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
@@ -136,7 +157,7 @@ class StepRunner:
             text=text,
             call=call,
             brief=brief,
-            model=self._model(work, attempt.record.attempt),
+            model=self._model(work, attempt.record.attempt if work.id in self._rejected else 1),
             mode="FREE" if run is None else "GRAPH",
             attended=bool(self._row["attended"]),
             answer_schema=work.output_model,
@@ -221,7 +242,7 @@ def _failed(row: Row, events: tuple[Event, ...], work: Work) -> Outcome:
         if isinstance(event.body, ApprovalRejected) and work.approve is not None:
             return Succeeded(value={"approved": False, "comment": event.body.comment}, event=REJECTED)
     if row["status"] == TaskStatus.CANCELLED:
-        return FailedAttempt(kind="business", code="step.stopped", message="It was stopped.")
+        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.")
     kind = str(row["error_kind"] or "system")
     return FailedAttempt(
         kind=kind if kind in ("model", "parse", "tool", "business") else "system",

@@ -28,6 +28,7 @@ from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.delegates import Room
 from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
@@ -64,6 +65,7 @@ class TurnRunner:
         jupyter: Jupyter,
         skill_tools: SkillTools,
         delegates: Callable[[Row, Recorder, Room], Delegates],
+        pauses: PausePoints,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -83,6 +85,7 @@ class TurnRunner:
         self._jupyter = jupyter
         self._skill_tools = skill_tools
         self._delegates = delegates
+        self._pauses = pauses
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -141,6 +144,7 @@ class TurnRunner:
             attended=bool(row["attended"]),
             brief=brief,
             offers=offers,
+            pause=partial(self._pauses.point, recorder),
         )
         conversation = await self._conversations.get(recorder.session_id, delegated)
         recorder = replace(recorder, read=lambda: conversation.content)

@@ -62,7 +62,8 @@ class Unfinished:
     """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
     uncertain; and its replies that were cut off: somebody may have seen a part of them. `in_doubt` are the uncertain
     ones that are to be made again with their key, and have not been; they are not among the others. `recoveries` counts
-    how often the task was taken up again after a gateway's end, since somebody retried it."""
+    how often the task was taken up again after a gateway's end, since somebody retried it. `unknown` are the
+    uncertain calls of all attempts of which nobody has said since whether they were had."""
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
@@ -70,6 +71,7 @@ class Unfinished:
     uncertain: tuple[OpenTool, ...]
     in_doubt: tuple[OpenTool, ...] = ()
     recoveries: int = 0
+    unknown: tuple[OpenTool, ...] = ()
 
 
 def unfinished(events: Iterable[Event]) -> Unfinished:
@@ -81,6 +83,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     in_doubt: list[OpenTool] = []
     approvals: dict[ApprovalId, CallId] = {}
     recoveries = 0
+    unknown: list[OpenTool] = []
     for event in events:
         match event.body:
             case TaskStarted():
@@ -90,6 +93,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 recoveries += 1
             case TaskRetried():
                 recoveries = 0
+                uncertain.clear()
             case ModelCallStarted() as fact:
                 models[fact.call_id] = fact
                 if fact.purpose == "answer":
@@ -120,8 +124,11 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 found = replace(tools.pop(call_id, None) or same or _erased(call_id), reason=reason)
                 in_doubt = _without(in_doubt, found)
                 (in_doubt if again else uncertain).append(found)
-            case ToolCallResolved(call_id=call_id):
+                if not again:
+                    unknown.append(found)
+            case ToolCallResolved(call_id=call_id, outcome=outcome):
                 uncertain = [tool for tool in uncertain if tool.call_id != call_id]
+                unknown = [tool for tool in unknown if tool.call_id != call_id or outcome == "left"]
             case ToolCallCompleted(call_id=call_id) | ToolCallFailed(call_id=call_id):
                 in_doubt = _without(in_doubt, tools.pop(call_id, None))
             case ToolCallCancelled(call_id=call_id):
@@ -135,6 +142,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
         uncertain=tuple(uncertain),
         in_doubt=tuple(in_doubt),
         recoveries=recoveries,
+        unknown=tuple(unknown),
     )
 
 

@@ -37,6 +37,7 @@ from ozzie_server_ext.domain.events import (
     TaskFact,
     TaskFailed,
     TaskPaused,
+    TaskPausing,
     TaskQueued,
     TaskResumed,
     TaskRetried,
@@ -264,7 +265,7 @@ class Histories:
         yield drafts(received(self._word(), message_id=self._id("M")), begun)
         task = create(task_id, session_id, begun)
         for _ in range(self._random.randint(3, 14)):
-            legal = [fact for fact in self._transitions() if may_become(task.status, type(fact))]
+            legal = [fact for fact in self._transitions(bool(task.pause_by)) if may_become(task.status, type(fact))]
             fact = self._random.choice(legal) if legal else None
             if task.status is TaskStatus.RUNNING and self._random.random() < 0.6:
                 yield drafts(*self._work())
@@ -361,12 +362,13 @@ class Histories:
         saved = CheckpointSaved(checkpoint_id=self._id("K"), node_id=step_id, state={"settled": attempt})
         return [*facts, done, saved] if self._random.random() < 0.8 else facts
 
-    def _transitions(self) -> list[TaskFact]:
+    def _transitions(self, is_pausing: bool) -> list[TaskFact]:
         return [
             TaskQueued(reason="created"),
             TaskStarted(attempt=1, epoch=self._id("E")),
             TaskWaitingApproval(approval_id="a"),
             TaskWaitingInput(question=self._word()),
+            TaskPausing(by="user", reason=self._word(), wanted=not is_pausing),
             TaskPaused(by="user", reason=self._word()),
             TaskResumed(by="user"),
             TaskRetried(by="user", attempt=2),

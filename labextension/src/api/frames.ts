@@ -48,6 +48,7 @@ const FOLLOWED: Record<Followed['canonical'], true> = {
   'task.created': true,
   'task.failed': true,
   'task.paused': true,
+  'task.pausing': true,
   'task.progress': true,
   'task.queued': true,
   'task.resumed': true,

@@ -191,6 +191,7 @@ export interface EventBodies {
   'task.created': TaskCreated;
   'task.failed': TaskFailed;
   'task.paused': TaskPaused;
+  'task.pausing': TaskPausing;
   'task.queued': TaskQueued;
   'task.resumed': TaskResumed;
   'task.retried': TaskRetried;
@@ -355,10 +356,18 @@ export interface TaskPaused {
   reason: string;
 }
 /**
- * Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered.
+ * A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run its next steps. Where it is not `wanted`, they take that back before it has come.
+ */
+export interface TaskPausing {
+  by: string;
+  reason: string;
+  wanted: boolean;
+}
+/**
+ * Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is over.
  */
 export interface TaskQueued {
-  reason: 'answered' | 'created' | 'recovered';
+  reason: 'answered' | 'created' | 'recovered' | 'resumed';
 }
 /**
  * The task is not held any more.
@@ -367,11 +376,14 @@ export interface TaskResumed {
   by: string;
 }
 /**
- * A task that had failed or was cancelled goes back to the queue.
+ * A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are the steps of a run that go on by the tasks that they had, with those: all others begin by new ones.
  */
 export interface TaskRetried {
   attempt: number;
   by: string;
+  taken_up: {
+    [k: string]: unknown;
+  };
 }
 /**
  * A driver claimed the task. `epoch` fences: only the holder of the highest one may go on.
@@ -737,7 +749,7 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
  */
 export interface TaskWithSteps {
   answer: unknown;
@@ -777,6 +789,7 @@ export interface TaskWithSteps {
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
+  waits_for: string[];
 }
 /**
  * What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is unknown, `known_cost` what the others cost.

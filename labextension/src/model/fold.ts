@@ -175,6 +175,8 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
       return { status: 'WAITING_APPROVAL', reason: '' };
     case 'task.waiting_input':
       return { status: 'WAITING_INPUT', reason: event.payload.question };
+    case 'task.pausing':
+      return {}; // what it is doing goes on to its end
     case 'task.paused':
       return { status: 'PAUSED', reason: event.payload.reason };
     case 'task.resumed':

@@ -14,7 +14,8 @@ FailureKind: TypeAlias = Literal["model", "parse", "tool", "business", "system"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A step or state as it stands in the skill: what it does, what it needs, or where it may lead."""
+    """A step or state as it stands in the skill: what it does, what it needs, or where it may lead. `event` is what
+    it waits for, where it does."""
 
     step_id: str
     title: str = ""
@@ -24,6 +25,7 @@ class PlannedStep:
     skill: str = ""
     model: str = ""
     tool: str = ""
+    event: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,8 @@ class StepStarted(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted(Fact):
     """A step did what it is for. `output` is what it gave, or the beginning of it where it is large: then `blob` is the
-    whole. `event` is what it ended with, `to` the state that it leads to; `accepted` says why what had to hold does."""
+    whole. `event` is what it ended with, `to` the state that it leads to; `accepted` says why what had to hold does,
+    and `told` is the event of the log by which it heard of what it waited for."""
 
     type: ClassVar[str] = "step.completed"
     step_id: str
@@ -87,6 +90,7 @@ class StepCompleted(Fact):
     event: str = "done"
     to: str = ""
     accepted: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

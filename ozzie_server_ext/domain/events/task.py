@@ -1,11 +1,11 @@
 """Facts about a task, and the limits that it runs under."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId, TaskId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +69,11 @@ class TaskCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """Ready to be claimed. `reason`: created, recovered after a restart, or its question was answered."""
+    """Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is
+    over."""
 
     type: ClassVar[str] = "task.queued"
-    reason: Literal["created", "recovered", "answered"]
+    reason: Literal["created", "recovered", "answered", "resumed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,17 @@ class TaskWaitingInput(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPausing(Fact):
+    """A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run
+    its next steps. Where it is not `wanted`, they take that back before it has come."""
+
+    type: ClassVar[str] = "task.pausing"
+    by: str
+    reason: str = ""
+    wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPaused(Fact):
     """A person or a rule holds the task."""
 
@@ -128,11 +140,24 @@ class TaskResumed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(Fact):
-    """A task that had failed or was cancelled goes back to the queue."""
+    """A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are
+    the steps of a run that go on by the tasks that they had, with those: all others begin by new ones."""
 
     type: ClassVar[str] = "task.retried"
     by: str
     attempt: int
+    taken_up: dict[str, TaskId] = field(default_factory=dict[str, TaskId])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTold(Fact):
+    """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
+    also where it came before that began."""
+
+    type: ClassVar[str] = "task.told"
+    event: str
+    by: str
+    data: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +209,7 @@ TaskFact: TypeAlias = (
     | TaskStopping
     | TaskWaitingApproval
     | TaskWaitingInput
+    | TaskPausing
     | TaskPaused
     | TaskResumed
     | TaskRetried

@@ -1,7 +1,9 @@
 """The shapes that the REST interface answers of tasks: their states, their steps, and what they ask."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time, TokenUsage
@@ -112,13 +114,39 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
     """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
+    told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had
+    to fit a JSON Schema, once it is there; else null."""
 
     content: str
     text: str
     answer: Json
     steps: list[Step]
     question: Question | None
+    waits_for: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRetried:
+    """Which attempt comes, how many turns of its session come before, and what it has left: rounds where it is a turn,
+    steps where it is a run of a workflow, and of its own budget; null where that has no limit."""
+
+    task_id: str
+    attempt: int
+    ahead: int
+    rounds_left: int | None
+    steps_left: int | None
+    tokens_left: int | None
+    cost_left: Annotated[int | None, Meta(description="In 1e-9 USD.")]
+    time_left_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTold:
+    """`heard`: a step waits for it now; else it is kept for the one that will."""
+
+    task_id: str
+    event: str
+    heard: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

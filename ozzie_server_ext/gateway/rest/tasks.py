@@ -11,7 +11,7 @@ from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.tasks import OPEN, TaskStatus
 from ozzie_server_ext.gateway.rest import paging
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
@@ -34,6 +34,7 @@ from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.outside_events import awaited
 from ozzie_server_ext.tools.questions import MOST_TEXT
 
 _PAGE = 500
@@ -124,7 +125,8 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
     row = await call.ozzie.tasks.get(task_id)
     asked = await call.ozzie.answers.question(task_id)
     view, steps, content, is_value = new_turn(task_id=task_id), Steps(), "", False
-    async for event in events_of(call.ozzie.log, task_id):
+    events = [event async for event in events_of(call.ozzie.log, task_id)]
+    for event in events:
         view = fold(view, event.type, encode(event.body), event.ts)
         steps.take(event)
         if isinstance(event.body, MessageReceived):
@@ -139,6 +141,7 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         answer=value_in(view) if is_value and view.status == "Done" else None,
         steps=steps.all(),
         question=None if asked is None else _question(asked.prompt),
+        waits_for=awaited(events) if row["mode"] == "GRAPH" and TaskStatus(str(row["status"])) in OPEN else [],
     )
 
 

@@ -53,6 +53,7 @@ TASKS = Table(
         Column("epoch"),
         Column("reason"),
         Column("stop_by"),
+        Column("pause_by"),
         Column("created_at"),
         Column("updated_at"),
         Column("finished_at", nullable=True),
@@ -83,9 +84,9 @@ TASKS = Table(
     indexes=(("session_id", "created_at"), ("status",), ("parent_id",)),
 )
 """`parent_id` is the task that it was delegated by, and `step_id` the step of that which it carries out. `stop_by` is
-who asked for the task's end, until that has come; `model` is what the caller chose, or who answers in its place by the
-choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a call named. The error columns have
-a value only while the task is FAILED."""
+who asked for the task's end, and `pause_by` who for its pause, until that has come; `model` is what the caller chose,
+or who answers in its place by the choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a
+call named. The error columns have a value only while the task is FAILED."""
 
 MOST_DEPTH = 32
 """More tasks do not delegate to each other; it bounds the fold, whatever stands in a log."""
@@ -170,6 +171,7 @@ def task_from(row: Row) -> Task:
         epoch=cast(str, row["epoch"]),
         reason=cast(str, row["reason"]),
         stop_by=cast(str, row["stop_by"]),
+        pause_by=cast(str, row["pause_by"]),
     )
 
 
@@ -186,6 +188,7 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "epoch": task.epoch,
         "reason": task.reason,
         "stop_by": task.stop_by,
+        "pause_by": task.pause_by,
         "created_at": at,
         "updated_at": at,
         "finished_at": None,
@@ -219,6 +222,7 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
         "epoch": task.epoch,
         "reason": task.reason,
         "stop_by": task.stop_by,
+        "pause_by": task.pause_by,
         "finished_at": None if task.is_open else time_text(event.ts),
     }
     match fact:

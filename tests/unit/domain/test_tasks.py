@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     TaskFact,
     TaskFailed,
     TaskPaused,
+    TaskPausing,
     TaskQueued,
     TaskResumed,
     TaskRetried,
@@ -32,6 +33,7 @@ CHANGES: tuple[TaskFact, ...] = (
     TaskStopping(by="ann", reason="enough"),
     TaskWaitingApproval(approval_id="a"),
     TaskWaitingInput(question="Which one?"),
+    TaskPausing(by="ann"),
     TaskPaused(by="ann", reason="lunch"),
     TaskResumed(by="ann"),
     TaskRetried(by="ann", attempt=3),
@@ -44,18 +46,19 @@ CHANGES: tuple[TaskFact, ...] = (
 _ALWAYS = {"task.failed": "FAILED", "task.cancelled": "CANCELLED"}
 TABLE: dict[str, dict[str, str]] = {
     "CREATED": {"task.queued": "QUEUED", **_ALWAYS},
-    "QUEUED": {"task.started": "RUNNING", "task.stopping": "QUEUED", **_ALWAYS},
+    "QUEUED": {"task.started": "RUNNING", "task.stopping": "QUEUED", "task.pausing": "QUEUED", **_ALWAYS},
     "RUNNING": {
         "task.queued": "QUEUED",
         "task.stopping": "RUNNING",
+        "task.pausing": "RUNNING",
         "task.waiting_approval": "WAITING_APPROVAL",
         "task.waiting_input": "WAITING_INPUT",
         "task.paused": "PAUSED",
         "task.succeeded": "SUCCEEDED",
         **_ALWAYS,
     },
-    "WAITING_APPROVAL": {"task.resumed": "RUNNING", **_ALWAYS},
-    "WAITING_INPUT": {"task.resumed": "RUNNING", **_ALWAYS},
+    "WAITING_APPROVAL": {"task.resumed": "RUNNING", "task.pausing": "WAITING_APPROVAL", **_ALWAYS},
+    "WAITING_INPUT": {"task.resumed": "RUNNING", "task.pausing": "WAITING_INPUT", **_ALWAYS},
     "PAUSED": {"task.resumed": "RUNNING", **_ALWAYS},
     "SUCCEEDED": {},
     "FAILED": {"task.retried": "QUEUED"},
@@ -120,6 +123,20 @@ def test_claiming_a_task_counts_the_attempt_and_takes_the_epoch() -> None:
     started = fold(task_in(TaskStatus.QUEUED), TaskStarted(attempt=2, epoch="e2"))
 
     assert (started.attempt, started.epoch, started.reason) == (2, "e2", "")
+
+
+def test_a_pause_is_wished_for_once_taken_back_once_and_over_with_the_task() -> None:
+    wish, back = TaskPausing(by="ann"), TaskPausing(by="bob", wanted=False)
+    wished = fold(task_in(TaskStatus.RUNNING), wish)
+
+    assert wished.pause_by == "ann"
+    assert fold(wished, back).pause_by == ""
+    assert fold(wished, TaskPaused(by="ann", reason="by you")).pause_by == ""
+    assert fold(fold(wished, TaskQueued(reason="recovered")), TaskStarted(attempt=2, epoch="e2")).pause_by == "ann"
+    assert fold(wished, TaskSucceeded(rounds=1)).pause_by == ""
+    for task, refused in ((wished, wish), (task_in(TaskStatus.RUNNING), back)):
+        with pytest.raises(IllegalTransition):
+            fold(task, refused)
 
 
 def test_the_end_of_a_task_is_asked_for_once_and_remembered_until_it_comes() -> None:

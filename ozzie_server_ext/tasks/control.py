@@ -1,0 +1,21 @@
+"""What people do to tasks that are there already, beside stopping and answering them: one object for each way."""
+
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.outside_events import Tells
+from ozzie_server_ext.tasks.pauses import Pauses
+from ozzie_server_ext.tasks.retries import Retries
+from ozzie_server_ext.tasks.service import Runner, TaskService
+from ozzie_server_ext.tasks.sessions import Sessions
+
+
+class TaskControl:
+    """Those of one gateway."""
+
+    def __init__(
+        self, log: EventLog, blobs: BlobStore, clock: Clock, tasks: TaskService, sessions: Sessions, runner: Runner
+    ) -> None:
+        self.pauses = Pauses(log, tasks)
+        self.tells = Tells(log, tasks)
+        self.retries = Retries(log, blobs, clock, tasks, sessions, runner)

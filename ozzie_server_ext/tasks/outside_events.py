@@ -1,0 +1,208 @@
+"""What happens outside and steps wait for (TK-4): told by somebody, kept in the log of the run, and heard once."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from ozzie_server_ext.config.validation import nearest
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import Conflict, InputError, VersionConflict
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    SkillStarted,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    TaskTold,
+)
+from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.steps import StepRecord
+from ozzie_server_ext.domain.tasks import FINAL, OPEN
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.service import TaskService
+
+MOST_DATA = 32 << 10
+"""Bytes of what is told with an event."""
+MOST_KEPT = 100
+"""Events of one name that nobody has waited for yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One that was told, and which no step has heard yet."""
+
+    event_id: EventId
+    data: Json
+    content: Content
+
+
+class OutsideEvents:
+    """Gives waiting steps what was told to their runs."""
+
+    def __init__(self, log: EventLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._waiting: dict[TaskId, list[asyncio.Event]] = {}
+        log.on_commit(self._follow)
+
+    async def next(self, run: TaskId, event: str, heard: set[EventId]) -> Told:
+        """The first of that name that the run was told and no step has heard; those in `heard`, others of its steps are
+        taking in now. It is one of them then."""
+        signal = asyncio.Event()
+        self._waiting.setdefault(run, []).append(signal)
+        try:
+            while True:
+                events = await self._log.read_stream(task_stream(run))
+                for told in unheard(events, event):
+                    if told.event_id not in heard:
+                        heard.add(told.event_id)
+                        return told
+                await signal.wait()
+                signal.clear()
+        finally:
+            waiting = self._waiting[run]
+            waiting.remove(signal)
+            if not waiting:
+                del self._waiting[run]
+
+    async def left_s(self, run: TaskId, record: StepRecord, limit_s: float) -> float:
+        """What is left of the time of a step, whichever gateway it began under."""
+        step: dict[str, Json] = {"task_id": run, "step_id": record.step_id, "visit": record.visit}
+        rows = await self._log.rows("steps", where=step, limit=1)
+        began = datetime.fromisoformat(str(rows[0]["started_at"]))
+        return max(limit_s - (self._clock.now() - began).total_seconds(), 0.0)
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.task_id is not None and isinstance(event.body, TaskTold):
+                for signal in self._waiting.get(event.task_id, ()):
+                    signal.set()
+
+
+class Tells:
+    """Takes in what people say has happened."""
+
+    def __init__(self, log: EventLog, tasks: TaskService) -> None:
+        self._log = log
+        self._tasks = tasks
+
+    async def tell(self, task_id: TaskId, event: str, data: Json = None, *, by: str, key: str = "") -> bool:
+        """Say that something happened outside that a step of this run waits for, or of a run within it; whether one
+        waits for it now. With a `key`, it is told once, however often this is called.
+
+        Raises NotFound, InputError for an event that no step waits for, and Conflict where that is no run, or one that
+        has ended.
+        """
+        if len(canonical_bytes(data)) > MOST_DATA:
+            raise InputError(
+                f"The data of an event has at most {MOST_DATA:,} bytes.",
+                hint="Put it into a file of the project, and tell its path.",
+                code="event.too_large",
+            )
+        while True:
+            row = await self._tasks.get(task_id)
+            events = await self._log.read_stream(task_stream(task_id))
+            if key and any(each.idempotency_key == key for each in events):
+                return True
+            known = _names(events)
+            if not known and row["mode"] != "GRAPH":
+                raise Conflict("The task is no run of a skill: nothing in it waits for an event.", code="task.no_run")
+            if row["status"] in FINAL:
+                raise Conflict(f"The run has ended already: {str(row['status']).lower()}.", code="task.ended")
+            if event not in known:
+                inner = await self._within(row, event)
+                if inner is None:
+                    raise await self._unknown(row, event, known)
+                return await self.tell(inner, event, data, by=by, key=key)
+            waiting = awaited(events).count(event)
+            kept = len(unheard(events, event))
+            if kept >= MOST_KEPT:
+                raise Conflict(
+                    f'{kept} events "{event}" have come that no step has waited for yet.',
+                    hint="Tell it of more once it has come so far.",
+                    code="event.too_many",
+                )
+            draft = Draft(
+                body=TaskTold(event=event, by=by, data=data),
+                actor="user",
+                source="hub",
+                session_id=SessionId(str(row["session_id"])),
+                task_id=task_id,
+                idempotency_key=key or None,
+            )
+            try:
+                await self._log.append(task_stream(task_id), [draft], expected_version=events[-1].version)
+            except VersionConflict:  # the run has gone on meanwhile: look again
+                continue
+            return waiting > kept
+
+    async def _within(self, row: Row, event: str) -> TaskId | None:
+        """The run within that one which has a step that waits for such an event."""
+        for inner in await self._runs_within(row):
+            task_id = TaskId(str(inner["task_id"]))
+            if event in _names(await self._log.read_stream(task_stream(task_id))):
+                return task_id
+            if (further := await self._within(inner, event)) is not None:
+                return further
+        return None
+
+    async def _runs_within(self, row: Row) -> list[Row]:
+        is_open: list[Json] = [str(status) for status in OPEN]
+        where: dict[str, Json] = {"parent_id": row["task_id"], "mode": "GRAPH", "status": is_open}
+        return await self._log.rows("tasks", where=where)
+
+    async def _unknown(self, row: Row, event: str, known: list[str]) -> InputError:
+        for inner in await self._runs_within(row):
+            known = [*known, *_names(await self._log.read_stream(task_stream(TaskId(str(inner["task_id"])))))]
+        if not known:
+            return InputError("No step of this run waits for an event.", code="event.unknown")
+        near = nearest(event, known)
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys(known))
+        return InputError(
+            f'No step of this run waits for "{event[:100]}".',
+            hint=f'Did you mean "{near}"?' if near else f"What it waits for: {names}.",
+            code="event.unknown",
+        )
+
+
+def unheard(events: Iterable[Event], name: str) -> list[Told]:
+    """The events of that name that a run of these events was told, and that no step of it has heard."""
+    found: dict[str, Told] = {}
+    for event in events:
+        match event.body:
+            case TaskTold(event=told, data=data) if told == name:
+                content = Content(labels=event.labels, sources=event.sources) if event.labels else CLEAN
+                found[event.event_id] = Told(event.event_id, data, content)
+            case StepCompleted(told=told) if told:
+                found.pop(told, None)
+            case _:
+                pass
+    return list(found.values())
+
+
+def awaited(events: Iterable[Event]) -> list[str]:
+    """The events that steps of a run of these events wait for now, one for each step."""
+    names: dict[str, str] = {}
+    running: dict[str, None] = {}
+    for event in events:
+        match event.body:
+            case SkillStarted(steps=steps):
+                names = {step.step_id: step.event for step in steps if step.event}
+            case StepStarted(step_id=step_id) if step_id in names:
+                running[step_id] = None
+            case StepCompleted(step_id=step_id) | StepFailed(step_id=step_id):
+                running.pop(step_id, None)
+            case _:
+                pass
+    return [names[step_id] for step_id in running]
+
+
+def _names(events: Iterable[Event]) -> list[str]:
+    started = next((event.body for event in events if isinstance(event.body, SkillStarted)), None)
+    return [] if started is None else [step.event for step in started.steps if step.event]
