@@ -1,7 +1,7 @@
 """The composition root: builds every object once, wires the seams, starts and stops in order."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,11 +13,7 @@ from ozzie_server_ext.artifacts.sweep import Sweep
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import ArtifactsSettings
-from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import MessageId, SessionId
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.jupyter.server import Jupyter
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver, ProviderAccess
@@ -55,6 +51,7 @@ from ozzie_server_ext.tasks.expiry import Expiry
 from ozzie_server_ext.tasks.fates import Fates
 from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.inspection import Inspection
+from ozzie_server_ext.tasks.intake import Intake
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.last_calls import LastCalls
 from ozzie_server_ext.tasks.model_details import ModelDetails
@@ -68,7 +65,7 @@ from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_runs import SkillRuns
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
@@ -264,6 +261,8 @@ class Ozzie:
         pictures = PictureIntake(self.project, self.blobs, marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         self.runs.connect(self.driver, self.tasks)
+        intake = Intake(self.configuration, self.secrets, self.sessions, self.tasks, self._starts)
+        self.submit, self.run_skill = intake.submit, intake.run_skill
         self.control = TaskControl(self.log, self.blobs, self.clock, self.tasks, self.sessions, self.driver)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
@@ -319,61 +318,6 @@ class Ozzie:
     @property
     def busy(self) -> bool:
         return self.driver.busy
-
-    async def submit(
-        self,
-        session_id: SessionId,
-        text: str,
-        origin: Origin,
-        *,
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        answer_schema: JsonObject | None = None,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        config = await self.configuration.refresh()
-        await self.secrets.refresh()
-        await self.sessions.expect_open(session_id)
-        limits = limits_under(config.settings)
-        return await self.tasks.submit(
-            session_id,
-            text,
-            origin,
-            limits=limits,
-            model=model,
-            message_id=message_id,
-            attended=attended,
-            answer_schema=answer_schema,
-            content=content,
-        )
-
-    async def run_skill(
-        self,
-        session_id: SessionId,
-        name: str,
-        words: Sequence[str],
-        origin: Origin,
-        *,
-        text: str = "",
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-    ) -> Submitted:
-        await self.configuration.refresh()
-        await self.secrets.refresh()
-        await self.sessions.expect_open(session_id)
-        started = await self._starts.typed(name, words)
-        return await self.tasks.run_skill(
-            session_id,
-            started,
-            text or " ".join(["%run", name, *words]),
-            origin,
-            limits=await self._starts.limits_of(name),
-            model=model,
-            message_id=message_id,
-            attended=attended,
-        )
 
     async def _kept(self) -> ArtifactsSettings | None:
         """How long artifacts are kept; None as long as a configuration is refused: what is erased stays so."""
