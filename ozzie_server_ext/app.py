@@ -31,6 +31,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.policy.ruling import Rulings
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import Anchoring, load_key
 from ozzie_server_ext.store.blobs import FileBlobs
@@ -62,6 +63,7 @@ from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
+from ozzie_server_ext.tasks.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
@@ -174,6 +176,12 @@ class Ozzie:
             expires_s=lambda: self.config.settings.approvals.expires_s,
             known_secrets=self._known_secrets.values,
         )
+
+        def gate(rules: Rulings) -> ToolBroker:
+            return ToolBroker(
+                registry, rules, permissions, telling, self.artifacts, self.clock, self.ids, self.feed.publish
+            )
+
         self._ledger = Ledger(lambda account: standing_of(self.log, account))
         parts = TurnParts(
             models=Models(offline=self.offline, worker=worker, foreign=foreign),
@@ -182,16 +190,7 @@ class Ozzie:
             ledger=self._ledger,
             registry=registry,
             index=ToolIndex(registry),
-            broker=ToolBroker(
-                registry,
-                self.rules,
-                permissions,
-                telling,
-                self.artifacts,
-                self.clock,
-                self.ids,
-                self.feed.publish,
-            ),
+            broker=gate(self.rules),
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,
@@ -253,7 +252,16 @@ class Ozzie:
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
         )
         self.runs = SkillRuns(
-            self.log, self.blobs, self.ids, self._starts, self._runner.run, progress.step, pauses, self.clock
+            self.log,
+            self.blobs,
+            self.ids,
+            self._starts,
+            self._runner.run,
+            progress.step,
+            pauses,
+            self.clock,
+            QuickCalls(gate(RecentRules(self.rules, self.clock)), registry.meta),
+            self._runner.context_of,
         )
         self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates)
         self._closing.push_async_callback(self.driver.stop)

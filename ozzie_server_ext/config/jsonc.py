@@ -7,6 +7,7 @@ an hour. Comments are `//` to the end of the line and `/* … */`.
 import json
 import math
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 
+_LINE_END = re.compile("\n")
 _SPACE = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -76,9 +78,11 @@ class _Parser:
         self.file = file
         self.at = 0
         self.places: dict[Path, Place] = {}
+        self.lines = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
     def place(self, at: int) -> Place:
-        return Place(self.file, self.text.count("\n", 0, at) + 1, at - (self.text.rfind("\n", 0, at) + 1) + 1)
+        line = bisect_right(self.lines, at)
+        return Place(self.file, line, at - self.lines[line - 1] + 1)
 
     def error(self, message: str, at: int | None = None) -> JsoncError:
         return JsoncError(message, self.place(self.at if at is None else at))

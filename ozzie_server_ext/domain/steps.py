@@ -64,8 +64,11 @@ class StepRecord:
 def fold(step: StepRecord, fact: StepFact) -> StepRecord:
     """The step after `fact`. Raises IllegalStep where the table does not allow it, and for another attempt than the one
     that runs."""
-    allowed = step.status in _FROM[type(fact)]
-    attempt = step.attempt + 1 if isinstance(fact, StepStarted) else step.attempt
+    at_once = (
+        isinstance(fact, StepCompleted | StepFailed) and fact.call is not None and step.status in _FROM[StepStarted]
+    )
+    allowed = at_once or step.status in _FROM[type(fact)]
+    attempt = step.attempt + 1 if at_once or isinstance(fact, StepStarted) else step.attempt
     is_of_it = isinstance(fact, StepSkipped) or fact.attempt == attempt
     if (fact.step_id, fact.visit) != (step.step_id, step.visit) or not allowed or not is_of_it:
         raise IllegalStep(step.step_id, step.status, fact.type)
@@ -73,10 +76,10 @@ def fold(step: StepRecord, fact: StepFact) -> StepRecord:
         case StepStarted():
             return replace(step, status=StepStatus.RUNNING, attempt=fact.attempt, task=fact.task, message="")
         case StepCompleted():
-            return replace(step, status=StepStatus.COMPLETED, event=fact.event, to=fact.to)
+            return replace(step, status=StepStatus.COMPLETED, attempt=attempt, event=fact.event, to=fact.to)
         case StepFailed():
             status = StepStatus.FAILED if fact.again_in_s is None else StepStatus.RETRYING
-            return replace(step, status=status, message=fact.message, event="failed", to=fact.to)
+            return replace(step, status=status, attempt=attempt, message=fact.message, event="failed", to=fact.to)
         case StepSkipped():
             return replace(step, status=StepStatus.SKIPPED, message=fact.reason)
         case _:

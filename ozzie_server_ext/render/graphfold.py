@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
@@ -71,13 +71,24 @@ def _started(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -
 
 def _completed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
     event = str(payload.get("event", "done"))
+    step = _made_at_once(step, payload, ts)
     return replace(step, state="Done", finished_at=ts, note="" if event == "done" else event)
 
 
 def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
     if payload.get("again_in_s") is not None:
         return replace(step, attempts=step.attempt + 1)
+    step = _made_at_once(step, payload, ts)
     return replace(step, state="Failed", finished_at=ts, problem=str(payload.get("message", "")))
+
+
+def _made_at_once(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
+    """A call that only reads began and ended in one: then that says how long it took."""
+    call = payload.get("call")
+    if not isinstance(call, Mapping) or step.state == "Working":
+        return step
+    took = timedelta(milliseconds=float(call.get("duration_ms", 0)))
+    return _started(step, payload, ts - took if ts else None)
 
 
 def _skipped(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:

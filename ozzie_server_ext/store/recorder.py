@@ -1,13 +1,28 @@
 """Appending facts about one task, with all that their envelopes have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Actor, Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store.log import EventLog
+
+
+class Appends(Protocol):
+    """As much of an `EventLog` as it takes to record."""
+
+    async def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        expected_version: int | None = None,
+        claim: Claim | None = None,
+    ) -> tuple[Event, ...]:
+        """See `EventLog.append`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +30,7 @@ class Recorder:
     """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears (TL-8);
     with a `claim`, nothing is recorded once the task is another attempt's."""
 
-    log: EventLog
+    log: Appends
     session_id: SessionId
     task_id: TaskId
     trace_id: str = ""
@@ -43,22 +58,24 @@ class Recorder:
         """Append the facts together: all are committed, or none. With a `key`, of one fact alone, a repeat is none.
         Raises as `EventLog.append`."""
         content = self.content
-        return await self.log.append(
-            task_stream(self.task_id),
-            [
-                Draft(
-                    body=body,
-                    actor=actor or self.actor,
-                    source=self.source,
-                    session_id=self.session_id,
-                    task_id=self.task_id,
-                    trace_id=self.trace_id,
-                    labels=content.labels,
-                    sources=content.sources,
-                    idempotency_key=key,
-                )
-                for body in bodies
-            ],
-            claim=self.claim,
-            expected_version=expected_version,
+        drafts = [self._draft(body, content, actor, key) for body in bodies]
+        stream = task_stream(self.task_id)
+        return await self.log.append(stream, drafts, claim=self.claim, expected_version=expected_version)
+
+    async def append_each(self, facts: Iterable[tuple[EventBody, Content]]) -> tuple[Event, ...]:
+        """As `append`, of facts that are made from different things."""
+        drafts = [self._draft(body, content) for body, content in facts]
+        return await self.log.append(task_stream(self.task_id), drafts, claim=self.claim)
+
+    def _draft(self, body: EventBody, content: Content, actor: Actor | None = None, key: str | None = None) -> Draft:
+        return Draft(
+            body=body,
+            actor=actor or self.actor,
+            source=self.source,
+            session_id=self.session_id,
+            task_id=self.task_id,
+            trace_id=self.trace_id,
+            labels=content.labels,
+            sources=content.sources,
+            idempotency_key=key,
         )

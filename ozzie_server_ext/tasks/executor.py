@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.events import FailureKind
+from ozzie_server_ext.domain.events import FailureKind, MadeCall
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Work
@@ -18,11 +18,13 @@ from ozzie_server_ext.skills.spec import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of a step, with how its record stands; `delay_s` is to pass before it begins."""
+    """One try of a step, with how its record stands; `delay_s` is to pass before it begins. One that is `at_once` makes
+    the call of a tool that only reads, and nothing of it has been recorded yet."""
 
     work: Work
     record: StepRecord
     delay_s: float = 0.0
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Succeeded:
     event: str = "done"
     accepted: str = ""
     told: str = ""
+    call: MadeCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,15 @@ class FailedAttempt:
     hint: str = ""
     may_retry: bool = False
     content: Content = CLEAN
+    call: MadeCall | None = None
 
 
-Outcome = Succeeded | FailedAttempt
+@dataclass(frozen=True, slots=True)
+class NotAtOnce:
+    """The call can't be made at once: a person has to be asked first, or there is more to record of it."""
+
+
+Outcome = Succeeded | FailedAttempt | NotAtOnce
 CarryOut = Callable[[Attempt], Awaitable[Outcome]]
 
 
@@ -58,7 +67,12 @@ class Executor(Protocol):
     def submit(self, attempt: Attempt) -> None: ...
 
     async def next(self) -> list[tuple[Attempt, Outcome]]:
-        """What ended since, at least one. Raises what an attempt raised that it should not have."""
+        """What ended since, at least one, or none where it was woken. Raises what an attempt raised that it should not
+        have."""
+        ...
+
+    def wake(self) -> None:
+        """Have `next` return, whatever has ended."""
         ...
 
     async def close(self) -> None:
@@ -72,20 +86,32 @@ class InProcess:
     def __init__(self, carry_out: CarryOut) -> None:
         self._carry_out = carry_out
         self._running: dict[asyncio.Task[Outcome], Attempt] = {}
+        self._ended: list[asyncio.Task[Outcome]] = []
+        self._heard = asyncio.Event()
 
     def submit(self, attempt: Attempt) -> None:
         work = asyncio.create_task(self._after(attempt), name=f"step {attempt.work.id}")
         self._running[work] = attempt
+        work.add_done_callback(self._note)
 
     async def next(self) -> list[tuple[Attempt, Outcome]]:
-        ended, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        await self._heard.wait()
+        self._heard.clear()
+        ended, self._ended = self._ended, []
         return [(self._running.pop(work), work.result()) for work in ended]
+
+    def wake(self) -> None:
+        self._heard.set()
 
     async def close(self) -> None:
         for work in self._running:
             work.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._running.clear()
+
+    def _note(self, work: "asyncio.Task[Outcome]") -> None:
+        self._ended.append(work)
+        self._heard.set()
 
     async def _after(self, attempt: Attempt) -> Outcome:
         if attempt.delay_s:

@@ -4,14 +4,16 @@ All that is known of a run is folded from the log; so one goes on that a crash c
 waited for by the tasks that carry them out, which recovery has set going again.
 """
 
+import asyncio
+import contextlib
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     CheckpointSaved,
-    EventBody,
     MessageCompleted,
     SkillCompleted,
     SkillFailed,
@@ -33,11 +35,14 @@ from ozzie_server_ext.skills.values import Output
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
-from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, Outcome, Succeeded
+from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
+from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
+TELL_AFTER_S = 0.05
+"""A call that is made at once and takes longer than that is told of meanwhile."""
 
 
 class SkillFailedError(OzzieError):
@@ -67,8 +72,10 @@ class GraphRunner:
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
         steps = StepRunner(parts, loaded, row, recorder, self._stop)
         executor = InProcess(steps.carry_out)
+        driving = Driving(parts, loaded, executor, recorder, self._chance)
         try:
-            return await Driving(parts, loaded, executor, recorder, self._chance).run()
+            with parts.pauses.telling(recorder.task_id, executor.wake):
+                return await driving.run()
         except TurnHeld:  # what it had delegated goes on to its end
             await executor.close()
             raise
@@ -79,6 +86,8 @@ class GraphRunner:
                     if task := loaded.run.records[step_id].task:
                         await uncut(self._stop(task))
             raise
+        finally:
+            await driving.settle()
 
 
 class Driving:
@@ -101,6 +110,9 @@ class Driving:
         self._recorder = recorder
         self._chance = chance
         self._pauses: dict[str, float] = {}
+        self._journal = Journal(recorder, self._checkpoint)
+        self._begun_at_once: dict[str, StepStarted] = {}
+        self._telling: asyncio.TimerHandle | None = None
 
     async def run(self) -> int:
         """See `GraphRunner.run`."""
@@ -116,7 +128,9 @@ class Driving:
             self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
         pauses = self._parts.pauses
         while True:
-            await pauses.point(self._recorder)
+            if pauses.is_wished(self._recorder.task_id):
+                await self._journal.flushed()
+                await pauses.point(self._recorder)
             begun = await self._begin_what_is_ready()
             for attempt in begun:
                 self._executor.submit(attempt)
@@ -124,24 +138,64 @@ class Driving:
                 return await self._end(run.ended)
             if begun:
                 self._parts.news.progress(self._recorder, run.settled, len(run.steps), len(run.running))
-            for attempt, outcome in await pauses.until(self._recorder.task_id, self._executor.next()) or ():
-                await self._record(attempt, outcome)
+            for attempt, outcome in await self._executor.next():
+                if isinstance(outcome, NotAtOnce):
+                    await self._begin_after_all(attempt)
+                else:
+                    await self._record(attempt, outcome)
+
+    async def settle(self) -> None:
+        """What was noted and not recorded yet is, before anybody else has a say, unless the log can't be written."""
+        if self._telling is not None:
+            self._telling.cancel()
+        with contextlib.suppress(OzzieError):
+            await self._journal.flushed()
 
     async def _begin_what_is_ready(self) -> list[Attempt]:
-        """Record all that begins or is skipped now, in one append."""
+        """Record all that begins or is skipped now, in one append; of what is made at once, nothing is recorded yet."""
         facts: list[StepFact] = []
         begun: list[Attempt] = []
+        waits = False
         for each in self._run.next():
+            at_once = isinstance(each, Begin) and self._is_made_at_once(each)
             for fact in self._facts_of(each):
                 self._run.apply(fact)
-                facts.append(fact)
+                if at_once and isinstance(fact, StepStarted):
+                    self._begun_at_once[fact.step_id] = fact
+                else:
+                    facts.append(fact)
             if isinstance(each, Begin):
                 step_id = each.work.id
                 record = self._run.records[step_id]
-                begun.append(Attempt(work=each.work, record=record, delay_s=self._pauses.pop(step_id, 0.0)))
+                delay_s = self._pauses.pop(step_id, 0.0)
+                begun.append(Attempt(work=each.work, record=record, delay_s=delay_s, at_once=at_once))
+                waits = waits or not at_once
         if facts:
-            await self._recorder.append(*facts)
+            await self._journal.note(*facts, content=self._recorder.content)
+        if waits:  # what has effects, or others do, begins when all before it is durable
+            await self._journal.flushed()
+        if self._begun_at_once and self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(TELL_AFTER_S, self._tell)
         return begun
+
+    def _is_made_at_once(self, begin: Begin) -> bool:
+        is_new = begin.attempt == 1 and begin.work.id not in self._run.taken_up
+        return is_new and self._parts.quick.fits(begin.work)
+
+    def _tell(self) -> None:
+        """What is made at once, and takes longer, has begun for whoever watches."""
+        self._telling = None
+        for fact in self._begun_at_once.values():
+            self._journal.put(fact, content=self._recorder.content)
+        self._begun_at_once.clear()
+
+    async def _begin_after_all(self, attempt: Attempt) -> None:
+        """Have what can't be made at once carried out by a task of its own."""
+        started = self._begun_at_once.pop(attempt.work.id, None)
+        if started is not None:
+            await self._journal.note(started, content=self._recorder.content)
+        await self._journal.flushed()
+        self._executor.submit(replace(attempt, at_once=False))
 
     def _facts_of(self, each: Next) -> list[StepFact]:
         match each:
@@ -156,8 +210,12 @@ class Driving:
                 broken = StepFailed(step_id=work.id, visit=visit, kind="business", code=code, message=message)
                 return [StepStarted(step_id=work.id, visit=visit), broken]
 
-    async def _record(self, attempt: Attempt, outcome: Outcome) -> None:
+    async def _record(self, attempt: Attempt, outcome: Succeeded | FailedAttempt) -> None:
         work, record = attempt.work, attempt.record
+        call = outcome.call
+        started = self._begun_at_once.pop(work.id, None)
+        if started is not None and call is None:  # it did not come to a call
+            await self._journal.note(started, content=self._recorder.content)
         if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
             comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
             outcome = FailedAttempt(
@@ -166,7 +224,8 @@ class Driving:
         try:
             to = self._leads_to(work, outcome)
         except OzzieError as error:
-            to, outcome = "", FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
+            to = ""
+            outcome = FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint, call=call)
         if isinstance(outcome, FailedAttempt):
             await self._record_failure(work, attempt, outcome, to)
             return
@@ -181,9 +240,10 @@ class Driving:
             to=to,
             accepted=outcome.accepted,
             told=outcome.told,
+            call=call,
         )
         self._run.apply(done, Output(outcome.value, outcome.content))
-        await self._append(outcome.content, done, self._checkpoint(work))
+        await self._settle(attempt, outcome.content, done)
 
     async def _record_failure(self, work: Work, attempt: Attempt, outcome: FailedAttempt, to: str) -> None:
         record = attempt.record
@@ -203,12 +263,20 @@ class Driving:
             attempt=record.attempt,
             again_in_s=again_in_s,
             to=to if again_in_s is None else "",
+            call=outcome.call,
         )
         self._run.apply(failed)
-        checkpoint = [self._checkpoint(work)] if again_in_s is None else []
-        await self._append(outcome.content, failed, *checkpoint)
+        await self._settle(attempt, outcome.content, failed)
 
-    def _leads_to(self, work: Work, outcome: Outcome) -> str:
+    async def _settle(self, attempt: Attempt, content: Content, fact: StepCompleted | StepFailed) -> None:
+        """Record the end of an attempt; of one that was made at once, it is enough that it will be."""
+        is_end = not (isinstance(fact, StepFailed) and fact.again_in_s is not None)
+        made_from = content | self._run.values.content
+        await self._journal.note(fact, content=made_from, settles=attempt.work.id if is_end else "")
+        if not attempt.at_once:
+            await self._journal.flushed()
+
+    def _leads_to(self, work: Work, outcome: Succeeded | FailedAttempt) -> str:
         if not isinstance(self._run, FsmRun) or not isinstance(work, State):
             return ""
         if isinstance(outcome, FailedAttempt):
@@ -220,16 +288,17 @@ class Driving:
         pause = policy.backoff_ms / 1000 * 2 ** (attempt - 1) * (0.5 + self._chance())
         return round(min(pause, MOST_BACKOFF_S), 3)
 
-    def _checkpoint(self, work: Work) -> CheckpointSaved:
+    def _checkpoint(self, step_id: str) -> CheckpointSaved:
         run = self._run
         counts: JsonObject = {"settled": run.settled, "steps": len(run.steps)}
         state: JsonObject = {**counts, "running": list[Json](sorted(run.running))}
         if isinstance(run, FsmRun):
             state["current"] = run.current
-        return CheckpointSaved(checkpoint_id=self._parts.ids.new(), node_id=work.id, state=state)
+        return CheckpointSaved(checkpoint_id=self._parts.ids.new(), node_id=step_id, state=state)
 
     async def _end(self, ended: Done | Failed) -> int:
         name = self._skill.name
+        await self._journal.flushed()
         if isinstance(ended, Failed):
             await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
             raise self._failed(ended.message)
@@ -238,7 +307,8 @@ class Driving:
         said = MessageCompleted(
             reply_id=ReplyId(self._parts.ids.new()), text=as_text(output.value) or "Done.", finish="stop"
         )
-        await self._append(output.content, said, SkillCompleted(skill=name, output=shown, blob=blob))
+        content = output.content | self._run.values.content
+        await self._recorder.made_from(content).append(said, SkillCompleted(skill=name, output=shown, blob=blob))
         return self._run.settled
 
     def _failed(self, message: str) -> SkillFailedError:
@@ -246,6 +316,3 @@ class Driving:
             f"{self._skill.name} did not come to its result. {message}",
             hint="What the other steps gave is kept. Run it again once that is mended.",
         )
-
-    async def _append(self, content: Content, *facts: EventBody) -> None:
-        await self._recorder.made_from(content | self._run.values.content).append(*facts)

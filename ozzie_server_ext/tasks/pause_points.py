@@ -1,9 +1,8 @@
 """Where what runs lets go because somebody wants it held: a turn before its next calls, a run before its next steps."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from ozzie_server_ext.domain.errors import VersionConflict
 from ozzie_server_ext.domain.events import (
@@ -20,8 +19,6 @@ from ozzie_server_ext.domain.tasks import OPEN, TurnHeld
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
-
-T = TypeVar("T")
 
 BY_YOU = "by you"
 """Why a task is paused, as its state line has it (UX §2.1)."""
@@ -46,7 +43,8 @@ class PausePoints:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._wished: dict[TaskId, asyncio.Event] = {}
+        self._wished: set[TaskId] = set()
+        self._wakes: dict[TaskId, Callable[[], None]] = {}
         log.on_commit(self._follow)
 
     async def load(self) -> None:
@@ -54,12 +52,15 @@ class PausePoints:
         is_open: dict[str, Json] = {"status": [str(status) for status in OPEN]}
         for row in await self._log.rows("tasks", where=is_open):
             if row["pause_by"]:
-                self._signal(TaskId(str(row["task_id"]))).set()
+                self._wished.add(TaskId(str(row["task_id"])))
+
+    def is_wished(self, task_id: TaskId) -> bool:
+        """Whether the task is to be held, as far as the log has said so."""
+        return task_id in self._wished
 
     async def point(self, recorder: Recorder) -> None:
         """Raises TurnHeld where the task is to be held. That it is, is recorded then."""
-        signal = self._wished.get(recorder.task_id)
-        if signal is None or not signal.is_set():
+        if not self.is_wished(recorder.task_id):
             return
         while True:
             events = await self._log.read_stream(task_stream(recorder.task_id))
@@ -74,32 +75,26 @@ class PausePoints:
                 raise TurnHeld from None  # it was recorded by then
             raise TurnHeld
 
-    async def until(self, task_id: TaskId, work: Coroutine[Any, Any, T]) -> T | None:
-        """What `work` gives; None where a pause is wished for before that. Then it is cancelled."""
-        signal = self._signal(task_id)
-        doing, waiting = asyncio.create_task(work), asyncio.create_task(signal.wait())
+    @contextmanager
+    def telling(self, task_id: TaskId, wake: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `wake` is called once a pause is wished for."""
+        self._wakes[task_id] = wake
         try:
-            await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            return doing.result() if doing.done() else None
+            yield
         finally:
-            for each in (doing, waiting):
-                if each.cancel():
-                    with suppress(asyncio.CancelledError):
-                        await each
-            if not signal.is_set():
-                self._wished.pop(task_id, None)
-
-    def _signal(self, task_id: TaskId) -> asyncio.Event:
-        return self._wished.setdefault(task_id, asyncio.Event())
+            del self._wakes[task_id]
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
             match event.body:
                 case TaskPausing(wanted=True) if event.task_id is not None:
-                    self._signal(event.task_id).set()
-                case TaskPausing() if event.task_id is not None and event.task_id in self._wished:
-                    self._wished[event.task_id].clear()
-                case TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled() if event.task_id is not None:
-                    self._wished.pop(event.task_id, None)
+                    self._wished.add(event.task_id)
+                    self._wakes.get(event.task_id, _nobody)()
+                case TaskPausing() | TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled():
+                    self._wished -= {event.task_id}
                 case _:
                     pass
+
+
+def _nobody() -> None:
+    """Where nothing waits that could be woken."""

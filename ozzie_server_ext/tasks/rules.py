@@ -69,6 +69,10 @@ class RulesInForce:
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         """What the rules of this moment say to a call."""
         await self.refresh()
+        return await self.now(meta, args, caller, reading)
+
+    async def now(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+        """As `of`, by the rules as they were read last."""
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)

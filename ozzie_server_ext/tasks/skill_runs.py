@@ -17,10 +17,12 @@ from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.graph_runner import GraphRunner
 from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
+from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
 from ozzie_server_ext.tasks.step_runner import StepParts
+from ozzie_server_ext.tools.base import ToolContext
 
 RUNS = "GRAPH"
 """The mode of a task that is a run."""
@@ -42,6 +44,8 @@ class SkillRuns:
         tell: Tell,
         pauses: PausePoints,
         clock: Clock,
+        quick: QuickCalls,
+        context_of: Callable[[Row, Recorder], ToolContext],
     ) -> None:
         self._log = log
         self._blobs = blobs
@@ -50,6 +54,8 @@ class SkillRuns:
         self._run_turn = run_turn
         self._ends = Ends(log)
         self._pauses = pauses
+        self._quick = quick
+        self._context_of = context_of
         self._outside = OutsideEvents(log, clock)
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
@@ -67,6 +73,8 @@ class SkillRuns:
             news=self._news,
             pauses=self._pauses,
             outside=self._outside,
+            quick=self._quick,
+            context_of=self._context_of,
         )
 
         async def stop(task_id: TaskId) -> None:

@@ -37,9 +37,11 @@ from ozzie_server_ext.tasks.ends import Ends
 from ozzie_server_ext.tasks.executor import Attempt, FailedAttempt, Outcome, Succeeded
 from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
+from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
+from ozzie_server_ext.tools.base import ToolContext
 
 Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
 """Ends a task that was delegated, where it has not ended."""
@@ -70,6 +72,8 @@ class StepParts:
     news: StepNews
     pauses: PausePoints
     outside: OutsideEvents
+    quick: QuickCalls
+    context_of: Callable[[Row, Recorder], ToolContext]
 
 
 class StepRunner:
@@ -84,11 +88,14 @@ class StepRunner:
         self._rejected = loaded.rejected
         self._stop = stop
         self._told: set[EventId] = set()
+        self._context = parts.context_of(row, recorder)
 
     async def carry_out(self, attempt: Attempt) -> Outcome:
         """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
         where a crash cut it off."""
         work = attempt.work
+        if attempt.at_once:
+            return await self._made_at_once(attempt)
         if work.wait is not None:
             return await self._heard(attempt, work.wait)
         if not work.kinds:
@@ -106,6 +113,15 @@ class StepRunner:
         except OzzieError as error:
             return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
         return outcome
+
+    async def _made_at_once(self, attempt: Attempt) -> Outcome:
+        task_id = attempt.record.task
+        assert task_id is not None, "it has one, should it come to that"
+        try:
+            order = order_for(self._skill, attempt.work, self._values)
+        except OzzieError as error:
+            return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
+        return await self._parts.quick.make(order, attempt.work.id, task_id, self._context, self._recorder)
 
     async def _heard(self, attempt: Attempt, wait: Wait) -> Outcome:
         """What was told of the event that it waits for, once that was."""

@@ -107,12 +107,7 @@ class TurnRunner:
         budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock, above)
         chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
         registry = self._models.registry
-        caller = Caller(
-            project=str(self._project.resolve()),
-            channel=str(row["channel"]),
-            user=str(row["sender_id"]),
-            attended=bool(row["attended"]),
-        )
+        context = self.context_of(row, recorder)
         await self._skill_tools.refresh()
         skills, tools = config.settings.skills, config.settings.tools
         room = Room(most=skills.max_delegations, too_deep=len(above) >= skills.max_depth)
@@ -121,7 +116,7 @@ class TurnRunner:
         offers = Offers(
             at_most=tools.offer_at_most,
             always=tools.always,
-            denied=await self._rules.denied(caller),
+            denied=await self._rules.denied(context.caller),
             pinned=brief.tools,
             skills=room.most > 0 and not room.too_deep,
         )
@@ -148,22 +143,33 @@ class TurnRunner:
         )
         conversation = await self._conversations.get(recorder.session_id, delegated)
         recorder = replace(recorder, read=lambda: conversation.content)
-        artifacts = self._artifacts.of(recorder.session_id)
-        context = ToolContext(
-            self._project,
-            clock,
-            caller,
-            artifacts=artifacts,
-            jobs=self._jobs,
-            children=self._children,
-            marks=self._marks,
-            web=self._web,
-            jupyter=self._jupyter,
+        context = replace(
+            context,
             delegates=self._delegates(row, recorder, room),
             may_call=partial(may_call, brief),
             asks_first=partial(asks_first, brief),
         )
         return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
+
+    def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
+        """What the tools are given that are called for that task."""
+        caller = Caller(
+            project=str(self._project.resolve()),
+            channel=str(row["channel"]),
+            user=str(row["sender_id"]),
+            attended=bool(row["attended"]),
+        )
+        return ToolContext(
+            self._project,
+            self.parts.clock,
+            caller,
+            artifacts=self._artifacts.of(recorder.session_id),
+            jobs=self._jobs,
+            children=self._children,
+            marks=self._marks,
+            web=self._web,
+            jupyter=self._jupyter,
+        )
 
     async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:
         """See `ToolBroker.happened`."""

@@ -64,6 +64,21 @@ class SkillFailed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MadeCall:
+    """A call of a tool that only reads, recorded in one with the end of its step (ADR 44): what was called, with which
+    arguments, and what the rules said to it (see `ToolCallDecided`)."""
+
+    tool_id: str
+    name: str
+    version: str
+    args: JsonObject
+    rule: str
+    policy: str
+    duration_ms: float
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(Fact):
     """A step began, or began again: `attempt` counts from 1, and `visit` too, how often a state was come to. `task` is
     the task that carries it out, where that is one of its own."""
@@ -79,7 +94,8 @@ class StepStarted(Fact):
 class StepCompleted(Fact):
     """A step did what it is for. `output` is what it gave, or the beginning of it where it is large: then `blob` is the
     whole. `event` is what it ended with, `to` the state that it leads to; `accepted` says why what had to hold does,
-    and `told` is the event of the log by which it heard of what it waited for."""
+    and `told` is the event of the log by which it heard of what it waited for.
+    With a `call`, it began and ended in one."""
 
     type: ClassVar[str] = "step.completed"
     step_id: str
@@ -91,12 +107,13 @@ class StepCompleted(Fact):
     to: str = ""
     accepted: str = ""
     told: str = ""
+    call: MadeCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed(Fact):
     """An attempt at a step failed. `again_in_s`: it is tried again, after so long; None where it is not. `to` is the
-    state that the failure leads to, where one does."""
+    state that the failure leads to, where one does; `call`, see `StepCompleted`."""
 
     type: ClassVar[str] = "step.failed"
     step_id: str
@@ -108,6 +125,7 @@ class StepFailed(Fact):
     attempt: int = 1
     again_in_s: float | None = None
     to: str = ""
+    call: MadeCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

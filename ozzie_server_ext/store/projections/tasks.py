@@ -16,6 +16,8 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    StepCompleted,
+    StepFailed,
     TaskCreated,
     TaskFact,
     TaskFailed,
@@ -110,6 +112,8 @@ HANDLES = (
     ToolCallUncertain,
     ToolCallResolved,
     ToolsetInjected,
+    StepCompleted,
+    StepFailed,
 )
 
 _limits_from = lru_cache(maxsize=64)(msgspec.json.Decoder(Limits).decode)  # nearly all tasks have the same
@@ -253,6 +257,8 @@ def _use(event: Event, row: Row) -> Row:
         case TaskModelChosen(model=model):
             return {"model": model}
         case ToolCallRequested():
+            return {"tool_calls": plus(row["tool_calls"], 1)}
+        case StepCompleted(call=call) | StepFailed(call=call) if call is not None:
             return {"tool_calls": plus(row["tool_calls"], 1)}
         case _:
             return {}

@@ -38,11 +38,14 @@ def skill() -> dict[str, Any]:
     """Thirty steps: agents, counted effects and a yes, side by side where they can be."""
     first = [_counts(name, needs=["plan"]) for name in COUNTED[:6]]
     gate = {"id": "gate", "approve": {"question": "Go on?", "show": "{{steps.plan.output}}"}, "needs": ["plan"]}
-    agents = [_agent(f"agent-{number}", needs=[COUNTED[number % 6], "gate"]) for number in range(12)]
+    agents = [
+        (_agent if number < 10 else _sum)(f"agent-{number}", needs=[COUNTED[number % 6], "gate"])
+        for number in range(12)
+    ]
     last = [_counts(name, needs=[f"agent-{number}"]) for number, name in enumerate(COUNTED[6:])]
     joins = [_agent(f"join-{number}", needs=[f"agent-{4 * number + each}" for each in range(4)]) for number in range(3)]
     whole = ["join-0", "join-1", "join-2", *COUNTED[6:]]
-    more = [_agent("check", needs=["join-0"]), _agent("compare", needs=["join-1", "join-2"])]
+    more = [_sum("check", needs=["join-0"]), _sum("compare", needs=["join-1", "check"])]
     end = _agent("end", needs=[*whole, "check", "compare"])
     steps = [_agent("plan", needs=[]), *first, gate, *agents, *last, *joins, *more, end]
     assert len(steps) == 30
@@ -52,6 +55,11 @@ def skill() -> dict[str, Any]:
 def _agent(step_id: str, needs: list[str]) -> dict[str, Any]:
     named = " ".join(f"{{{{steps.{need}.output}}}}" for need in needs[:1] if need != "gate" and need not in COUNTED)
     return {"id": step_id, "instruction": f"{step_id} {named}".strip(), "needs": needs}
+
+
+def _sum(step_id: str, needs: list[str]) -> dict[str, Any]:
+    """Made at once, and recorded behind what it sets free."""
+    return {"id": step_id, "call": {"tool": "calculator", "args": {"expr": f"{len(step_id)} * 7"}}, "needs": needs}
 
 
 def _counts(step_id: str, needs: list[str]) -> dict[str, Any]:

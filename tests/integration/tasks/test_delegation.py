@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.events import (
     AgentDelegated,
     MessageCompleted,
     ModelCallStarted,
-    StepStarted,
+    StepCompleted,
     TaskCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -115,7 +115,7 @@ async def test_a_workflow_is_handed_over_to_as_a_graph_and_its_result_comes_back
     assert await runs.rests(task_id) == "task.succeeded"
     (fact,) = await runs.facts(task_id, AgentDelegated)
     assert (fact.mode, fact.reason) == ("GRAPH", "It has steps of its own.")
-    assert len(await runs.facts(fact.task, StepStarted)) == 1
+    assert len(await runs.facts(fact.task, StepCompleted)) == 1
     (done,) = await runs.facts(task_id, ToolCallCompleted)
     assert done.data == {"value": "14"}
 

@@ -14,7 +14,6 @@ from ozzie_server_ext.domain.events import (
     Draft,
     Event,
     MessageCompleted,
-    ModelCallStarted,
     Origin,
     SkillCompleted,
     SkillFailed,
@@ -111,9 +110,9 @@ async def test_a_step_calls_a_tool_without_asking_a_model(runs: Runs) -> None:
     )
     task_id = await runs.run(n=21)
     assert await runs.result(task_id) == {"value": "42"}
-    (child,) = [fact.task for fact in await runs.facts(task_id, StepStarted)]
-    assert child is not None
-    assert await runs.facts(child, ModelCallStarted) == []
+    (done,) = await runs.facts(task_id, StepCompleted)
+    assert done.call is not None
+    assert (done.call.tool_id, done.call.args) == ("calc.eval", {"expr": "21 * 2"})
 
 
 async def test_a_condition_chooses_the_way_and_what_is_not_on_it_is_skipped(runs: Runs) -> None:

@@ -109,3 +109,18 @@ def test_a_state_machine_ends_in_its_last_state() -> None:
         ("step.completed", {"step_id": "review", "visit": 1, "to": "sent", "event": "approved"}),
     )
     assert (view.current, step(view, "sent").state, view.state) == ("sent", "Done", "Done")
+
+
+def test_a_call_that_was_made_at_once_is_as_old_as_it_says() -> None:
+    call = {"name": "calculator", "duration_ms": 250.0}
+    view = folded(
+        ("skill.started", DAG),
+        ("step.completed", {"step_id": "a", "event": "done", "call": call}),
+        ("step.failed", {"step_id": "b", "message": "No.", "call": call}),
+    )
+    assert [(each.state, each.attempt, each.seconds()) for each in view.steps] == [
+        ("Done", 1, 0.25),
+        ("Failed", 1, 0.25),
+        ("Waiting", 0, None),
+    ]
+    assert step(view, "b").problem == "No."
