@@ -9,8 +9,8 @@ from ozzie_kernel.cards import Answer, Cards
 from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.graphsvg import graph_svg
-from ozzie_server_ext.render.graphtext import GraphWriter, graph_text
+from ozzie_server_ext.render.graphbundle import graph_bundle
+from ozzie_server_ext.render.graphtext import GraphWriter
 from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
@@ -53,8 +53,7 @@ def box_of(children: "list[Any]") -> "VBox":
 
 def graph_output(view: GraphView) -> dict[str, Any]:
     """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that (UX §4)."""
-    data = {"image/svg+xml": graph_svg(view), "text/plain": graph_text(view)}
-    return {"data": data, "metadata": {}, "transient": {}}
+    return {"data": graph_bundle(view), "metadata": {}, "transient": {}}
 
 
 class Publisher(Protocol):
