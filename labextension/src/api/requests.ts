@@ -84,10 +84,7 @@ export class OzzieApi {
   }
 
   /** The newest tasks first, page by page, but no more than `most` of them; with `all`, the steps of runs as well. */
-  async tasksUpTo(
-    most: number,
-    query: { status?: readonly Task['status'][]; all?: 'true' } = {}
-  ): Promise<ISomeTasks> {
+  async tasksUpTo(most: number, query: { status?: readonly Task['status'][]; all?: 'true' } = {}): Promise<ISomeTasks> {
     const { items, isAll } = await this.upTo<Task>(most, 'tasks', query);
     return { tasks: items, isAll };
   }

@@ -122,7 +122,7 @@ export class TaskBoard {
 
   /** The run that a task is a part of; itself where nobody delegated it. */
   runOf(row: TaskRow): string {
-    for (let at = row; ; ) {
+    for (let at = row; ;) {
       const parent = at.parentId ? this._rows.get(at.parentId) : at;
       if (!parent) {
         return at.runId || at.parentId;

@@ -70,20 +70,32 @@ function dots(graph: TaskGraph): readonly IPlace[] {
   );
 }
 
-/** To a node that a line leads to or comes from, in that direction; else to the next one that lies there. */
+/** Along the flow to a node that a line leads to or comes from; else to the next one that lies in that direction. */
 function alongOrAside(graph: TaskGraph, pick: IPick, way: Way): IPick | null {
-  const { nodes, edges } = graph.layout;
-  const linked = new Set(
-    edges.filter(edge => !edge.is_back).flatMap(edge => {
-      const ends = [edge.source, edge.to];
-      return ends.includes(pick.node) ? ends : [];
-    })
-  );
+  const { nodes } = graph.layout;
   const places = (wanted: readonly GraphNode[]): IPlace[] =>
     wanted.map(node => ({ pick: pickOfNode(node), x: node.x + node.w / 2, y: node.y + node.h / 2 }));
   const here = nodes.filter(node => node.node_id === pick.node);
-  const along = nodes.filter(node => linked.has(node.node_id) && node.node_id !== pick.node);
+  const along = isAcross(graph) === (way[0] !== 0) ? linked(graph, pick.node) : [];
   return nearest(places([...here, ...along]), pick, way) ?? nearest(places(nodes), pick, way);
+}
+
+function linked(graph: TaskGraph, nodeId: string): readonly GraphNode[] {
+  const { nodes, edges } = graph.layout;
+  const others = new Set(
+    edges
+      .filter(edge => !edge.is_back && (edge.source === nodeId || edge.to === nodeId))
+      .map(edge => (edge.source === nodeId ? edge.to : edge.source))
+  );
+  return nodes.filter(node => others.has(node.node_id));
+}
+
+/** Whether it flows from left to right, rather than from top to bottom. */
+function isAcross({ layout: { nodes, edges } }: TaskGraph): boolean {
+  const edge = edges.find(each => !each.is_back);
+  const source = nodes.find(node => node.node_id === edge?.source);
+  const to = nodes.find(node => node.node_id === edge?.to);
+  return source === undefined || to === undefined || to.x >= source.x + source.w;
 }
 
 function nearest(places: readonly IPlace[], pick: IPick, [dx, dy]: Way): IPick | null {

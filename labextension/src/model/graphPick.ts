@@ -34,13 +34,22 @@ export function pickOf(graph: TaskGraph, stepId: string): IPick {
 /** What is shown as long as nobody has picked: the newest step that runs; else what waits, failed, or ended last. */
 export function followed(graph: TaskGraph): IPick {
   const newest = (steps: readonly GraphStep[], at: 'started_at' | 'finished_at'): GraphStep | undefined =>
-    steps.reduce<GraphStep | undefined>((last, step) => ((step[at] ?? '') >= (last?.[at] ?? '') ? step : last), undefined);
+    steps.reduce<GraphStep | undefined>(
+      (last, step) => ((step[at] ?? '') >= (last?.[at] ?? '') ? step : last),
+      undefined
+    );
   const { steps } = graph;
   const step =
-    newest(steps.filter(each => each.state === 'Working'), 'started_at') ??
+    newest(
+      steps.filter(each => each.state === 'Working'),
+      'started_at'
+    ) ??
     steps.find(isAsking) ??
     steps.find(each => each.state === 'Failed') ??
-    newest(steps.filter(each => each.finished_at !== null), 'finished_at') ??
+    newest(
+      steps.filter(each => each.finished_at !== null),
+      'finished_at'
+    ) ??
     steps[0];
   return pickOf(graph, step?.step_id ?? '');
 }

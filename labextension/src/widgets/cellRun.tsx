@@ -61,7 +61,13 @@ export function CellRun(props: IRunParts & { runId: string; onDrawn: (isDrawn: b
     <div ref={ref} role="group" aria-label={label}>
       {row && graph && (
         <>
-          <StateLine row={row} told={summary(graph, trans)} now={now} trans={trans} onStop={isGoingOn ? onStop : null} />
+          <StateLine
+            row={row}
+            told={summary(graph, trans)}
+            now={now}
+            trans={trans}
+            onStop={isGoingOn ? onStop : null}
+          />
           <GraphView {...{ graph, api, width, now, trans, onTask, onLeave }} />
         </>
       )}

@@ -104,7 +104,7 @@ function originText(task: TaskRow | undefined, board: TaskBoard, trans: ITransla
   }
   const { skill, step } = stepOf(task);
   const run = board.row(board.runOf(task));
-  return trans.__('%1 · step “%2”', visibleLabel(run?.title ?? skill), visibleLabel(step));
+  return trans.__('Step “%1” of %2', visibleLabel(step), visibleLabel(run?.title ?? skill));
 }
 
 function channelOf(task: TaskRow | undefined, board: TaskBoard): string | undefined {

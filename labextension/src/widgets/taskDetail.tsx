@@ -128,7 +128,8 @@ function RunPart({ row, approvals, board, api, now, trans, onShow }: ITaskDetail
   const { run, width, ref } = useRunGraph(row.taskId, api, board);
   const { graph } = run;
   return (
-    <div className="jp-Ozzie-runPart" ref={ref}>
+    <div className="jp-Ozzie-runPart">
+      <div ref={ref} />
       {graph && <GraphView {...{ graph, api, width, now, trans, onTask: onShow }} />}
       <StepAsks
         runId={row.taskId}

@@ -4,8 +4,8 @@ import * as React from 'react';
 
 import type { TaskGraph } from '../../api/protocol.gen';
 import type { OzzieApi } from '../../api/requests';
-import { followed, hasDots, type IPick, isStack, known, stepNamed } from '../../model/graphPick';
-import { counts } from '../../model/graphWording';
+import { followed, hasDots, type IPick, isAsking, isStack, known, stepNamed } from '../../model/graphPick';
+import { counts, isSettled } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
 import { Picture } from './picture';
@@ -80,10 +80,12 @@ export function GraphView(props: IGraphViewProps): React.JSX.Element {
       </div>
       <div className="jp-Ozzie-forms">
         {form === 'graph' ? <Picture {...rows} width={width} /> : <StepList {...rows} />}
-        {form === 'graph' && hasDots(graph) && <ProblemRows {...rows} />}
+        {hasDots(graph) && <ProblemRows {...rows} />}
       </div>
       <div className="jp-Ozzie-detailPane">
-        {stack && form === 'graph' && <StackRows {...rows} stepIds={stack.step_ids} label={visibleLabel(stack.told.title)} />}
+        {stack && form === 'graph' && (
+          <StackRows {...rows} stepIds={stack.step_ids} label={visibleLabel(stack.told.title)} />
+        )}
         {step && <StepDetail key={step.step_id} {...{ graph, step, api, now, trans, onTask }} />}
       </div>
       <Announced graph={graph} trans={trans} />
@@ -91,10 +93,12 @@ export function GraphView(props: IGraphViewProps): React.JSX.Element {
   );
 }
 
-/** As `followed`; where nothing new runs, what was shown stays. */
+/** As `followed`; where nothing runs, what was shown stays, unless it has ended and a person is to look at another. */
 function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
+  const shown = last && stepNamed(graph, last.step);
   const runs = graph.steps.some(step => step.state === 'Working');
-  return runs || last === null ? followed(graph) : last;
+  const isBehind = shown && isSettled(shown) && graph.steps.some(isAsking);
+  return last === null || runs || isBehind ? followed(graph) : last;
 }
 
 function Bar({ graph }: { graph: TaskGraph }): React.JSX.Element {

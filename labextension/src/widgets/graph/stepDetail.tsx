@@ -68,7 +68,7 @@ function Facts({ detail, step, trans }: { detail: Detail; step: GraphStep; trans
     : step.state === 'Failed'
       ? ''
       : trans.__('checked when the step ends');
-  const tried = detail.attempts.filter((each, at) => each.message && (each.state === 'Failed' || at < detail.attempts.length - 1));
+  const tried = detail.attempts.filter(each => each.state === 'Failed' && each.message !== step.problem);
   return (
     <dl className="jp-Ozzie-facts">
       <Fact name={what} text={detail.instruction} isCode={detail.kind === 'call'} trans={trans} />
@@ -124,7 +124,8 @@ function Fact({ name, text, isCode, more, trans }: IFactProps): React.JSX.Elemen
   }
   const lines = visibleProof(text).split('\n');
   const isLong = text.length > LONG_CHARACTERS || lines.length > LONG_LINES;
-  const shown = isLong && !isOpen ? `${lines.slice(0, LONG_LINES).join('\n').slice(0, LONG_CHARACTERS)}…` : lines.join('\n');
+  const shown =
+    isLong && !isOpen ? `${lines.slice(0, LONG_LINES).join('\n').slice(0, LONG_CHARACTERS)}…` : lines.join('\n');
   return (
     <>
       <dt>{name}</dt>
@@ -143,7 +144,11 @@ function Fact({ name, text, isCode, more, trans }: IFactProps): React.JSX.Elemen
 
 function inputText(input: unknown): string {
   const isEmpty = input === null || (typeof input === 'object' && Object.keys(input).length === 0);
-  return isEmpty ? '' : JSON.stringify(input, null, 1).replace(/^\{\n|\n\}$/g, '').replace(/^ /gm, '');
+  return isEmpty
+    ? ''
+    : JSON.stringify(input, null, 1)
+        .replace(/^\{\n|\n\}$/g, '')
+        .replace(/^ /gm, '');
 }
 
 /** The calls of the task that carries it out. */

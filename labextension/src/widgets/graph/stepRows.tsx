@@ -68,6 +68,14 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
   const { graph, steps, label, className, pick, now, trans, onPick, onOpen } = props;
   const outer = React.useRef<HTMLUListElement>(null);
   const after = new Map(graph.layout.nodes.map(node => [node.node_id, node.after]));
+  // What is picked is in view where the list comes; later nothing moves but by a key.
+  React.useLayoutEffect(() => {
+    const list = outer.current;
+    const row = list?.querySelector<HTMLElement>('[aria-current="true"]');
+    if (list && row && list.scrollHeight > list.clientHeight) {
+      list.scrollTop = row.offsetTop - list.clientHeight / 2;
+    }
+  }, []);
   const tabStop = steps.some(step => step.step_id === pick.step) ? pick.step : steps[0]?.step_id;
 
   const onKey = (event: React.KeyboardEvent): void => {
