@@ -263,7 +263,14 @@ async def test_the_sidebar_has_runs_and_not_their_steps(notebook: NewNotebook, h
     await press(run.cards, "Approve once")
     await it.ended(0)
     await expect(detail.locator("[data-pick^='report ']")).to_have_attribute("data-state", "Done")
+    assert await it.output(0).locator(".jp-Ozzie-cellRun").count() == 0, "it goes as soon as its picture is there"
     await screenshot(it.page, "run-sidebar-done")
+    await detail.locator("[data-pick^='sources ']").click()
+    await detail.get_by_role("button", name="Open in task").click()
+    await expect(sidebar.root.get_by_role("heading", name="weekly-review: read sources")).to_be_visible()
+    await screenshot(it.page, "run-sidebar-step")
+    await sidebar.root.get_by_role("button", name="Back to the tasks").click()
+    await expect(sidebar.root.get_by_role("heading", name="%run weekly-review")).to_be_visible()
 
 
 def re_scaled() -> re.Pattern[str]:
@@ -285,3 +292,21 @@ async def is_whole(found: Locator) -> bool:
             }"""
         )
     )
+
+
+async def test_a_page_without_the_extension_sees_the_picture_in_the_kernels_widget(
+    notebook: NewNotebook, held: threading.Event
+) -> None:
+    it = notebook('%run weekly-review topic="tea"')
+    await it.page.route("**/lab/extensions/@ozzie/**", lambda route: route.abort())
+    await it.open()
+    await it.begin(0)
+    picture = it.output(0).locator(".oz-graph svg")
+    await expect(picture).to_contain_text("search web, Working")
+    await expect(it.live(0)).to_contain_text('the step "publish" waits for your yes')
+    await screenshot(it.page, "run-without-extension")
+    await expect(it.output(0).locator(".jp-Ozzie-cellRun")).to_have_count(0)
+    held.set()
+    await it.command("notebook:interrupt-kernel")
+    await it.ended(0)
+    await expect(picture).to_have_count(0)

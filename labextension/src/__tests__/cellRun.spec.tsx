@@ -60,7 +60,8 @@ beforeEach(async () => {
     trans: TRANS,
     onLeave: () => undefined,
     onStop: taskId => stopped.push(taskId),
-    onTask: () => undefined
+    onTask: () => undefined,
+    onOutputs: () => undefined
   };
   const cell = document.body.appendChild(document.createElement('div'));
   area = cell.appendChild(document.createElement('div'));

@@ -46,6 +46,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       trans,
       onStop: taskId => void stop(taskId, ozzie, trans),
       onTask: taskId => sidebar?.show(taskId),
+      onOutputs: () => askAll(),
       onLeave: () => {
         // Else the focus stays in the card, and Lab's keys with it.
         (document.activeElement as HTMLElement | null)?.blur();

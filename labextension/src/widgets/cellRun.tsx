@@ -31,12 +31,15 @@ export interface IRunParts extends Omit<IAskParts, 'api' | 'board'> {
   readonly board: IAskParts['board'] & Pick<TaskBoard, 'taskChanged' | 'renewed' | 'runOf' | 'row'>;
   readonly onStop: (taskId: string) => void;
   readonly onTask: (taskId: string) => void;
+  /** The outputs of a cell with a run have changed: its saved picture may be there. */
+  readonly onOutputs: () => void;
 }
 
 interface IDrawn {
   readonly area: HTMLElement;
   readonly node: HTMLElement;
   readonly root: Root;
+  readonly outputs: MutationObserver;
   /** When it was seen to have ended, in milliseconds. */
   endedAt: number | null;
 }
@@ -162,10 +165,13 @@ function draw(area: HTMLElement, runId: string, parts: IRunParts): IDrawn {
   const root = createRoot(node);
   const onDrawn = (isDrawn: boolean): void => void area.classList.toggle(DRAWN, isDrawn);
   root.render(<CellRun {...parts} runId={runId} onDrawn={onDrawn} />);
-  return { area, node, root, endedAt: null };
+  const outputs = new MutationObserver(() => parts.onOutputs());
+  outputs.observe(area, { childList: true });
+  return { area, node, root, outputs, endedAt: null };
 }
 
-function takeAway(known: Map<string, IDrawn>, runId: string, { root, node, area }: IDrawn): void {
+function takeAway(known: Map<string, IDrawn>, runId: string, { root, node, area, outputs }: IDrawn): void {
+  outputs.disconnect();
   root.unmount();
   node.remove();
   area.classList.remove(DRAWN);

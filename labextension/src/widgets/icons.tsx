@@ -57,7 +57,6 @@ export function ApprovalIcon({ status }: { status: ApprovalStatus }): React.JSX.
   return <Line shape={shape} role={role} />;
 }
 
-const STOPPED = STATES.CANCELLED;
 /** By state of a step, as in the saved picture. */
 const STEPS: Readonly<Record<GraphStep['state'], (typeof STATES)[TaskState]>> = {
   Waiting: STATES.QUEUED,
@@ -67,8 +66,8 @@ const STEPS: Readonly<Record<GraphStep['state'], (typeof STATES)[TaskState]>> = 
   'Needs a decision': UNCERTAIN,
   Done: ['ok', `${RING}M5.4 8.2 7.2 10 10.7 6.2`],
   Failed: STATES.FAILED,
-  Skipped: STOPPED,
-  Stopped: STOPPED
+  Skipped: ['idle', 'M4 8h8'],
+  Stopped: STATES.CANCELLED
 };
 
 export function StepIcon({ state }: { state: GraphStep['state'] }): React.JSX.Element {
