@@ -268,6 +268,7 @@ async def test_the_sidebar_has_runs_and_not_their_steps(notebook: NewNotebook, h
     await detail.locator("[data-pick^='sources ']").click()
     await detail.get_by_role("button", name="Open in task").click()
     await expect(sidebar.root.get_by_role("heading", name="weekly-review: read sources")).to_be_visible()
+    await expect(sidebar.root.locator(".jp-Ozzie-meta")).to_contain_text("340 tokens")
     await screenshot(it.page, "run-sidebar-step")
     await sidebar.root.get_by_role("button", name="Back to the tasks").click()
     await expect(sidebar.root.get_by_role("heading", name="%run weekly-review")).to_be_visible()

@@ -6,7 +6,7 @@ import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
-import { isOpen, shownState, type TaskRow } from '../model/fold';
+import { isOpen, rowOf, shownState, type TaskRow } from '../model/fold';
 import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './following';
@@ -40,6 +40,8 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   useChanges(approvals.changed);
   const { task, events } = useDetails(props);
+  // A step's own figures are summed up for nobody else.
+  const { tokens, cost } = row.parentId && task ? rowOf(task) : row;
   const back = React.useRef<HTMLButtonElement>(null);
   React.useEffect(() => back.current?.focus(), []);
   return (
@@ -64,8 +66,8 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
         {[
           stateWord(shownState(row), trans),
           age(row, now, trans),
-          row.tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
-          row.cost || !isOpen(row) ? money(row.cost) || trans.__('cost unknown') : ''
+          tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', tokens.toLocaleString()) : '',
+          cost || !isOpen(row) ? money(cost) || trans.__('cost unknown') : ''
         ]
           .filter(Boolean)
           .join(' · ')}
