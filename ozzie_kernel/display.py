@@ -9,8 +9,9 @@ from ozzie_kernel.cards import Answer, Cards
 from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
+from ozzie_server_ext.render.graphbundle import graph_bundle
 from ozzie_server_ext.render.graphsvg import graph_svg
-from ozzie_server_ext.render.graphtext import GraphWriter, graph_text
+from ozzie_server_ext.render.graphtext import GraphWriter
 from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from ipywidgets import HTML, DOMWidget, VBox
 
+
+MOST_DRAWN = 60
+"""Steps of a run whose picture a widget shows while it goes on; more are told in a line. A page with our extension
+draws any number itself."""
 
 CHARACTERS_PER_S = 1_000_000
 """Each update carries the whole turn, so a long one is drawn less often: a page that falls behind catches up late."""
@@ -53,8 +58,15 @@ def box_of(children: "list[Any]") -> "VBox":
 
 def graph_output(view: GraphView) -> dict[str, Any]:
     """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that (UX §4)."""
-    data = {"image/svg+xml": graph_svg(view), "text/plain": graph_text(view)}
-    return {"data": data, "metadata": {}, "transient": {}}
+    return {"data": graph_bundle(view), "metadata": {}, "transient": {}}
+
+
+def live_picture(view: GraphView) -> str:
+    """A workflow that goes on as HTML of ours: the saved picture without running times, so that it is sent anew only
+    where a state has changed; "" where it has too many steps for that."""
+    if len(view.steps) > MOST_DRAWN:
+        return ""
+    return f'<div class="oz-graph" style="overflow: auto">{graph_svg(view)}</div>'
 
 
 class Publisher(Protocol):
@@ -101,6 +113,7 @@ class WidgetDisplay:
         self._cards = Cards(answer)
         self._box: VBox | None = None
         self._live = LiveTurn()
+        self._picture = ""
         self._widget: HTML | None = None
         self._not_before = 0.0
 
@@ -114,7 +127,7 @@ class WidgetDisplay:
             return  # a later call, at the latest the final form, shows what this one would have
         asks = view.asked or view.question is not None
         below = self._cards.follow(view) if asks or self._box is not None else []
-        html = self._live.html(view, now)
+        html = self._live.html(view, now) + self._picture
         self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
         if self._widget is None:
             self._widget = html_widget(html)
@@ -157,6 +170,10 @@ class WidgetDisplay:
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
         if is_final:
             self._publisher.publish("display_data", graph_output(view))
+            return
+        before, self._picture = self._picture, live_picture(view)
+        if self._widget is not None and self._picture != before:
+            self._widget.value = self._widget.value.removesuffix(before) + self._picture
 
     def problem(self, data: dict[str, str]) -> None:
         self._end(data, {})

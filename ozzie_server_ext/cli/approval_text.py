@@ -40,6 +40,7 @@ def standing(approval: Object) -> str:
 def summary(approval: Object) -> list[str]:
     """Its id, how it stands, and the question: two lines, or some more where the question is long."""
     where = f", in {approval['notebook']}" if approval["notebook"] and approval["status"] == "pending" else ""
+    where += f", by the step {approval['step']}" if approval["step"] and approval["status"] == "pending" else ""
     return [*_hanging(f"{approval['approval_id']}  ", standing(approval) + where), *question(approval)]
 
 

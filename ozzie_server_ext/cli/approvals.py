@@ -38,7 +38,7 @@ def list_approvals(options: argparse.Namespace) -> int:
 def _to_ask_anew(pending: Sequence[Object], limit: int, session_id: str | None) -> Iterator[Object]:
     """Those that a task still waits for, though their time is up."""
     asked = {approval["task_id"] for approval in pending}
-    for task in items("tasks", limit, session_id=session_id, status="WAITING_APPROVAL"):
+    for task in items("tasks", limit, session_id=session_id, status="WAITING_APPROVAL", all=True):
         if task["task_id"] not in asked:
             newest = items("approvals", 1, task_id=task["task_id"])
             yield from (approval for approval in newest if approval["status"] == "expired")

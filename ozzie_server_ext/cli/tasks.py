@@ -27,14 +27,17 @@ def list_tasks(options: argparse.Namespace) -> int:
     """Print the newest tasks. Raises NotRunning, or Answered."""
     session_id = find_session(options.session)["id"] if options.session else None
     status = sorted(OPEN) if options.open else None
-    tasks = list(items("tasks", options.limit, session_id=session_id, status=status))
+    tasks = list(items("tasks", options.limit, session_id=session_id, status=status, all=options.all))
     if options.json:
         print_json(tasks)
         return 0
     if not tasks:
         print("No tasks. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
     for task in tasks:
-        print(f"{task['task_id']}  {cell(STATES[task['status']], 15)}  {cell(task['title'], 35)}".rstrip())
+        state = STATES[task["waiting"][0]["status"] if task["waiting"] else task["status"]]
+        print(f"{task['task_id']}  {cell(state, 15)}  {cell(task['title'], 35)}".rstrip())
+        for step in () if options.all else task["waiting"]:
+            print(f"  {step['task_id']}  the step {cell(step['title'], 40)}".rstrip())
     return 0
 
 
@@ -67,6 +70,8 @@ def show_task(options: argparse.Namespace) -> int:
         print(f"\n{visible_prose(task['text'])}")
     if task["status"] == "WAITING_APPROVAL":
         _print_approvals(task["task_id"])
+    for step in task["waiting"]:
+        print(f"\nThe step {cell(step['title'], 60).rstrip()} waits for you: ozzie tasks show {step['task_id']}")
     if task["question"]:
         print()
         _print_question(task["task_id"], task["question"])

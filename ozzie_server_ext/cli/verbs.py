@@ -102,6 +102,7 @@ TASKS = Group(
             "tasks:list_tasks",
             (
                 argument("--open", action="store_true", help="only those that have not ended"),
+                argument("--all", action="store_true", help="also the steps of runs of skills"),
                 argument("--session", metavar="SESSION", help="only those of this session"),
                 limit(20, "tasks"),
             ),

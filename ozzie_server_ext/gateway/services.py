@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
+from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.answers import Answers
@@ -46,6 +47,8 @@ class Services(Protocol):
     def started_at(self) -> float: ...
     @property
     def log(self) -> EventLog: ...
+    @property
+    def blobs(self) -> BlobStore: ...
     @property
     def feed(self) -> Feed: ...
     @property

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.graphfold import fold_graph
+from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
@@ -24,10 +26,11 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedTurn:
-    """A turn up to its event at `position`, which is `event_id`; 0 and None before the first. `live` draws it, and
-    keeps what it has drawn."""
+    """A turn up to its event at `position`, which is `event_id`; 0 and None before the first. `graph` is that of a run
+    of a skill that has one; `live` draws the turn, and keeps what it has drawn."""
 
     view: TurnView
+    graph: GraphView | None = None
     position: int = 0
     event_id: EventId | None = None
     live: LiveTurn = field(default_factory=LiveTurn)
@@ -82,9 +85,11 @@ class FoldedTurns:
 
 
 def _folded(turn: FoldedTurn, events: tuple[Event, ...]) -> FoldedTurn:
-    view = turn.view
+    view, graph = turn.view, turn.graph
     for event in events:
-        view = fold(view, event.type, encode(event.body), event.ts)
+        payload = encode(event.body)
+        view = fold(view, event.type, payload, event.ts)
+        graph = fold_graph(graph, event.type, payload, event.ts)
     if not events:
         return turn
-    return replace(turn, view=view, position=events[-1].position, event_id=events[-1].event_id)
+    return replace(turn, view=view, graph=graph, position=events[-1].position, event_id=events[-1].event_id)

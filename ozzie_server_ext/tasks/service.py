@@ -309,9 +309,14 @@ class TaskService:
         after: TaskId | None = None,
         session_id: SessionId | None = None,
         statuses: Sequence[TaskStatus] = (),
+        parent: TaskId | None = None,
+        with_delegated: bool = True,
     ) -> list[Row]:
-        """The newest tasks first. `after`: the task that a page ended with; without `statuses`, those of any."""
+        """The newest tasks first. `after`: the task that a page ended with; without `statuses`, those of any. With a
+        `parent`, those that it has delegated."""
         where: dict[str, Json] = {"status": [str(status) for status in statuses]} if statuses else {}
+        if parent is not None or not with_delegated:
+            where["parent_id"] = parent
         if session_id:
             where["session_id"] = session_id
         return await self._log.rows("tasks", where=where, order_by="task_id", descending=True, after=after, limit=limit)

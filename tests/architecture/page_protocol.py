@@ -15,11 +15,15 @@ from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalRequested,
+    CheckpointSaved,
     Fact,
     MessageReceived,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
     TaskFact,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -29,7 +33,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.gateway.rest import approval_shapes, shapes, task_shapes
+from ozzie_server_ext.gateway.rest import approval_shapes, graph_shapes, shapes, task_shapes
 from ozzie_server_ext.gateway.ws import FeedSubscribe
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
 
@@ -52,6 +56,10 @@ FOLLOWED: tuple[type[Fact], ...] = (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalExpired,
+    CheckpointSaved,
+    StepStarted,
+    StepFailed,
+    StepSkipped,
 )
 """The facts that the page folds into its lists of tasks and of approvals."""
 
@@ -63,6 +71,8 @@ ANSWERS: tuple[Any, ...] = (
     shapes.Page[shapes.EventRecord],
     shapes.Page[shapes.Example],
     shapes.Page[task_shapes.Task],
+    graph_shapes.StepDetail,
+    graph_shapes.TaskGraph,
     task_shapes.TaskOutput,
     task_shapes.TaskWithSteps,
     shapes.UsageSums,

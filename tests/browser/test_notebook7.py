@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.run_skills import LETTER, RunCell, write
 from tests.browser.screenshots import screenshot
 from tests.browser.test_approvals import asked, press
 from tests.rig import JUPYTER_TOKEN
@@ -69,3 +70,20 @@ async def test_an_approval_is_answered_on_its_card_in_notebook_7(
 
     await expect(one.final(0)).to_contain_text("approved once by")
     assert lab.path("notes/seven.md").read_text().startswith("Line 1 of 2")
+
+
+async def test_a_run_of_a_skill_is_drawn_in_notebook_7(
+    lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
+) -> None:
+    write(lab, LETTER)
+    one = notebook("%run letter")
+    await opened(lab, page, one)
+    await one.cell(0).locator(".cm-content").click()
+    await page.keyboard.press("Shift+Enter")
+    run = RunCell(one)
+
+    await expect(run.node("review")).to_have_attribute("data-state", "Waiting for you")
+    await screenshot(page, "run-notebook7")
+    await press(run.cards, "Approve once")
+    await expect(run.root).to_have_count(0)
+    await expect(one.cell(0).locator("img[src^='data:image/svg+xml']")).to_be_visible()

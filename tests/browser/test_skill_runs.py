@@ -52,7 +52,8 @@ async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: Ne
     await it.open()
     await it.begin(0)
     cell = it.page.locator(".jp-Cell").first
-    await expect(cell).to_contain_text('the step "gate" waits for your yes')
+    await expect(cell.locator(".jp-Ozzie-stateLine")).to_contain_text("Waiting for you")
+    await expect(cell.locator(".jp-Ozzie-approval")).to_contain_text("Approval needed by step “gate”")
     await screenshot(it.page, "skill-waiting")
     sidebar = Sidebar(it.page)
     await sidebar.open()

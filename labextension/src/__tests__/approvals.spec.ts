@@ -74,8 +74,8 @@ test('what is asked later comes by the feed, whole', async () => {
   const heard: string[] = [];
   book.asked.connect((_, row) => heard.push(row.sentence));
   hear(asking(11));
-  const { in_force_until, notebook, ...told } = anApproval({ requested_at: at(11) });
-  expect([in_force_until, notebook]).toEqual([null, 'notes.ipynb']);
+  const { in_force_until, notebook, run_id, step, ...told } = anApproval({ requested_at: at(11) });
+  expect([in_force_until, notebook, run_id, step]).toEqual([null, 'notes.ipynb', '', '']);
   expect(book.get(ID)).toEqual(told);
   expect(heard).toEqual([told.sentence]);
 });

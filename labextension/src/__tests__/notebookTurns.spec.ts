@@ -100,7 +100,13 @@ let page: FakePage;
 /** The server has this task, and shows it like this. */
 function serve(task: Task, output: IOutput = end(), html = ''): void {
   server.answers.set('tasks?notebook', { items: [task], next: null });
-  server.answers.set(`tasks/${task.task_id}/output`, { task_id: task.task_id, status: task.status, html, ...output });
+  server.answers.set(`tasks/${task.task_id}/output`, {
+    task_id: task.task_id,
+    status: task.status,
+    html,
+    graph: {},
+    ...output
+  });
 }
 
 const settle = (milliseconds = 0): Promise<unknown> => jest.advanceTimersByTimeAsync(milliseconds);

@@ -39,7 +39,7 @@ function row(status: TaskState, given: Partial<TaskRow> = {}): TaskRow {
   return { ...rowOf(aTask({ status })), finishedAt: open ? null : SAVED + 1000, ...given };
 }
 
-const END = { task_id: TASK, status: 'SUCCEEDED', html: '', ...turn('Done') } as unknown as TaskOutput;
+const END = { task_id: TASK, status: 'SUCCEEDED', html: '', graph: {}, ...turn('Done') } as unknown as TaskOutput;
 
 test.each([
   ['nothing', [], null],
@@ -51,6 +51,17 @@ test.each([
   ['a note before it', [NOTE, turn('Failed')], { at: 1, taskId: TASK, isFinal: true }]
 ])('a cell shows %s', (_, outputs, shown) => {
   expect(shownTurn(outputs)).toEqual(shown);
+});
+
+const GRAPH: IOutput = { output_type: 'display_data', data: { 'image/svg+xml': '<svg/>' }, metadata: {} };
+
+test('the picture of a run stands below its end, and is part of it', () => {
+  const ended = finished([NOTE, live()], { ...END, graph: GRAPH.data } as TaskOutput);
+
+  expect(ended).toEqual([NOTE, turn('Done'), GRAPH]);
+  expect(isFinished(ended, TASK)).toBe(true);
+  expect(sessionOf(ended)).toBe('sess_1');
+  expect(isFinished([turn('Done'), PROBLEM], TASK)).toBe(false);
 });
 
 test.each<[string, IOutput[], TaskRow, string]>([

@@ -74,6 +74,10 @@ export function aTask(given: Partial<Task> = {}): Task {
     token_usage: { input: 100, output: 20 },
     cost: 21_000_000,
     error: null,
+    parent_id: null,
+    run_id: given.task_id ?? '01M800000000000000000000AA',
+    step: '',
+    waiting: [],
     ...given
   };
 }
@@ -111,6 +115,8 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     comment: '',
     in_force_until: null,
     notebook: 'notes.ipynb',
+    run_id: '',
+    step: '',
     checked: '',
     made_from: '',
     arguments: '{\n  "path": "notes/a.md"\n}',

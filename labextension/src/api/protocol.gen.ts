@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did.
+ * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does.
  */
 export interface Approval {
   answered_at: string | null;
@@ -44,12 +44,14 @@ export interface Approval {
   requested_at: string;
   risk_level: RiskLevel;
   rule: string;
+  run_id: string;
   sentence: string;
   session_cover: string | null;
   session_id: string;
   shown: '' | 'diff' | 'text';
   side_effect: SideEffect;
   status: 'expired' | 'granted' | 'pending' | 'rejected';
+  step: string;
   task_id: string;
   tool_id: string;
   undo: string;
@@ -157,6 +159,16 @@ export interface CallUsage {
   output_tokens: number;
 }
 /**
+ * A place that the run can go on from: behind `node_id`. `state` tells how far it was then (S4 FR-TASK-4).
+ */
+export interface CheckpointSaved {
+  checkpoint_id: string;
+  node_id: string;
+  state: {
+    [k: string]: unknown;
+  };
+}
+/**
  * It is so.
  */
 export interface Done {
@@ -183,10 +195,14 @@ export interface EventBodies {
   'approval.granted': ApprovalGranted;
   'approval.rejected': ApprovalRejected;
   'approval.requested': ApprovalRequested;
+  'checkpoint.saved': CheckpointSaved;
   'message.received': MessageReceived;
   'model.call.completed': ModelCallCompleted;
   'model.call.failed': ModelCallFailed;
   'model.call.started': ModelCallStarted;
+  'step.failed': StepFailed;
+  'step.skipped': StepSkipped;
+  'step.started': StepStarted;
   'task.cancelled': TaskCancelled;
   'task.created': TaskCreated;
   'task.failed': TaskFailed;
@@ -291,6 +307,53 @@ export interface ModelCallStarted {
   reserved_tokens: number;
   round: number;
   tools: string;
+}
+/**
+ * An attempt at a step failed. `again_in_s`: it is tried again, after so long; None where it is not. `to` is the state that the failure leads to, where one does; `call`, see `StepCompleted`.
+ */
+export interface StepFailed {
+  again_in_s: number | null;
+  attempt: number;
+  call: MadeCall | null;
+  code: string;
+  hint: string;
+  kind: 'business' | 'model' | 'parse' | 'system' | 'tool';
+  message: string;
+  step_id: string;
+  to: string;
+  visit: number;
+}
+/**
+ * A call of a tool that only reads, recorded in one with the end of its step (ADR 44): what was called, with which arguments, and what the rules said to it (see `ToolCallDecided`).
+ */
+export interface MadeCall {
+  args: {
+    [k: string]: unknown;
+  };
+  duration_ms: number;
+  name: string;
+  policy: string;
+  rule: string;
+  summary: string;
+  tool_id: string;
+  version: string;
+}
+/**
+ * A step is not carried out: its condition does not hold, or nothing that it needs was.
+ */
+export interface StepSkipped {
+  reason: string;
+  step_id: string;
+  visit: number;
+}
+/**
+ * A step began, or began again: `attempt` counts from 1, and `visit` too, how often a state was come to. `task` is the task that carries it out, where that is one of its own.
+ */
+export interface StepStarted {
+  attempt: number;
+  step_id: string;
+  task: string | null;
+  visit: number;
 }
 /**
  * A person or a rule ended the task.
@@ -577,6 +640,83 @@ export interface FeedSubscribe {
   types?: string[] | null;
 }
 /**
+ * The middle of one step's dot.
+ */
+export interface GraphDot {
+  step_id: string;
+  x: number;
+  y: number;
+}
+/**
+ * A line from node to node, as the path of an SVG. `label_x` and `label_y` are the middle of its label's base line.
+ */
+export interface GraphEdge {
+  is_back: boolean;
+  label: string;
+  label_x: number;
+  label_y: number;
+  path: string;
+  source: string;
+  to: string;
+}
+/**
+ * Everything that is drawn, within `width` × `height` px. It hangs on the structure alone, so nothing moves while the run goes on.
+ */
+export interface GraphLayout {
+  edges: GraphEdge[];
+  form: 'compact' | 'dots' | 'full';
+  height: number;
+  nodes: GraphNode[];
+  width: number;
+}
+/**
+ * A box, with its left upper corner: of one step, of a stack of steps, or with a dot for each of its steps. `told` is what is said of all of them as of one, `after` what that waits for in words.
+ */
+export interface GraphNode {
+  after: string;
+  dots: GraphDot[];
+  h: number;
+  layer: number;
+  node_id: string;
+  step_ids: string[];
+  told: GraphStep;
+  w: number;
+  x: number;
+  y: number;
+}
+/**
+ * One step, or one state of a state machine. `note` is what it tells of itself, `problem` why it failed; `task_id` the task that carries out its latest `attempt`, of `attempts`; empty where it has none. `visits` is how often a state machine has come to it.
+ */
+export interface GraphStep {
+  attempt: number;
+  attempts: number;
+  /**
+   * In 1e-9 USD; null where a price is unknown.
+   */
+  cost: number | null;
+  finished_at: string | null;
+  model: string;
+  needs: string[];
+  note: string;
+  problem: string;
+  skill: string;
+  started_at: string | null;
+  state:
+    | 'Done'
+    | 'Failed'
+    | 'Needs a decision'
+    | 'Skipped'
+    | 'Stopped'
+    | 'Waiting'
+    | 'Waiting for you'
+    | 'Waiting for your answer'
+    | 'Working';
+  step_id: string;
+  task_id: string;
+  title: string;
+  visits: number;
+}
+/**
  * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their author meant. `vault` is null where there is none, or none that can be used.
  */
 export interface Health {
@@ -681,7 +821,35 @@ export interface TokenUsage {
   output: number;
 }
 /**
- * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it came from none.
+ * One try at a step. `message` is why it failed, or why what had to hold does.
+ */
+export interface StepAttempt {
+  attempt: number;
+  finished_at: string | null;
+  message: string;
+  started_at: string;
+  state: 'Done' | 'Failed' | 'Working';
+  task_id: string;
+  visit: number;
+}
+/**
+ * One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call, or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted` why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest task.
+ */
+export interface StepDetail {
+  acceptance: string;
+  accepted: string;
+  attempts: StepAttempt[];
+  calls: Step[];
+  input: unknown;
+  instruction: string;
+  is_cut: boolean;
+  kind: 'agent' | 'approve' | 'ask' | 'call' | 'none' | 'skill' | 'wait';
+  result: string;
+  step_id: string;
+  title: string;
+}
+/**
+ * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
  */
 export interface Task {
   attempt: number;
@@ -696,9 +864,11 @@ export interface Task {
   finished_at: string | null;
   mode: string;
   model: string;
+  parent_id: string | null;
   reason: string;
   risk_level: string;
   rounds: number;
+  run_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -711,17 +881,75 @@ export interface Task {
     | 'SUCCEEDED'
     | 'WAITING_APPROVAL'
     | 'WAITING_INPUT';
+  step: string;
   task_id: string;
   title: string;
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
+  waiting: WaitingStep[];
 }
 /**
- * A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one `display_data`, and `html` is empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown.
+ * A delegated task that waits for a person; `title` names the skill and the step: "sums: gate".
+ */
+export interface WaitingStep {
+  status:
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT';
+  task_id: string;
+  title: string;
+}
+/**
+ * A run of a skill: its steps as they stand, and how they are drawn. `state` is the whole in a word, `current` the state in which a state machine is. `settled` steps have come to their end, whichever. `version` changes with everything but the time.
+ */
+export interface TaskGraph {
+  asking: number;
+  current: string;
+  failed: number;
+  kind: 'dag' | 'fsm';
+  layout: GraphLayout;
+  name: string;
+  running: number;
+  settled: number;
+  state:
+    | 'Done'
+    | 'Failed'
+    | 'Needs a decision'
+    | 'Skipped'
+    | 'Stopped'
+    | 'Waiting'
+    | 'Waiting for you'
+    | 'Waiting for your answer'
+    | 'Working';
+  status:
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT';
+  steps: GraphStep[];
+  task_id: string;
+  version: string;
+}
+/**
+ * A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one `display_data`, and `html` is empty; `graph` is the `data` of a second one where the task is a run of a skill with steps, else empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown.
  */
 export interface TaskOutput {
   data: {
+    [k: string]: unknown;
+  };
+  graph: {
     [k: string]: unknown;
   };
   html: string;
@@ -766,10 +994,12 @@ export interface TaskWithSteps {
   finished_at: string | null;
   mode: string;
   model: string;
+  parent_id: string | null;
   question: Question | null;
   reason: string;
   risk_level: string;
   rounds: number;
+  run_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -782,6 +1012,7 @@ export interface TaskWithSteps {
     | 'SUCCEEDED'
     | 'WAITING_APPROVAL'
     | 'WAITING_INPUT';
+  step: string;
   steps: Step[];
   task_id: string;
   text: string;
@@ -789,6 +1020,7 @@ export interface TaskWithSteps {
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
+  waiting: WaitingStep[];
   waits_for: string[];
 }
 /**

@@ -7,7 +7,9 @@ import type {
   Example,
   ExamplePage,
   Health,
+  StepDetail,
   Task,
+  TaskGraph,
   TaskOutput,
   TaskPage,
   TaskWithSteps,
@@ -81,8 +83,8 @@ export class OzzieApi {
     return (await this.get<TaskPage>('tasks', query)).items;
   }
 
-  /** The newest tasks first, page by page, but no more than `most` of them. */
-  async tasksUpTo(most: number, query: { status?: readonly Task['status'][] } = {}): Promise<ISomeTasks> {
+  /** The newest tasks first, page by page, but no more than `most` of them; with `all`, the steps of runs as well. */
+  async tasksUpTo(most: number, query: { status?: readonly Task['status'][]; all?: 'true' } = {}): Promise<ISomeTasks> {
     const { items, isAll } = await this.upTo<Task>(most, 'tasks', query);
     return { tasks: items, isAll };
   }
@@ -94,6 +96,16 @@ export class OzzieApi {
   /** A turn as a cell shows it; null where nothing is new since the answer of the version `known`. */
   output(taskId: string, known?: string): Promise<TaskOutput | null> {
     return this.get(`tasks/${encodeURIComponent(taskId)}/output`, { known });
+  }
+
+  /** A run of a skill, laid out for `width` px; null where it is as the answer of the version `known` told. */
+  graph(taskId: string, width: number, known?: string): Promise<TaskGraph | null> {
+    return this.get(`tasks/${encodeURIComponent(taskId)}/graph`, { width, known });
+  }
+
+  /** One step of a run in full. */
+  runStep(taskId: string, stepId: string): Promise<StepDetail> {
+    return this.get(`tasks/${encodeURIComponent(taskId)}/steps/${encodeURIComponent(stepId)}`);
   }
 
   /** The task's newest events first. */

@@ -10,7 +10,7 @@ import type { TaskBoard } from './board';
 import { needsPerson } from './fold';
 
 /** An approval as a page shows it: what its facts tell, whoever told of them. */
-export type ApprovalRow = Omit<Approval, 'in_force_until' | 'notebook'>;
+export type ApprovalRow = Omit<Approval, 'in_force_until' | 'notebook' | 'run_id' | 'step'>;
 
 export type Answer =
   | { readonly act: 'approve'; readonly extent: Extent; readonly binds: string }
@@ -80,7 +80,7 @@ export class ApprovalBook {
   constructor(
     private readonly api: Api,
     socket: Pick<FeedSocket, 'received'>,
-    private readonly board: Pick<TaskBoard, 'renewed' | 'rows' | 'row'>
+    private readonly board: Pick<TaskBoard, 'renewed' | 'all' | 'row'>
   ) {
     socket.received.connect((_, events) => this.take(events));
     board.renewed.connect(() => void this.load());
@@ -100,7 +100,7 @@ export class ApprovalBook {
   get needYou(): number {
     const { pending } = this;
     const asking = new Set(pending.map(row => row.task_id));
-    return pending.length + this.board.rows.filter(row => needsPerson(row) && !asking.has(row.taskId)).length;
+    return pending.length + this.board.all.filter(row => needsPerson(row) && !asking.has(row.taskId)).length;
   }
 
   get(approvalId: string): ApprovalRow | undefined {
@@ -214,7 +214,7 @@ export class ApprovalBook {
   /** A task that waits for an approval while none is pending: its time was up before this page was there. */
   private lookForExpired(): Promise<void>[] {
     const asking = new Set(this.pending.map(row => row.task_id));
-    return this.board.rows
+    return this.board.all
       .filter(row => row.status === 'WAITING_APPROVAL' && !asking.has(row.taskId))
       .map(async row => {
         const told = await this.api.approvals(MOST_OF_TASK, { task_id: row.taskId });

@@ -82,9 +82,14 @@ export class TaskBoard {
     return this._costToday;
   }
 
-  /** In the order in which they are shown. */
+  /** Those that nobody delegated, in the order in which they are shown: a step stands in the row of its run. */
   get rows(): readonly TaskRow[] {
-    return (this._ordered ??= ordered(this._rows.values()));
+    return (this._ordered ??= ordered(this.all.filter(row => !row.parentId).map(row => this.told(row))));
+  }
+
+  /** The steps of runs as well. */
+  get all(): readonly TaskRow[] {
+    return [...this._rows.values()];
   }
 
   /** Whether these are all tasks that there are. */
@@ -107,11 +112,34 @@ export class TaskBoard {
   }
 
   get needYou(): number {
-    return this.rows.filter(needsPerson).length;
+    return this.all.filter(needsPerson).length;
   }
 
   row(taskId: string): TaskRow | undefined {
-    return this._rows.get(taskId);
+    const row = this._rows.get(taskId);
+    return row && this.told(row);
+  }
+
+  /** The run that a task is a part of; itself where nobody delegated it. */
+  runOf(row: TaskRow): string {
+    for (let at = row; ;) {
+      const parent = at.parentId ? this._rows.get(at.parentId) : at;
+      if (!parent) {
+        return at.runId || at.parentId;
+      }
+      if (parent === at) {
+        return at.taskId;
+      }
+      at = parent;
+    }
+  }
+
+  /** Have the server tell of a task that is not known. */
+  learn(taskId: string): void {
+    if (!this._rows.has(taskId)) {
+      this._unknown.add(taskId);
+      this.sumUpSoon();
+    }
   }
 
   /** Anything above. */
@@ -138,7 +166,7 @@ export class TaskBoard {
       // Whatever happens from here on, the feed tells as well.
       const [newest, open] = await Promise.all([
         this.api.tasksUpTo(NEWEST),
-        this.api.tasksUpTo(MOST_OPEN, { status: OPEN_STATES })
+        this.api.tasksUpTo(MOST_OPEN, { status: OPEN_STATES, all: 'true' })
       ]);
       if (loading !== this._loading) {
         return;
@@ -226,24 +254,47 @@ export class TaskBoard {
 
   private forgetOld(): void {
     if (this._rows.size > MOST_KEPT * 1.1) {
-      const ended = [...this._rows.values()].filter(row => !isOpen(row)).sort((a, b) => (a.taskId < b.taskId ? 1 : -1));
-      const kept = Math.max(0, MOST_KEPT - (this._rows.size - ended.length));
-      ended.slice(kept).forEach(row => this._rows.delete(row.taskId));
-      this._isWhole = false;
+      const ended = this.all.filter(row => !isOpen(row)).sort((a, b) => (a.taskId < b.taskId ? 1 : -1));
+      // Steps go first: their run tells of them.
+      ended.sort((a, b) => Number(a.parentId !== '') - Number(b.parentId !== ''));
+      const forgotten = ended.slice(Math.max(0, MOST_KEPT - (this._rows.size - ended.length)));
+      forgotten.forEach(row => this._rows.delete(row.taskId));
+      this._isWhole &&= forgotten.every(row => row.parentId !== '');
     }
   }
 
   private put(row: TaskRow): void {
     if (row !== this._rows.get(row.taskId)) {
-      this._rows.set(row.taskId, row);
-      this._ordered = null;
+      // What a step uses counts for its run: the server sums that up, and not each of its steps.
+      const run = row.parentId && row.stale ? this._rows.get(this.runOf(row)) : undefined;
+      if (run) {
+        this._rows.set(run.taskId, { ...run, stale: true });
+      }
+      this._rows.set(row.taskId, run ? { ...row, stale: false } : row);
+      this._ordered = this._waiting = null;
       this._taskChanged.emit(row);
     }
   }
 
+  /** The row of a run with what of it waits for a person. */
+  private told(row: TaskRow): TaskRow {
+    this._waiting ??= this.byRun(this.all.filter(each => each.parentId !== '' && needsPerson(each)));
+    const waiting = this._waiting.get(row.taskId);
+    return waiting ? { ...row, waiting } : row;
+  }
+
+  private byRun(rows: readonly TaskRow[]): Map<string, TaskRow[]> {
+    const found = new Map<string, TaskRow[]>();
+    for (const row of [...rows].sort((a, b) => (a.taskId < b.taskId ? -1 : 1))) {
+      const runId = this.runOf(row);
+      found.set(runId, [...(found.get(runId) ?? []), row]);
+    }
+    return found;
+  }
+
   private _heard(): void {
     this._asOf = this.now();
-    this._ordered = null;
+    this._ordered = this._waiting = null;
   }
 
   /** Have the server sum up the tasks whose figures changed, together and not at each of their events. */
@@ -298,6 +349,8 @@ export class TaskBoard {
   private _outdatedAt = -Infinity;
   private _rows = new Map<string, TaskRow>();
   private _ordered: readonly TaskRow[] | null = null;
+  /** The steps that wait for a person, by run. */
+  private _waiting: ReadonlyMap<string, readonly TaskRow[]> | null = null;
   private _isWhole = true;
   private _hasAllOpen = true;
   private _unknown = new Set<string>();

@@ -20,6 +20,14 @@ export interface TaskRow {
   /** The notebook's cell that it came from; empty where it came from none. */
   readonly cellId: string;
   readonly title: string;
+  /** A run of a skill is of mode GRAPH. */
+  readonly mode: string;
+  /** The task that delegated it; empty where nobody did. */
+  readonly parentId: string;
+  /** The one above all of these, as far as REST has told; else empty: `TaskBoard.runOf` knows. */
+  readonly runId: string;
+  /** What is part of it and waits for a person; only the board knows of other tasks. */
+  readonly waiting: readonly TaskRow[];
   readonly channel: string;
   readonly model: string;
   readonly status: TaskState;
@@ -69,6 +77,16 @@ export const isQueued = (row: Pick<TaskRow, 'status'>): boolean => row.status ==
 export const needsPerson = (row: Pick<TaskRow, 'status'>): boolean =>
   row.status === 'WAITING_APPROVAL' || row.status === 'WAITING_INPUT';
 
+/** What is said of it: a run waits where a step of it does. */
+export const shownState = (row: Pick<TaskRow, 'status' | 'waiting'>): TaskState =>
+  isOpen(row) ? (row.waiting[0]?.status ?? row.status) : row.status;
+
+/** The skill and the step of a delegated task, which is titled so: "sums: gate". */
+export function stepOf({ title }: Pick<TaskRow, 'title'>): { skill: string; step: string } {
+  const at = title.indexOf(': ');
+  return at < 0 ? { skill: '', step: title } : { skill: title.slice(0, at), step: title.slice(at + 2) };
+}
+
 /** Whether stopping it now may leave an effect half done: then a person is asked first (UX §6). */
 export const mayHaveEffect = (row: TaskRow): boolean => row.calls.some(call => call.started && !call.onlyReads);
 
@@ -79,6 +97,10 @@ export function rowOf(task: Task): TaskRow {
     sessionId: task.session_id ?? '',
     cellId: task.cell_id,
     title: task.title,
+    mode: task.mode,
+    parentId: task.parent_id ?? '',
+    runId: task.run_id,
+    waiting: [],
     channel: task.channel,
     model: task.model,
     status: task.status,
@@ -141,6 +163,10 @@ function begun(event: Recorded): TaskRow | undefined {
     sessionId: event.sessionId,
     cellId: '',
     title: '',
+    mode: '',
+    parentId: '',
+    runId: '',
+    waiting: [],
     channel: '',
     model: '',
     status: 'CREATED',
@@ -166,7 +192,13 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'message.received':
       return { cellId: event.payload.origin.cell_id, channel: event.payload.origin.channel };
     case 'task.created':
-      return { title: event.payload.title, channel: event.payload.channel, model: event.payload.model };
+      return {
+        title: event.payload.title,
+        mode: event.payload.mode,
+        parentId: event.payload.parent ?? '',
+        channel: event.payload.channel,
+        model: event.payload.model
+      };
     case 'task.queued':
       return { status: 'QUEUED', calls: [], step: '', finishedAt: null };
     case 'task.started':
@@ -220,6 +252,10 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'approval.granted':
     case 'approval.rejected':
     case 'approval.expired':
+    case 'checkpoint.saved':
+    case 'step.failed':
+    case 'step.skipped':
+    case 'step.started':
       return {}; // what becomes of the task for it is an event of its own
     default:
       return unreachable(event);

@@ -16,6 +16,8 @@ const DRAW_MS = 1_000;
 const KERNEL_MS = 3_000;
 const LOOK_AGAIN_MS = 500;
 const MOST_TASKS = 200;
+/** The mode of a task that is a run of a skill. */
+const RUNS = 'GRAPH';
 /** A session that is none of this notebook's may become one by a word in another page: it is asked about again. */
 const FOREIGN_MS = 60_000;
 
@@ -82,6 +84,19 @@ export class NotebookTurns {
     return this.board.rows.find(
       row => isOpen(row) && (this._sessions.has(row.sessionId) || (row.cellId !== '' && this._own.has(row.cellId)))
     );
+  }
+
+  /** The runs of skills that go on in cells of this notebook. */
+  get openRuns(): readonly TaskRow[] {
+    const runs = this.board.rows.filter(
+      row => isOpen(row) && row.mode === RUNS && row.cellId !== '' && !this.isBefore(row.cellId, row.taskId)
+    );
+    return runs.filter(row => this._sessions.has(row.sessionId) || this._own.has(row.cellId));
+  }
+
+  /** Whether the end of a turn stands in its cell. */
+  isSaved({ cellId, taskId }: TaskRow): boolean {
+    return isFinished(this.notebook.outputs(cellId) ?? [], taskId);
   }
 
   /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */

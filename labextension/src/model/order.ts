@@ -1,6 +1,6 @@
 /** Which tasks are shown, and in which order (UX §6); pure. */
 
-import { isOpen, isQueued, needsPerson, type TaskRow } from './fold';
+import { isOpen, isQueued, needsPerson, shownState, type TaskRow } from './fold';
 
 /** What needs a person first, then what runs, what waits for its turn, what is paused, and the newest. */
 export function ordered(rows: Iterable<TaskRow>): TaskRow[] {
@@ -8,7 +8,7 @@ export function ordered(rows: Iterable<TaskRow>): TaskRow[] {
 }
 
 function rank(row: TaskRow): number {
-  if (needsPerson(row)) {
+  if (waits(row)) {
     return 0;
   }
   switch (row.status) {
@@ -24,11 +24,13 @@ function rank(row: TaskRow): number {
   }
 }
 
+const waits = (row: TaskRow): boolean => needsPerson({ status: shownState(row) });
+
 const STATES: Readonly<Record<string, (row: TaskRow) => boolean>> = {
   open: isOpen,
   running: row => row.status === 'RUNNING',
   queued: isQueued,
-  waiting: needsPerson,
+  waiting: row => waits(row),
   paused: row => row.status === 'PAUSED',
   done: row => row.status === 'SUCCEEDED',
   failed: row => row.status === 'FAILED',

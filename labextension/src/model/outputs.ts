@@ -62,7 +62,8 @@ export function finished(outputs: readonly IOutput[], told: TaskOutput): IOutput
     data: told.data as IMimeBundle,
     metadata: told.metadata as IDisplayData['metadata']
   };
-  return [...staying(outputs, told.task_id), end];
+  const graph: IDisplayData = { output_type: 'display_data', data: told.graph as IMimeBundle, metadata: {} };
+  return [...staying(outputs, told.task_id), end, ...(Object.keys(told.graph).length > 0 ? [graph] : [])];
 }
 
 /** What was said before the turn, such as what running the cell again repeats; outputs of an earlier run do not stay. */
@@ -75,12 +76,19 @@ export function staying(outputs: readonly IOutput[], taskId: string): readonly I
 /** Whether the cell shows this end, and shows it once. */
 export function isFinished(outputs: readonly IOutput[], taskId: string): boolean {
   const shown = shownTurn(outputs);
-  return shown !== null && shown.isFinal && shown.taskId === taskId && firstTurn(outputs) === outputs.length - 1;
+  const others = outputs.slice(firstTurn(outputs) + 1);
+  return shown !== null && shown.isFinal && shown.taskId === taskId && others.every(isGraph);
+}
+
+/** The picture of a run of a skill, which stands below its turn. */
+function isGraph(output: IOutput): boolean {
+  const data = output.data as IMimeBundle | undefined;
+  return data !== undefined && 'image/svg+xml' in data && !(TURN_MIME in data);
 }
 
 /** The session that the outputs say their turn belongs to; empty where they say none. */
 export function sessionOf(outputs: readonly IOutput[]): string {
-  const metadata = outputs.at(-1)?.metadata;
+  const metadata = outputs.filter(output => !isGraph(output)).at(-1)?.metadata;
   const ozzie = isObject(metadata) ? metadata.ozzie : undefined;
   return isObject(ozzie) && typeof ozzie.session === 'string' ? ozzie.session : '';
 }

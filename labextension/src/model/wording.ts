@@ -2,7 +2,7 @@
 
 import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';
-import type { TaskRow, TaskState } from './fold';
+import { shownState, stepOf, type TaskRow, type TaskState } from './fold';
 import { type IMistake, STATE_FILTERS } from './order';
 
 /** Lab's translator, as far as it is needed. */
@@ -39,10 +39,15 @@ export function stateWord(status: TaskState, trans: ITranslate): string {
  */
 export function progressLine(row: TaskRow, now: number, trans: ITranslate, asks = 0): string {
   const what = asks ? trans._n('%1 approval', '%1 approvals', asks, asks) : detail(row, trans);
-  return [stateWord(row.status, trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
+  return [stateWord(shownState(row), trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
 }
 
 function detail(row: TaskRow, trans: ITranslate): string {
+  const [first, ...others] = row.status === 'RUNNING' ? row.waiting : [];
+  if (first) {
+    const more = others.length;
+    return more ? trans.__('%1 steps', more + 1) : trans.__('step “%1”', stepOf(first).step);
+  }
   switch (row.status) {
     case 'QUEUED':
     case 'CREATED':

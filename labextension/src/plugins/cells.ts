@@ -12,8 +12,9 @@ import { needsPerson } from '../model/fold';
 import { Lead } from '../model/lead';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
-import { IOzzie } from '../tokens';
-import { drawAsks, type IAskParts } from '../widgets/cellAsks';
+import { IOzzie, ISidebar } from '../tokens';
+import { drawAsks } from '../widgets/cellAsks';
+import { drawRuns, hasRuns, type IRunParts } from '../widgets/cellRun';
 import { drawLive } from '../widgets/liveTurn';
 import { stop } from './sidebar';
 
@@ -28,20 +29,24 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows turns in their cells that went on while no page was there.',
   autoStart: true,
   requires: [IOzzie, INotebookTracker],
-  optional: [ITranslator, ICommandPalette],
+  optional: [ITranslator, ICommandPalette, ISidebar],
   activate: (
     app: JupyterFrontEnd,
     ozzie: IOzzie,
     tracker: INotebookTracker,
     translator: ITranslator | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    sidebar: ISidebar | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('ozzie');
     const open = new Map<NotebookPanel, NotebookTurns>();
 
-    const parts: IAskParts = {
+    const parts: IRunParts = {
       ...ozzie,
       trans,
+      onStop: taskId => void stop(taskId, ozzie, trans),
+      onTask: taskId => sidebar?.show(taskId),
+      onOutputs: () => askAll(),
       onLeave: () => {
         // Else the focus stays in the card, and Lab's keys with it.
         (document.activeElement as HTMLElement | null)?.blur();
@@ -52,6 +57,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       for (const [panel, turns] of open) {
         const task = turns.openTask;
         drawAsks(panel.content, task && needsPerson(task) ? task : undefined, parts);
+        drawRuns(panel.content, turns.openRuns, parts, row => turns.isSaved(row));
       }
     };
 
@@ -100,7 +106,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     });
     // What waits makes no events, and Lab takes cells out of the page and puts them back as one scrolls and folds.
     setInterval(() => {
-      if (ozzie.board.needYou > 0 && !document.hidden) {
+      if ((ozzie.board.needYou > 0 || [...open.keys()].some(panel => hasRuns(panel.content))) && !document.hidden) {
         askAll();
       }
     }, LOOK_MS);

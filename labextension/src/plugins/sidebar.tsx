@@ -50,6 +50,9 @@ class SidebarPanel extends ReactWidget {
   /** Show a task's details, or the list. */
   showTask(taskId: string): void {
     this._shown = taskId;
+    if (taskId) {
+      this.ozzie.board.learn(taskId); // a step that ended before this page was there
+    }
     this.update();
   }
 

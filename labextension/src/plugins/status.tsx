@@ -62,6 +62,6 @@ function Text({ board, approvals, trans }: ITextProps): React.JSX.Element {
 
 /** The task that asks something; approvals stand above the list. */
 function firstNeed(board: TaskBoard, approvals: ApprovalBook): string {
-  const asking = board.rows.find(row => row.status === 'WAITING_INPUT');
+  const asking = board.all.find(row => row.status === 'WAITING_INPUT');
   return approvals.shown.length > 0 ? '' : (asking?.taskId ?? '');
 }

@@ -39,8 +39,12 @@ export interface IApprovalCardProps {
   readonly isConnected: boolean;
   /** Where it comes from, where that is not to be seen around the card. */
   readonly origin?: React.ReactNode;
+  /** What is said above it, where the place says less than "Approval needed". */
+  readonly kicker?: string;
+  /** What else is to be known, in a sentence. */
+  readonly note?: string;
   /** Leave it by Esc. */
-  readonly onLeave?: () => void;
+  readonly onLeave?: (() => void) | undefined;
 }
 
 /** How an answer goes that was given in this card. */
@@ -163,7 +167,7 @@ interface IPendingProps extends IPartProps {
 }
 
 function Pending(props: IPendingProps): React.JSX.Element {
-  const { row, book, textOf, trans, isConnected, origin, id, sending, arming } = props;
+  const { row, book, textOf, trans, isConnected, origin, kicker, note, id, sending, arming } = props;
   const grave = isGrave(row);
   const [isWhole, setWhole] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
@@ -203,14 +207,14 @@ function Pending(props: IPendingProps): React.JSX.Element {
     <div onKeyDown={onKey}>
       <div className="jp-Ozzie-kicker">
         <ApprovalIcon status="pending" />
-        <span className="jp-Ozzie-grow">{origin ?? trans.__('Approval needed')}</span>
+        <span className="jp-Ozzie-grow">{origin ?? kicker ?? trans.__('Approval needed')}</span>
         <Expiry row={row} trans={trans} isShort={origin !== undefined} />
       </div>
       {book.isChanged(row) && <p>{trans.__('The request changed. Please look again.')}</p>}
       <p className="jp-Ozzie-sentence" id={id} tabIndex={-1}>
         <Spans text={row.sentence} />
       </p>
-      <p>{becauseText(row.reason, trans)}</p>
+      <p>{[becauseText(row.reason, trans), note].filter(Boolean).join(' ')}</p>
       {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
       <Proof row={row} isOpen={grave} textOf={textOf} trans={trans} onWhole={onWhole} />

@@ -3,7 +3,8 @@
 import * as React from 'react';
 
 import type { ApprovalStatus } from '../api/approval';
-import type { TaskRow, TaskState } from '../model/fold';
+import type { GraphStep } from '../api/protocol.gen';
+import { shownState, type TaskRow, type TaskState } from '../model/fold';
 
 const RING = 'M8 2.25a5.75 5.75 0 1 0 0 11.5a5.75 5.75 0 1 0 0-11.5Z';
 const DIAMOND = 'M8 2 14 8 8 14 2 8ZM8 5.4v3M8 10.4v.1';
@@ -37,8 +38,8 @@ function Line(props: { shape: string; role: string; dashed?: boolean; spins?: bo
 
 const UNCERTAIN: (typeof STATES)[TaskState] = ['bad', 'M8 2.2 14.2 13H1.8ZM8 6.2v3M8 11.1v.1'];
 
-export function StateIcon({ row }: { row: Pick<TaskRow, 'status' | 'isUncertain'> }): React.JSX.Element {
-  const { status } = row;
+export function StateIcon({ row }: { row: Pick<TaskRow, 'status' | 'waiting' | 'isUncertain'> }): React.JSX.Element {
+  const status = shownState(row);
   const [role, shape] = row.isUncertain ? UNCERTAIN : STATES[status];
   const queued = status === 'QUEUED' || status === 'CREATED';
   return <Line shape={shape} role={role} dashed={queued} spins={status === 'RUNNING'} />;
@@ -54,6 +55,24 @@ export function ApprovalIcon({ status }: { status: ApprovalStatus }): React.JSX.
   } as const;
   const [role, shape] = STATES[states[status]];
   return <Line shape={shape} role={role} />;
+}
+
+/** By state of a step, as in the saved picture. */
+const STEPS: Readonly<Record<GraphStep['state'], (typeof STATES)[TaskState]>> = {
+  Waiting: STATES.QUEUED,
+  Working: STATES.RUNNING,
+  'Waiting for you': STATES.WAITING_APPROVAL,
+  'Waiting for your answer': STATES.WAITING_INPUT,
+  'Needs a decision': UNCERTAIN,
+  Done: ['ok', `${RING}M5.4 8.2 7.2 10 10.7 6.2`],
+  Failed: STATES.FAILED,
+  Skipped: ['idle', 'M4 8h8'],
+  Stopped: STATES.CANCELLED
+};
+
+export function StepIcon({ state }: { state: GraphStep['state'] }): React.JSX.Element {
+  const [role, shape] = STEPS[state];
+  return <Line shape={shape} role={role} dashed={state === 'Waiting'} spins={state === 'Working'} />;
 }
 
 export const Turning = (): React.JSX.Element => <Line shape={STATES.RUNNING[1]} role="idle" spins />;

@@ -6,6 +6,7 @@ import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { plain, shortExpiry, spokenExpiry } from '../model/approvalWording';
 import type { TaskBoard } from '../model/board';
+import { stepOf, type TaskRow } from '../model/fold';
 import { visibleLabel } from '../model/visible';
 import type { ITranslate } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
@@ -53,7 +54,7 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
   const [isOpen, setOpen] = React.useState(isFirst);
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   const task = board.row(row.task_id);
-  const from = visibleLabel(task?.title ?? '') || trans.__('Approval needed');
+  const from = originText(task, board, trans);
   const isPending = row.status === 'pending';
   const toggle = (): void => setOpen(!isOpen);
   if (!isPending || isOpen) {
@@ -72,7 +73,7 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
           isConnected={board.state === 'ready'}
           origin={origin}
         />
-        {isPending && task?.channel === 'notebook' && (
+        {isPending && channelOf(task, board) === 'notebook' && (
           <button className="jp-Ozzie-link" onClick={() => showNotebook(row.approval_id)}>
             {trans.__('Show in notebook')}
           </button>
@@ -94,6 +95,20 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
       </button>
     </li>
   );
+}
+
+/** What asks, in words: a turn by its title, a step by its run and its own. */
+function originText(task: TaskRow | undefined, board: TaskBoard, trans: ITranslate): string {
+  if (!task?.parentId) {
+    return visibleLabel(task?.title ?? '') || trans.__('Approval needed');
+  }
+  const { skill, step } = stepOf(task);
+  const run = board.row(board.runOf(task));
+  return trans.__('Step “%1” of %2', visibleLabel(step), visibleLabel(run?.title ?? skill));
+}
+
+function channelOf(task: TaskRow | undefined, board: TaskBoard): string | undefined {
+  return task?.parentId ? board.row(board.runOf(task))?.channel : task?.channel;
 }
 
 function graveText(row: ApprovalRow, trans: ITranslate): string {

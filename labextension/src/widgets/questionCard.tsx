@@ -18,12 +18,15 @@ export interface IQuestionCardProps {
   readonly version: number;
   readonly api: Pick<OzzieApi, 'task' | 'answer'>;
   readonly trans: ITranslate;
+  /** What is said above it, where the place does not say who asks. */
+  readonly kicker?: string;
   /** Told whether there is a question to be seen. */
   readonly onShown?: (isShown: boolean) => void;
 }
 
 /** The question of a task that waits; nothing until the server has told it, and where it waits for nothing. */
-export function QuestionCard({ taskId, version, api, trans, onShown }: IQuestionCardProps): React.JSX.Element | null {
+export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | null {
+  const { taskId, version, api, trans, kicker, onShown } = props;
   const [question, setQuestion] = React.useState<Question | null>(null);
   React.useEffect(() => {
     let again: ReturnType<typeof setTimeout> | undefined;
@@ -53,7 +56,12 @@ export function QuestionCard({ taskId, version, api, trans, onShown }: IQuestion
     return null;
   }
   const Card = question.kind === 'question' ? ModelQuestion : Asked;
-  return <Card key={question.prompt_id} question={question} taskId={taskId} api={api} trans={trans} />;
+  return (
+    <>
+      {kicker && <p className="jp-Ozzie-kicker">{kicker}</p>}
+      <Card key={question.prompt_id} question={question} taskId={taskId} api={api} trans={trans} />
+    </>
+  );
 }
 
 type IAskedProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { readonly question: Question };

@@ -47,11 +47,13 @@ export function Sidebar(props: ISidebarProps): React.JSX.Element {
         <TaskDetail
           row={row}
           approvals={approvals}
+          board={board}
           api={api}
           now={now}
           trans={trans}
           canStop={canStop}
-          onBack={() => onShow('')}
+          onBack={() => onShow(row.parentId ? board.runOf(row) : '')}
+          onShow={onShow}
           onStop={taskId => actions.stop(taskId)}
         />
       ) : (
@@ -254,10 +256,10 @@ function Announcer({ board, trans }: { board: TaskBoard; trans: ITranslate }): R
     };
     const task = (
       _: TaskBoard,
-      row: { status: string; title: string; finishedAt: number | null; stale: boolean }
+      row: { status: string; title: string; parentId: string; finishedAt: number | null; stale: boolean }
     ): void => {
-      // What ends is told by its event, before it is summed up.
-      if (row.finishedAt !== null && row.stale) {
+      // What ends is told by its event, before it is summed up; of steps, their run tells.
+      if (row.parentId === '' && row.finishedAt !== null && row.stale) {
         const words = { SUCCEEDED: trans.__('Done'), FAILED: trans.__('Failed'), CANCELLED: trans.__('Stopped') };
         say(`${words[row.status as keyof typeof words] ?? ''}: ${row.title}.`);
       }

@@ -5,12 +5,16 @@ import * as React from 'react';
 import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
-import { isOpen, type TaskRow } from '../model/fold';
+import type { TaskBoard } from '../model/board';
+import { isOpen, rowOf, shownState, type TaskRow } from '../model/fold';
 import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './following';
+import { GraphView } from './graph/graphView';
+import { useRunGraph } from './graph/useRunGraph';
 import { Back, StateIcon, Stop } from './icons';
 import { QuestionCard } from './questionCard';
+import { StepAsks } from './stepAsks';
 
 /** So many of the newest events are listed. */
 const MOST_EVENTS = 100;
@@ -20,11 +24,14 @@ const ASK_MS = 1_000;
 export interface ITaskDetailProps {
   readonly row: TaskRow;
   readonly approvals: ApprovalBook;
-  readonly api: Pick<OzzieApi, 'answer' | 'artifactText' | 'events' | 'task'>;
+  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'runOf' | 'taskChanged' | 'renewed'>;
+  readonly api: Pick<OzzieApi, 'answer' | 'artifactText' | 'events' | 'graph' | 'runStep' | 'task'>;
   readonly now: number;
   readonly trans: ITranslate;
   readonly canStop: boolean;
   readonly onBack: () => void;
+  /** Show another task. */
+  readonly onShow: (taskId: string) => void;
   readonly onStop: (taskId: string) => void;
 }
 
@@ -33,6 +40,8 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   useChanges(approvals.changed);
   const { task, events } = useDetails(props);
+  // A step's own figures are summed up for nobody else.
+  const { tokens, cost } = row.parentId && task ? rowOf(task) : row;
   const back = React.useRef<HTMLButtonElement>(null);
   React.useEffect(() => back.current?.focus(), []);
   return (
@@ -55,10 +64,10 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       </div>
       <p className="jp-Ozzie-meta">
         {[
-          stateWord(row.status, trans),
+          stateWord(shownState(row), trans),
           age(row, now, trans),
-          row.tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
-          row.cost || !isOpen(row) ? money(row.cost) || trans.__('cost unknown') : ''
+          tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', tokens.toLocaleString()) : '',
+          cost || !isOpen(row) ? money(cost) || trans.__('cost unknown') : ''
         ]
           .filter(Boolean)
           .join(' · ')}
@@ -69,6 +78,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           <p className="jp-Ozzie-sub">{task.error.hint}</p>
         </div>
       )}
+      {row.mode === 'GRAPH' && <RunPart key={row.taskId} {...props} />}
       {row.status === 'WAITING_INPUT' && (
         <QuestionCard taskId={row.taskId} version={row.position} api={api} trans={trans} />
       )}
@@ -111,6 +121,24 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           </li>
         ))}
       </ul>
+    </div>
+  );
+}
+
+/** A run's graph as wide as the sidebar is, and what its steps ask. */
+function RunPart({ row, approvals, board, api, now, trans, onShow }: ITaskDetailProps): React.JSX.Element {
+  const { run, width, ref } = useRunGraph(row.taskId, api, board);
+  const { graph } = run;
+  return (
+    <div className="jp-Ozzie-runPart">
+      <div ref={ref} />
+      {graph && <GraphView {...{ graph, api, width, now, trans, onTask: onShow }} />}
+      <StepAsks
+        runId={row.taskId}
+        waiting={row.waiting}
+        isAlone={(graph?.running ?? 0) === 0}
+        {...{ api, approvals, board, trans }}
+      />
     </div>
   );
 }

@@ -50,7 +50,8 @@ class Approval:
     notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model
     did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long
     ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where
-    nothing did.
+    nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the
+    step: "sums: gate"; empty where no step does.
     """
 
     approval_id: str
@@ -87,3 +88,5 @@ class Approval:
     checked: str
     arguments: str
     made_from: str
+    run_id: str
+    step: str

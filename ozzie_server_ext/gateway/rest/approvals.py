@@ -16,6 +16,7 @@ from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.approvals import Approval, Status
+from ozzie_server_ext.tasks.delegated import above, run_of
 
 _NOTEBOOK = "notebook:"
 
@@ -40,8 +41,8 @@ async def list_approvals(call: Call, asked: ApprovalsQuery) -> Page[approval_sha
         task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
         statuses=asked.status,
     )
-    notebooks = await _notebooks(call, found)
-    return paging.page(found, asked.limit, lambda one: _shown(one, notebooks), lambda one: one.approval_id)
+    notebooks, steps = await _notebooks(call, found), await _steps(call, found)
+    return paging.page(found, asked.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class ApprovalQuery:
 async def get_approval(call: Call, asked: ApprovalQuery) -> approval_shapes.Approval:
     """One approval, as it stands."""
     found = await call.ozzie.approvals.get(asked.approval_id)
-    return _shown(found, await _notebooks(call, [found]))
+    return _shown(found, await _notebooks(call, [found]), await _steps(call, [found]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +116,20 @@ def _below(root: PurePath, key: str) -> str:
     return path.relative_to(root).as_posix() if is_there else ""
 
 
-def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.Approval:
+async def _steps(call: Call, found: Sequence[Approval]) -> Mapping[str, tuple[str, str]]:
+    """The runs of those of these tasks that carry out a step of one, and what names the step, by task."""
+    tasks: list[Json] = [*{approval.task_id for approval in found}]
+    rows = await call.ozzie.log.rows("tasks", where={"task_id": tasks}) if tasks else []
+    delegated = [row for row in rows if row["parent_id"] is not None]
+    chains = await above(call.ozzie.log, delegated)
+    return {str(row["task_id"]): (run_of(row, chains), str(row["title"])) for row in delegated}
+
+
+def _shown(
+    approval: Approval, notebooks: Mapping[str, str], steps: Mapping[str, tuple[str, str]]
+) -> approval_shapes.Approval:
     asked = approval.asked
+    run_id, step = steps.get(approval.task_id, ("", ""))
     return approval_shapes.Approval(
         approval_id=approval.approval_id,
         call_id=asked.call_id,
@@ -152,6 +165,8 @@ def _shown(approval: Approval, notebooks: Mapping[str, str]) -> approval_shapes.
         checked=asked.checked,
         arguments=asked.arguments,
         made_from=asked.made_from,
+        run_id=run_id,
+        step=step,
     )
 
 

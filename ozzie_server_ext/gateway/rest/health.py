@@ -38,7 +38,7 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         project=str(ozzie.project),
         position=(await ozzie.log.head()).position,
         clients=call.state.clients,
-        tasks_running=len(await ozzie.log.rows("tasks", where={"status": "RUNNING"})),
+        tasks_running=len(await ozzie.log.rows("tasks", where={"status": "RUNNING", "parent_id": None})),
         model=ozzie.models.default,
         workers=[
             ModelWorker(pid=child.pid, ready=child.ready, calls=child.calls, share=child.share)

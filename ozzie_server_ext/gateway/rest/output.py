@@ -9,9 +9,11 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Transient
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput, TaskState
+from ozzie_server_ext.render.graphbundle import graph_bundle
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold
@@ -52,11 +54,14 @@ async def get_task_output(call: Call, asked: TaskOutputQuery) -> TaskOutput | No
         return None
     if view.is_final:
         data, metadata = static_bundle(view)
-        return TaskOutput(task_id=task_id, status=status, version=version, data=data, metadata=metadata, html="")
+        picture: JsonObject = {} if turn.graph is None else {**graph_bundle(turn.graph)}
+        return TaskOutput(
+            task_id=task_id, status=status, version=version, data=data, metadata=metadata, graph=picture, html=""
+        )
     for item in said:
         view = fold(view, item.type, item.payload)
     html = turn.live.html(view, call.ozzie.clock.now())
-    return TaskOutput(task_id=task_id, status=status, version=version, data={}, metadata={}, html=html)
+    return TaskOutput(task_id=task_id, status=status, version=version, data={}, metadata={}, graph={}, html=html)
 
 
 def _replies(call: Call, task_id: ids.TaskId) -> list[OpenReply]:

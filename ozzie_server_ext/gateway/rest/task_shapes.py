@@ -32,10 +32,21 @@ TaskState = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingStep:
+    """A delegated task that waits for a person; `title` names the skill and the step: "sums: gate"."""
+
+    task_id: str
+    title: str
+    status: TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
     it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it
-    came from none."""
+    came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id`
+    the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however
+    deep, and waits for a person."""
 
     task_id: str
     session_id: str | None
@@ -57,6 +68,10 @@ class Task:
     token_usage: TokenUsage
     cost: Money
     error: Failure | None
+    parent_id: str | None
+    run_id: str
+    step: str
+    waiting: list[WaitingStep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +167,14 @@ class TaskTold:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutput:
     """A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one
-    `display_data`, and `html` is empty. While it goes on, only `html` is there, its live form, which is inert; a time
-    in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown."""
+    `display_data`, and `html` is empty; `graph` is the `data` of a second one where the task is a run of a skill with
+    steps, else empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on
+    has its seconds in `data-s`. `version` changes with all else that is shown."""
 
     task_id: str
     status: TaskState
     version: str
     data: JsonObject
     metadata: JsonObject
+    graph: JsonObject
     html: str

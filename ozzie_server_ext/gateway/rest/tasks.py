@@ -28,12 +28,21 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Words,
 )
 from ozzie_server_ext.gateway.rest.steps import Steps
-from ozzie_server_ext.gateway.rest.task_shapes import AnswerOption, Failure, Question, Task, TaskState, TaskWithSteps
+from ozzie_server_ext.gateway.rest.task_shapes import (
+    AnswerOption,
+    Failure,
+    Question,
+    Task,
+    TaskState,
+    TaskWithSteps,
+    WaitingStep,
+)
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.delegated import above, run_of, waiting_below
 from ozzie_server_ext.tasks.outside_events import awaited
 from ozzie_server_ext.tools.questions import MOST_TEXT
 
@@ -42,9 +51,12 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksQuery:
-    """`notebook`: those of the session that this notebook has now."""
+    """`notebook`: those of the session that this notebook has now. `parent`: those that this task has delegated, such
+    as the steps of a run; `all`: those that any has, too."""
 
     status: tuple[TaskState, ...] = ()
+    parent: TaskId | None = None
+    all: bool = False
     session_id: SessionId | None = None
     notebook: NotebookPath | None = None
     limit: Limit = 50
@@ -52,7 +64,7 @@ class TasksQuery:
 
 
 async def list_tasks(call: Call, asked: TasksQuery) -> Page[Task]:
-    """The tasks, the newest first; of several states where `status` stands several times."""
+    """The tasks that nobody delegated, the newest first; of several states where `status` stands several times."""
     session_id = None if asked.session_id is None else ids.SessionId(asked.session_id)
     if asked.notebook is not None:
         held = await _session_of(call, asked.notebook)
@@ -64,9 +76,11 @@ async def list_tasks(call: Call, asked: TasksQuery) -> Page[Task]:
         after=None if asked.cursor is None else ids.TaskId(asked.cursor),
         session_id=session_id,
         statuses=[TaskStatus(status) for status in asked.status],
+        parent=None if asked.parent is None else ids.TaskId(asked.parent),
+        with_delegated=asked.all,
     )
-    cells = await _cells(call.ozzie.log, rows)
-    return paging.page(rows, asked.limit, lambda row: Task(**_fields(row, cells)), lambda row: row["task_id"])
+    told = await _Told.of(call.ozzie.log, rows)
+    return paging.page(rows, asked.limit, lambda row: Task(**told.fields(row)), lambda row: row["task_id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +149,7 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
             is_value = event.body.answer_schema is not None
     text = "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text)
     return TaskWithSteps(
-        **_fields(row, await _cells(call.ozzie.log, [row])),
+        **(await _Told.of(call.ozzie.log, [row])).fields(row),
         content=content,
         text=text,
         answer=value_in(view) if is_value and view.status == "Done" else None,
@@ -180,25 +194,40 @@ async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
     return await call.ozzie.sessions.holder(f"notebook:{os.path.join(root, notebook)}")
 
 
-async def _cells(log: EventLog, rows: Sequence[Row]) -> Mapping[str, str]:
-    """The cells that the messages of these tasks came from, by message."""
-    messages: list[Json] = [row["message_id"] for row in rows]
-    found = await log.rows("messages", where={"message_id": messages}) if messages else []
-    return {str(row["message_id"]): str(row["cell_id"]) for row in found}
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What rows of the table `tasks` do not say of themselves: the cells that their messages came from, by message; the
+    tasks above each of them; and those below that wait for a person."""
 
+    cells: Mapping[str, str]
+    chains: Mapping[str, Sequence[Row]]
+    waiting: Mapping[str, Sequence[Row]]
 
-def _fields(row: Row, cells: Mapping[str, str]) -> dict[str, Any]:
-    """A row of the table `tasks` as clients see it."""
-    values = cast("dict[str, Any]", row)
-    same = (
-        "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
-        "risk_level model rounds tool_calls"
-    )
-    return {name: values[name] for name in same.split()} | {
-        "cell_id": cells.get(values["message_id"], ""),
-        "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
-        "cost": values["cost"] if values["cost_known"] else None,
-        "error": Failure(code=values["error_code"], message=values["error_message"], hint=values["error_hint"])
-        if values["error_code"]
-        else None,
-    }
+    @classmethod
+    async def of(cls, log: EventLog, rows: Sequence[Row]) -> "_Told":
+        messages: list[Json] = [row["message_id"] for row in rows]
+        found = await log.rows("messages", where={"message_id": messages}) if messages else []
+        cells = {str(row["message_id"]): str(row["cell_id"]) for row in found}
+        return cls(cells, await above(log, rows), await waiting_below(log))
+
+    def fields(self, row: Row) -> dict[str, Any]:
+        """A row as clients see it."""
+        values = cast("dict[str, Any]", row)
+        same = (
+            "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
+            "risk_level model rounds tool_calls parent_id"
+        )
+        below = cast("Sequence[dict[str, Any]]", self.waiting.get(values["task_id"], ()))
+        return {name: values[name] for name in same.split()} | {
+            "run_id": run_of(row, self.chains),
+            "step": values["step_id"],
+            "waiting": [
+                WaitingStep(task_id=each["task_id"], title=each["title"], status=each["status"]) for each in below
+            ],
+            "cell_id": self.cells.get(values["message_id"], ""),
+            "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
+            "cost": values["cost"] if values["cost_known"] else None,
+            "error": Failure(code=values["error_code"], message=values["error_message"], hint=values["error_hint"])
+            if values["error_code"]
+            else None,
+        }

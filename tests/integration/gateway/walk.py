@@ -19,6 +19,7 @@ EXAMPLES = {
     "approval_id": "01M800000000000000000000ZZ",
     "artifact_id": "01M800000000000000000000ZZ",
     "session_id": "sess_01M800000000000000000000ZZ",
+    "step_id": "gate",
 }
 WS_UPGRADE = {
     "Upgrade": "websocket",

@@ -1,6 +1,7 @@
 """Where a turn is seen: what is published, and how often."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, h
 from ozzie_kernel.keyboard import MOST_BLANK
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.render.graphview import GraphStep, GraphView
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
@@ -115,6 +117,29 @@ def test_without_widgets_a_turn_is_text_or_its_final_form_only() -> None:
     assert text.startswith("[working]")
     assert "[done]" in text
     assert [kind for kind, _ in file.messages] == ["display_data"]
+
+
+def test_a_run_is_drawn_below_its_turn_and_its_picture_is_kept_beside_the_final_form() -> None:
+    page = Page()
+    display = WidgetDisplay(page, "here", unanswered)
+    steps = (GraphStep(step_id="plan", title="plan <b>"), GraphStep(step_id="merge", title="merge", needs=("plan",)))
+    graph = GraphView(name="review", steps=steps)
+    display.show(saying("a"), NOW)
+    widget = display._widget
+    assert widget is not None
+    display.graph(graph, NOW, is_final=False)
+    first = widget.value
+    display.graph(replace(graph, steps=(replace(steps[0], state="Done"), steps[1])), NOW, is_final=False)
+
+    assert (first.count("oz-graph"), widget.value.count("oz-graph")) == (1, 1)
+    assert "plan &lt;b&gt;, Waiting" in first
+    assert "plan &lt;b&gt;, Done" in widget.value
+    display.graph(replace(graph, steps=steps * 31), NOW, is_final=False)
+    assert "oz-graph" not in widget.value
+    display.finish(saying("ab"))
+    display.graph(graph, NOW, is_final=True)
+    assert [kind for kind, _ in page.messages] == ["display_data", "update_display_data", "display_data"]
+    assert list(page.messages[-1][1]["data"]) == ["image/svg+xml", "text/plain"]
 
 
 def test_a_note_stands_above_the_turn_also_where_the_turn_was_shown_already() -> None:

@@ -1,0 +1,134 @@
+/** A run of a skill: how far it is, its graph or its steps as a list, and the step that is looked at (UX §3). */
+
+import * as React from 'react';
+
+import type { TaskGraph } from '../../api/protocol.gen';
+import type { OzzieApi } from '../../api/requests';
+import { followed, hasDots, type IPick, isAsking, isStack, known, stepNamed } from '../../model/graphPick';
+import { counts, isSettled } from '../../model/graphWording';
+import { visibleLabel } from '../../model/visible';
+import type { ITranslate } from '../../model/wording';
+import { Picture } from './picture';
+import { StepDetail } from './stepDetail';
+import { ProblemRows, StackRows, StepList } from './stepRows';
+
+const SAY_MS = 3_000;
+
+export interface IGraphViewProps {
+  readonly graph: TaskGraph;
+  readonly api: Pick<OzzieApi, 'runStep'>;
+  readonly width: number;
+  readonly now: number;
+  readonly trans: ITranslate;
+  readonly onTask: ((taskId: string) => void) | null;
+  /** Leave it by Esc, where it follows the run already. */
+  readonly onLeave?: () => void;
+}
+
+export function GraphView(props: IGraphViewProps): React.JSX.Element {
+  const { graph, api, width, now, trans, onTask, onLeave } = props;
+  const [chosen, setChosen] = React.useState<'graph' | 'list' | null>(null);
+  const [picked, setPicked] = React.useState<IPick | null>(null);
+  const [last, setLast] = React.useState<IPick | null>(null);
+  const outer = React.useRef<HTMLDivElement>(null);
+  const form = chosen ?? (hasDots(graph) ? 'list' : 'graph');
+  const pick = known(graph, picked) ?? known(graph, followedFrom(graph, last)) ?? { node: '', step: '' };
+  React.useEffect(() => {
+    setLast(before => followedFrom(graph, before));
+  }, [graph]);
+  const node = graph.layout.nodes.find(each => each.node_id === pick.node);
+  const step = stepNamed(graph, pick.step);
+  const stack = node && isStack(node) ? node : undefined;
+
+  const onOpen = (): void => {
+    const opened = '.jp-Ozzie-stepHead h4, .jp-Ozzie-detailPane .jp-Ozzie-stepRows button';
+    outer.current?.querySelector<HTMLElement>(opened)?.focus();
+  };
+  const onKey = (event: React.KeyboardEvent): void => {
+    if (event.key !== 'Escape') {
+      return;
+    }
+    const pane = outer.current?.querySelector('.jp-Ozzie-detailPane');
+    if (pane?.contains(document.activeElement)) {
+      outer.current?.querySelector<HTMLElement>('.jp-Ozzie-forms [data-pick][tabindex="0"]')?.focus();
+    } else if (picked !== null) {
+      setPicked(null);
+    } else if (onLeave) {
+      onLeave();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const rows = { graph, pick, now, trans, onPick: setPicked, onOpen };
+  return (
+    <div className="jp-Ozzie-graph" data-lm-suppress-shortcuts="true" ref={outer} onKeyDown={onKey}>
+      <div className="jp-Ozzie-graphHead">
+        <span className="jp-Ozzie-graphName">{visibleLabel(graph.name)}</span>
+        <Bar graph={graph} />
+        <span className="jp-Ozzie-figure">{counts(graph, trans)}</span>
+        <span className="jp-Ozzie-segments" role="group" aria-label={trans.__('Form')}>
+          <button aria-pressed={form === 'graph'} onClick={() => setChosen('graph')}>
+            {trans.__('Graph')}
+          </button>
+          <button aria-pressed={form === 'list'} onClick={() => setChosen('list')}>
+            {trans.__('List')}
+          </button>
+        </span>
+      </div>
+      <div className="jp-Ozzie-forms">
+        {form === 'graph' ? <Picture {...rows} width={width} /> : <StepList {...rows} />}
+        {hasDots(graph) && <ProblemRows {...rows} />}
+      </div>
+      <div className="jp-Ozzie-detailPane">
+        {stack && form === 'graph' && (
+          <StackRows {...rows} stepIds={stack.step_ids} label={visibleLabel(stack.told.title)} />
+        )}
+        {step && <StepDetail key={step.step_id} {...{ graph, step, api, now, trans, onTask }} />}
+      </div>
+      <Announced graph={graph} trans={trans} />
+    </div>
+  );
+}
+
+/** As `followed`; where nothing runs, what was shown stays, unless it has ended and a person is to look at another. */
+function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
+  const shown = last && stepNamed(graph, last.step);
+  const runs = graph.steps.some(step => step.state === 'Working');
+  const isBehind = shown && isSettled(shown) && graph.steps.some(isAsking);
+  return last === null || runs || isBehind ? followed(graph) : last;
+}
+
+function Bar({ graph }: { graph: TaskGraph }): React.JSX.Element {
+  const share = graph.steps.length > 0 ? graph.settled / graph.steps.length : 0;
+  return (
+    <span className="jp-Ozzie-bar" aria-hidden="true">
+      <span style={{ width: `${(share * 100).toFixed(1)}%` }} />
+    </span>
+  );
+}
+
+/** How many steps have failed is said once it changes, and not each time (UX §12). */
+function Announced({ graph, trans }: { graph: TaskGraph; trans: ITranslate }): React.JSX.Element {
+  const [said, setSaid] = React.useState('');
+  const { failed } = graph;
+  const all = graph.steps.length;
+  const first = React.useRef(failed);
+  React.useEffect(() => {
+    if (failed <= first.current) {
+      return undefined;
+    }
+    const timer = setTimeout(() => {
+      first.current = failed;
+      setSaid(trans._n('%1 of %2 steps failed', '%1 of %2 steps failed', failed, failed, all));
+    }, SAY_MS);
+    return () => clearTimeout(timer);
+  }, [failed, all, trans]);
+  return (
+    <span className="jp-Ozzie-announcer" aria-live="polite">
+      {said}
+    </span>
+  );
+}
