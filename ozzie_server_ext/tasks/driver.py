@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ozzie_server_ext.agent.limits import LimitExceeded
@@ -24,7 +25,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
@@ -201,17 +202,24 @@ class TaskDriver:
             return  # cancelled while it waited
         claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
         recorder = replace(recorder, claim=claim)
-        end: TaskSucceeded | TaskFailed
+        while True:
+            end = await self._run(row, recorder)
+            try:
+                return await self._patiently(recorder, partial(self._end, recorder, end))
+            except Unheard:  # its model is asked once more, with what was said in the last moment
+                continue
+
+    async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
+        """How the task ends. Raises what there is nothing to say of: it is somebody else's, or waits and said so."""
         try:
-            end = TaskSucceeded(rounds=await self._run_turn(row, recorder))
+            return TaskSucceeded(rounds=await self._run_turn(row, recorder))
         except (OwnerLost, ClaimLost, TurnHeld):
-            raise  # there is nothing to say of a task that is somebody else's, or that waits and has said so
+            raise
         except OzzieError as error:
-            end = _failure(error)
+            return _failure(error)
         except Exception as error:
             log.exception("the turn broke", extra={"task_id": recorder.task_id})
-            end = _broken(error)
-        await self._patiently(recorder, lambda: self._end(recorder, end))
+            return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
         """Record the end of a task, and of the calls that it left open: what those of models took is known to nobody,

@@ -20,6 +20,7 @@ from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
 from ozzie_server_ext.tasks.step_runner import StepParts
+from ozzie_server_ext.tasks.updates import Updates
 
 RUNS = "GRAPH"
 """The mode of a task that is a run."""
@@ -63,6 +64,7 @@ class SkillRuns:
             news=self._news,
             pauses=self._pauses,
             outside=self._outside,
+            updates=Updates(self._log, tasks),
         )
 
         async def stop(task_id: TaskId) -> None:

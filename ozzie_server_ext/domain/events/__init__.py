@@ -103,6 +103,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskStopping,
     TaskSucceeded,
     TaskTold,
+    TaskUpdated,
     TaskWaitingApproval,
     TaskWaitingInput,
 )
@@ -190,6 +191,7 @@ __all__ = [
     "TaskStopping",
     "TaskSucceeded",
     "TaskTold",
+    "TaskUpdated",
     "TaskWaitingApproval",
     "TaskWaitingInput",
     "ToolCallCancelled",
