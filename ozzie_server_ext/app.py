@@ -33,7 +33,7 @@ from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.policy.ruling import Rulings
 from ozzie_server_ext.skills.library import Library
-from ozzie_server_ext.store.anchor import Anchoring, load_key
+from ozzie_server_ext.store.anchor import Anchoring, follow
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
@@ -61,6 +61,7 @@ from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.notebooks import Notebooks
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.picture_intake import PictureIntake
+from ozzie_server_ext.tasks.places import TaskPlaces
 from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.quick_calls import QuickCalls, RecentRules
@@ -263,7 +264,8 @@ class Ozzie:
             QuickCalls(gate(RecentRules(self.rules, self.clock)), registry.meta),
             self._runner.context_of,
         )
-        self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates)
+        places = TaskPlaces(self.log, lambda: self.config.settings, progress.place)
+        self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates, places.of)
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         pictures = PictureIntake(self.project, self.blobs, marks.below)
@@ -340,13 +342,7 @@ class Ozzie:
 
     async def _anchor(self) -> None:
         """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""
-        try:
-            key = load_key(anchor_key_file())
-        except OzzieError as error:
-            self.log_warning = f"{error} {error.hint} Until then, a cut end of the log can't be noticed."
-        else:
-            self._anchoring = Anchoring(self.log, self.home.anchor, key)
-            self.log_warning = await self._anchoring.start() or ""
+        self._anchoring, self.log_warning = await follow(self.log, self.home.anchor, anchor_key_file())
         if self.log_warning:
             log.error("%s", self.log_warning)
 

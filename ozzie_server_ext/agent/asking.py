@@ -156,6 +156,7 @@ class Asking:
         choice = self._choice = await self._calling.priced(attempt.choice, allowance)
         prompt = self._requests.prompt(choice)
         request = self._requests.request(choice, prompt)
+        updates = self._conversation.updates(self._recorder.task_id)
         injected = injected_tools(self._requests.tools(choice))
         began = self._calling.began(
             request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
@@ -167,7 +168,7 @@ class Asking:
             self._offered = started.tools
             return [injected] if is_new else []
 
-        began = replace(began, attempt=attempt.number, instead_of=attempt.instead_of)
+        began = replace(began, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
         answer = await self._calling.make(request, began, allowance, before=offered)
         finished, reserved = answer.finished, answer.reserved
         self._warn(reserved.share)

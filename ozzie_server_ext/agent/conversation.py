@@ -15,6 +15,7 @@ from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import complaint
 from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
 from ozzie_server_ext.agent.toolsets import Toolsets
+from ozzie_server_ext.agent.updates import Updates, say_more
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
@@ -36,6 +37,7 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
     TaskRetried,
     TaskStarted,
+    TaskUpdated,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -77,6 +79,7 @@ EVENT_TYPES = frozenset(
         TaskRetried.type,
         TaskStarted.type,
         TaskModelChosen.type,
+        TaskUpdated.type,
         LabelsCleared.type,
         ToolsetInjected.type,
     }
@@ -92,11 +95,12 @@ event says.
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A message of the user's."""
+    """A message of the user's; `is_more` of one that came while its turn went on."""
 
     task_id: TaskId | None
     text: str
-    pictures: tuple[Picture, ...]
+    pictures: tuple[Picture, ...] = ()
+    is_more: bool = False
 
 
 GIVEN = CallId("given")
@@ -127,6 +131,7 @@ class Conversation:
         self._asks: Counter[TaskId | None] = Counter()
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
+        self._updates: Updates[_Said] = Updates()
         self._retried: set[TaskId | None] = set()
         self._readings = Readings()
         self.toolsets = Toolsets()
@@ -148,10 +153,13 @@ class Conversation:
                 self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
                 if pictures:
                     self._pictures[event.task_id] = pictures
+            case TaskUpdated(text=text):
+                self._updates.add(event.task_id, _Said(event.task_id, text, is_more=True))
             case ModelCallStarted(call_id=call_id, purpose="check"):
                 self._checks.add(call_id)
-            case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number):
+            case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number, updates=updates):
                 self._begin_turn(event.task_id)
+                self._entries += self._updates.heard(event.task_id, updates)
                 self._replies[call_id] = reply_id
                 self._rounds[reply_id] = Round(event.task_id, number, reply_id, reading=self._readings.now)
                 self._beginless.pop(event.task_id, None)
@@ -232,6 +240,16 @@ class Conversation:
         rounds = (entry for entry in self._entries if isinstance(entry, Round))
         return sum(1 for entry in rounds if entry.task_id == task_id and entry.problem)
 
+    def updates(self, task_id: TaskId | None) -> int:
+        """How often more was said to the task, all of which stands in its `messages`."""
+        return self._updates.count(task_id)
+
+    def has_news(self, task_id: TaskId | None) -> bool:
+        """Whether something of that has no answer behind it."""
+        own = (entry for entry in reversed(self._entries) if entry.task_id == task_id)
+        last = next((entry for entry in own if isinstance(entry, _Said) or entry.whole), None)
+        return bool(self._updates.pending(task_id)) or (isinstance(last, _Said) and last.is_more)
+
     def asks(self, task_id: TaskId | None) -> int:
         """How often a person was asked something for the task, since they were told that it asks a lot."""
         return self._asks[task_id]
@@ -255,15 +273,17 @@ class Conversation:
         found: list[ChatMessage] = []
         begins: list[int] = []  # where the user says something, which a complaint is not
         own = [self._received[task_id]] if task_id in self._received else []
-        for entry in [*self._entries, *own]:
-            if isinstance(entry, _Said):
+        for entry in [*self._entries, *own, *self._updates.pending(task_id)]:
+            if isinstance(entry, _Said) and entry.is_more:
+                say_more(found, entry.text)
+            elif isinstance(entry, _Said):
                 begins.append(len(found))
                 found.append(self._message(entry, task_id))
             elif not entry.problem:
                 found.extend(entry.messages())
             elif entry.task_id == task_id:  # it came anew, and was of no interest but to its own turn
                 found.extend(entry.messages())
-                _complain(found, entry.problem)
+                say_more(found, complaint(entry.problem))
         # Where one turn alone is longer than the window, all of that turn is kept.
         whole = [begin for begin in begins if begin >= len(found) - max_history]
         return tuple(found[min(whole) if whole else max(begins, default=0) :])
@@ -359,15 +379,6 @@ class Conversation:
         if last is not None:
             void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
             last.earlier.update(void)
-
-
-def _complain(found: list[ChatMessage], problem: str) -> None:
-    """Within the user's last message where no answer stands between: some providers refuse two in a row."""
-    last = found[-1] if found else None
-    if last is not None and last.role == "user":
-        found[-1] = replace(last, content=f"{last.content}\n\n{complaint(problem)}")
-    else:
-        found.append(ChatMessage(role="user", content=complaint(problem)))
 
 
 def _is_refused(entry: Round) -> bool:

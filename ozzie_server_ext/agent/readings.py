@@ -10,6 +10,7 @@ from ozzie_server_ext.domain.events import (
     LabelsCleared,
     MessageReceived,
     PromptAnswered,
+    TaskUpdated,
     ToolCallCompleted,
     ToolCallRequested,
     ToolCallStarted,
@@ -53,7 +54,7 @@ class Readings:
                 seen = bool(pictures)
                 now = replace(now, followed=0, has_read=now.has_read or seen, has_own=now.has_own or seen)
                 now = now if event.labels else _typing(now, text)
-            case PromptAnswered(text=text):
+            case PromptAnswered(text=text) | TaskUpdated(text=text):
                 now = _typing(now, text)
             case ToolCallRequested(call_id=call_id, args={"url": str(url)}) if address := plain_address(url):
                 self._asked[call_id] = address

@@ -116,7 +116,8 @@ class Turn:
                 return await self._give(last)
             if last is not None:
                 check_whole(last, self._asking.alias)
-                if not last.uses and await self._fits(last):
+                is_last = not last.uses and await self._fits(last)
+                if is_last and not self._conversation.has_news(self._recorder.task_id):
                     return last.number
             if last is not None and last.open_uses():
                 guard.check_uses(last.uses)

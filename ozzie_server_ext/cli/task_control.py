@@ -1,4 +1,4 @@
-"""`ozzie tasks`: try one again, hold one, let it go on, tell one what happened."""
+"""`ozzie tasks`: try one again, hold one, let it go on, say more to one, tell one what happened."""
 
 import argparse
 from collections.abc import Iterator
@@ -61,6 +61,17 @@ def tell_task(options: argparse.Namespace) -> int:
         print_json(told)
     else:
         print("The run goes on." if told["heard"] else "It is kept for the step that will wait for it.")
+    return 0
+
+
+def update_task(options: argparse.Namespace) -> int:
+    """Say something more to a task. Raises NotRunning, NotFound, or Answered for one that has ended."""
+    expect_id(options.task_id)
+    post(f"tasks/{options.task_id}/update", {"text": options.text})
+    if options.json:
+        print_json({"updated": options.task_id})
+    else:
+        print("The task reads it at its next call of a model.")
     return 0
 
 

@@ -60,6 +60,8 @@ def show_task(options: argparse.Namespace) -> int:
     if task["attempt"] > 1:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
+    for words in task["updates"]:
+        print(f"  added    {cell(words, 60)}".rstrip())
     for event in task["waits_for"]:
         print(f"  waits    for {event}: ozzie tasks tell {task['task_id']} {event}")
     if task["steps"]:

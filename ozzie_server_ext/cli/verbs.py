@@ -122,6 +122,12 @@ TASKS = Group(
                 argument("--key", metavar="KEY", default="", help="told once with it, however often this is run"),
             ),
         ),
+        Verb(
+            "update",
+            "say something more to one that goes on",
+            "task_control:update_task",
+            (_TASK, argument("text", metavar="TEXT", help="what it is to know, in your words")),
+        ),
         Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
         Verb(
             "answer",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
+from ozzie_server_ext.config.task_settings import SkillsSettings, TasksSettings
 from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
@@ -354,15 +355,6 @@ class ArtifactsSettings(_Settings):
     max_bytes: int | None = Field(default=None, ge=0)
 
 
-class SkillsSettings(_Settings):
-    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2). An agent hands work over to
-    skills at most `max_delegations` times in a task, and tasks do so at most `max_depth` deep."""
-
-    dirs: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = ()
-    max_delegations: Annotated[int, Field(ge=0, le=1000)] = 10
-    max_depth: Annotated[int, Field(ge=0, le=16)] = 4
-
-
 class Settings(_Settings):
     gateway: GatewaySettings = GatewaySettings()
     models: ModelsSettings = ModelsSettings()
@@ -372,6 +364,7 @@ class Settings(_Settings):
     budgets: BudgetsSettings = BudgetsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     artifacts: ArtifactsSettings = ArtifactsSettings()
+    tasks: TasksSettings = TasksSettings()
     skills: SkillsSettings = SkillsSettings()
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from ozzie_server_ext.domain.errors import IllegalTransition
+from ozzie_server_ext.domain.errors import Conflict, IllegalTransition
 from ozzie_server_ext.domain.events import (
     Limits,
     TaskCancelled,
@@ -95,6 +95,15 @@ class Task:
         has still to say of how it let go is its own."""
         given_back = self.status in (TaskStatus.CREATED, TaskStatus.QUEUED)
         return not given_back and (self.epoch, self.attempt) == (claim.epoch, claim.attempt)
+
+
+class Unheard(Conflict):
+    """The task was told something more, which its model has not read: it can't end with that."""
+
+    code = "conflict.unheard"
+
+    def __init__(self) -> None:
+        super().__init__("Something more was said to the task before it ended.")
 
 
 class TurnHeld(Exception):

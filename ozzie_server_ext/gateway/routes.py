@@ -74,6 +74,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/pause", task_control.pause_task, errors=(409,)),
     Operation("POST", "/tasks/{task_id}/resume", task_control.resume_task, errors=(409,)),
     Operation("POST", "/tasks/{task_id}/events", task_control.tell_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/update", task_control.update_task, errors=(409,)),
     Operation("GET", "/approvals", approvals.list_approvals),
     Operation("GET", "/approvals/{approval_id}", approvals.get_approval),
     Operation("POST", "/approvals/{approval_id}/approve", approvals.grant_approval, errors=(409,)),

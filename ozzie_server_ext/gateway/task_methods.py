@@ -60,9 +60,24 @@ async def task_tell(call: Call) -> JsonObject:
     return {"heard": await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskUpdate:
+    task_id: str
+    text: str
+
+
+async def task_update(call: Call) -> JsonObject:
+    """Say something more to a task; a kernel may to those of its own session."""
+    asked = decode(TaskUpdate, call.params)
+    await call.expect_own(TaskId(asked.task_id), "update")
+    await call.ozzie.control.updates.update(TaskId(asked.task_id), asked.text, by=call.principal.name)
+    return {}
+
+
 TASK_METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
     "task.retry": task_retry,
     "task.pause": task_pause,
     "task.resume": task_resume,
     "task.tell": task_tell,
+    "task.update": task_update,
 }

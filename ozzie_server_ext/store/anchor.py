@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.log import EventLog, Head, Verification
@@ -201,3 +201,14 @@ def _unsigned(path: Path) -> Unavailable:
         hint="Compare the log with a backup; move the anchor away to trust the log as it is.",
         code="store.anchor",
     )
+
+
+async def follow(log: EventLog, file: Path, key_file: Path) -> tuple[Anchoring | None, str]:
+    """What anchors the log from now on; None where its key can't be had. And what is to be said of it, empty where all
+    is well."""
+    try:
+        key = load_key(key_file)
+    except OzzieError as error:
+        return None, f"{error} {error.hint} Until then, a cut end of the log can't be noticed."
+    anchoring = Anchoring(log, file, key)
+    return anchoring, await anchoring.start() or ""

@@ -8,6 +8,7 @@ from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.retries import Retries
 from ozzie_server_ext.tasks.service import Runner, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.updates import Updates
 
 
 class TaskControl:
@@ -18,4 +19,5 @@ class TaskControl:
     ) -> None:
         self.pauses = Pauses(log, tasks)
         self.tells = Tells(log, tasks)
+        self.updates = Updates(log, tasks)
         self.retries = Retries(log, blobs, clock, tasks, sessions, runner)

@@ -7,6 +7,7 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
     Brief,
     Draft,
+    Event,
     EventBody,
     GivenCall,
     Limits,
@@ -31,7 +32,7 @@ class Delegated:
     """What is to be carried out. `text` is said to whoever answers, or `call` is all there is to do. `task_id` is
     chosen by the caller, so that doing it again after a crash finds the task of before. `content` is what of the text,
     or of the call's arguments, came from outside. `caller` is who asked for the whole; `run` is the run of a skill that
-    it is, where it is one."""
+    it is, where it is one; `said` is what was said to the task that delegates, for it to hear."""
 
     task_id: TaskId
     parent: TaskId
@@ -49,6 +50,7 @@ class Delegated:
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     run: SkillStarted | None = None
+    said: tuple[Event, ...] = ()
 
 
 class Delegation:
@@ -58,14 +60,15 @@ class Delegation:
         self._log = log
         self._runner = runner
 
-    async def begin(self, wanted: Delegated, *, by: Recorder) -> None:
-        """Create the task, durably, and have it run. One that was begun before is left as it is: recovery saw to it.
+    async def begin(self, wanted: Delegated, *, by: Recorder) -> bool:
+        """Create the task, durably, and have it run. One that was begun before is left as it is: recovery saw to it;
+        then it is False.
 
         Raises ClaimLost where the task that delegates is another attempt's by now.
         """
         stream = task_stream(wanted.task_id)
         if await self._log.version(stream):
-            return
+            return False
         created = TaskCreated(
             title=wanted.title,
             mode=wanted.mode,
@@ -89,7 +92,6 @@ class Delegation:
             bodies.append(MessageReceived(message_id=MessageId(wanted.task_id), text=wanted.text, origin=origin))
         if wanted.run is not None:
             bodies.append(wanted.run)
-        bodies.append(TaskQueued(reason="created"))
         drafts = [
             Draft(
                 body=body,
@@ -101,7 +103,22 @@ class Delegation:
                 labels=wanted.content.labels,
                 sources=wanted.content.sources,
             )
-            for body in bodies
+            for body in (*bodies, TaskQueued(reason="created"))
         ]
+        drafts[-1:-1] = [handed_on(event, wanted.task_id) for event in wanted.said]
         await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
         self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
+        return True
+
+
+def handed_on(event: Event, task_id: TaskId) -> Draft:
+    """What was said to a task, as it is said to one that it delegated; once, however often that is recorded."""
+    return Draft(
+        body=event.body,
+        actor="user",
+        source="hub",
+        session_id=event.session_id,
+        task_id=task_id,
+        causation_id=event.event_id,
+        idempotency_key=f"update:{event.event_id}",
+    )

@@ -5,7 +5,9 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ozzie_server_ext.agent.limits import LimitExceeded
@@ -24,7 +26,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
@@ -40,6 +42,9 @@ T = TypeVar("T")
 
 RunTurn = Callable[[Row, Recorder], Awaitable[int]]
 """Runs the turn of a task's row, recording through the recorder; returns its number of rounds."""
+
+FindPlace = Callable[[Row], AbstractAsyncContextManager[None]]
+"""The place that the task of a row runs at, for as long as it does."""
 
 Thread: TypeAlias = SessionId | TaskId
 """What runs one after the other: the turns of a session. A delegated task is its own."""
@@ -77,12 +82,15 @@ class TaskDriver:
         tell: Tell = lambda recorder, step: None,
         tell_place: TellPlace = lambda session_id, task_id, ahead: None,
         fates: Fates = NOBODY_KNOWS,
+        place: FindPlace = lambda row: nullcontext(),
     ) -> None:
+        """`place` is what a task needs to run, and waits for in the queue."""
         self._log = log_
         self._run_turn = run_turn
         self._tell = tell
         self._tell_place = tell_place
         self._fates = fates
+        self._place = place
         self._epoch = ids.new()
         self._waiting: dict[Thread, deque[TaskId]] = {}
         self._running: dict[Thread, _Running] = {}
@@ -196,22 +204,35 @@ class TaskDriver:
             self._next(thread, session_id)
 
     async def _claim_and_run(self, recorder: Recorder) -> None:
+        rows = await self._patiently(recorder, lambda: self._row(recorder))
+        if rows:
+            async with self._place(rows[0]):
+                await self._claimed(recorder)
+
+    async def _claimed(self, recorder: Recorder) -> None:
         row = await self._patiently(recorder, lambda: self._claim(recorder))
         if row is None:
             return  # cancelled while it waited
         claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
         recorder = replace(recorder, claim=claim)
-        end: TaskSucceeded | TaskFailed
+        while True:
+            end = await self._run(row, recorder)
+            try:
+                return await self._patiently(recorder, partial(self._end, recorder, end))
+            except Unheard:  # its model is asked once more, with what was said in the last moment
+                continue
+
+    async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
+        """How the task ends. Raises what there is nothing to say of: it is somebody else's, or waits and said so."""
         try:
-            end = TaskSucceeded(rounds=await self._run_turn(row, recorder))
+            return TaskSucceeded(rounds=await self._run_turn(row, recorder))
         except (OwnerLost, ClaimLost, TurnHeld):
-            raise  # there is nothing to say of a task that is somebody else's, or that waits and has said so
+            raise
         except OzzieError as error:
-            end = _failure(error)
+            return _failure(error)
         except Exception as error:
             log.exception("the turn broke", extra={"task_id": recorder.task_id})
-            end = _broken(error)
-        await self._patiently(recorder, lambda: self._end(recorder, end))
+            return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
         """Record the end of a task, and of the calls that it left open: what those of models took is known to nobody,
@@ -237,7 +258,7 @@ class TaskDriver:
 
     async def _claim(self, recorder: Recorder) -> Row | None:
         """Make the queued task this driver's own; its row, or None where it is queued no more."""
-        rows = await self._log.rows("tasks", where={"task_id": recorder.task_id}, limit=1)
+        rows = await self._row(recorder)
         if not rows or rows[0]["status"] != TaskStatus.QUEUED:
             return None
         # A retry has counted the attempt that it wants.
@@ -247,6 +268,9 @@ class TaskDriver:
         except Conflict:
             return None
         return rows[0] | {"attempt": attempt}
+
+    async def _row(self, recorder: Recorder) -> list[Row]:
+        return await self._log.rows("tasks", where={"task_id": recorder.task_id}, limit=1)
 
     async def _cancelled(self, recorder: Recorder, running: _Running) -> None:
         if not running.stopped_by:

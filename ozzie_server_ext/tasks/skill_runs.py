@@ -22,6 +22,7 @@ from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
 from ozzie_server_ext.tasks.step_runner import StepParts
+from ozzie_server_ext.tasks.updates import Updates
 from ozzie_server_ext.tools.base import ToolContext
 
 RUNS = "GRAPH"
@@ -75,6 +76,7 @@ class SkillRuns:
             outside=self._outside,
             quick=self._quick,
             context_of=self._context_of,
+            updates=Updates(self._log, tasks),
         )
 
         async def stop(task_id: TaskId) -> None:

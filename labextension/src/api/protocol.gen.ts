@@ -287,7 +287,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8. `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -307,6 +307,7 @@ export interface ModelCallStarted {
   reserved_tokens: number;
   round: number;
   tools: string;
+  updates: number;
 }
 /**
  * An attempt at a step failed. `again_in_s`: it is tried again, after so long; None where it is not. `to` is the state that the failure leads to, where one does; `call`, see `StepCompleted`.
@@ -977,7 +978,7 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
  */
 export interface TaskWithSteps {
   answer: unknown;
@@ -1020,6 +1021,7 @@ export interface TaskWithSteps {
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
+  updates: string[];
   waiting: WaitingStep[];
   waits_for: string[];
 }

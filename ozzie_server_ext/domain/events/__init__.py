@@ -105,6 +105,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskStopping,
     TaskSucceeded,
     TaskTold,
+    TaskUpdated,
     TaskWaitingApproval,
     TaskWaitingInput,
 )
@@ -194,6 +195,7 @@ __all__ = [
     "TaskStopping",
     "TaskSucceeded",
     "TaskTold",
+    "TaskUpdated",
     "TaskWaitingApproval",
     "TaskWaitingInput",
     "ToolCallCancelled",

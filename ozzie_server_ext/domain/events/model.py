@@ -34,6 +34,8 @@ class ModelCallStarted(Fact):
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
     its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8.
 
+    `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request.
+
     `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that
     one is no reply's."""
 
@@ -55,6 +57,7 @@ class ModelCallStarted(Fact):
     project: str = ""
     day: str = ""
     purpose: Purpose = "answer"
+    updates: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

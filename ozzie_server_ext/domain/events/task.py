@@ -150,6 +150,15 @@ class TaskRetried(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskUpdated(Fact):
+    """Whoever asked for the task said something more, in their own words: its model reads them at its next call."""
+
+    type: ClassVar[str] = "task.updated"
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTold(Fact):
     """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
     also where it came before that began."""

@@ -66,6 +66,10 @@ EventName: TypeAlias = Annotated[
     str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", title="the name of an event that a step waits for")
 ]
 EventKey: TypeAlias = Annotated[str, Meta(max_length=100, title="text of at most 100 characters")]
+UpdateText: TypeAlias = Annotated[
+    str,
+    Meta(pattern=_SAYS_SOMETHING, max_length=20_000, title="text that says something, of at most 20,000 characters"),
+]
 AnswerName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, title="text of 1 to 500 characters")]
 PromptId: TypeAlias = Annotated[str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of a question")]
 Moment: TypeAlias = Annotated[

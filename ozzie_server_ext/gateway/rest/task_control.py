@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Done, EventKey, EventName, TaskId, Words
+from ozzie_server_ext.gateway.rest.shapes import Done, EventKey, EventName, TaskId, UpdateText, Words
 from ozzie_server_ext.gateway.rest.task_shapes import TaskRetried, TaskTold
 from ozzie_server_ext.gateway.rest.tasks import TaskQuery
 
@@ -63,3 +63,18 @@ async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
     task_id, by = ids.TaskId(asked.task_id), call.principal.name
     told = await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)
     return TaskTold(task_id=asked.task_id, event=asked.event, heard=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskUpdate:
+    """`text` is said to the task in the caller's words."""
+
+    task_id: TaskId
+    text: UpdateText
+
+
+async def update_task(call: Call, asked: TaskUpdate) -> Done:
+    """Say something more to a task that goes on: a turn reads it at its next call of a model, a run of a skill hands it
+    on to the steps that run and to those that begin."""
+    await call.ozzie.control.updates.update(ids.TaskId(asked.task_id), asked.text, by=call.principal.name)
+    return Done()

@@ -129,8 +129,8 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
     """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told. `waits_for` are the events outside that steps of a run wait for. `answer` is the value of an answer that had
-    to fit a JSON Schema, once it is there; else null."""
+    told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile.
+    `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
 
     content: str
     text: str
@@ -138,6 +138,7 @@ class TaskWithSteps(Task):
     steps: list[Step]
     question: Question | None
     waits_for: list[str]
+    updates: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated
+from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated, TaskUpdated
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import OPEN, TaskStatus
 from ozzie_server_ext.gateway.rest import paging
@@ -155,6 +155,7 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         answer=value_in(view) if is_value and view.status == "Done" else None,
         steps=steps.all(),
         question=None if asked is None else _question(asked.prompt),
+        updates=[event.body.text for event in events if isinstance(event.body, TaskUpdated)],
         waits_for=awaited(events) if row["mode"] == "GRAPH" and TaskStatus(str(row["status"])) in OPEN else [],
     )
 

@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.events import (
     TaskRetried,
     TaskStarted,
     TaskSucceeded,
+    TaskUpdated,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
@@ -37,7 +38,7 @@ from ozzie_server_ext.domain.events import (
     ToolsetInjected,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.tasks import Task, TaskStatus
+from ozzie_server_ext.domain.tasks import Task, TaskStatus, Unheard
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.sums import plus, spent
@@ -71,6 +72,8 @@ TASKS = Table(
         Column("attended", "INTEGER"),
         Column("limits"),
         Column("latest_event_id"),
+        Column("updates", "INTEGER"),
+        Column("heard", "INTEGER"),
         Column("rounds", "INTEGER"),
         Column("tool_calls", "INTEGER"),
         Column("input_tokens", "INTEGER"),
@@ -88,7 +91,8 @@ TASKS = Table(
 """`parent_id` is the task that it was delegated by, and `step_id` the step of that which it carries out. `stop_by` is
 who asked for the task's end, and `pause_by` who for its pause, until that has come; `model` is what the caller chose,
 or who answers in its place by the choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a
-call named. The error columns have a value only while the task is FAILED."""
+call named. `updates` counts what was said to it meanwhile, `heard` how much of that its model was asked with. The error
+columns have a value only while the task is FAILED."""
 
 MOST_DEPTH = 32
 """More tasks do not delegate to each other; it bounds the fold, whatever stands in a log."""
@@ -98,6 +102,7 @@ TABLES = (TASKS,)
 HANDLES = (
     *get_args(TaskFact),
     TaskModelChosen,
+    TaskUpdated,
     MessageReceived,
     MessageCompleted,
     ModelCallStarted,
@@ -123,7 +128,7 @@ _NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None,
 def apply(event: Event, rows: Rows) -> None:
     """Fold one event.
 
-    Raises IllegalTransition for a fact that the task's state does not allow.
+    Raises IllegalTransition for a fact that the task's state does not allow, Unheard for an end that comes too early.
     """
     fact = event.body
     if event.task_id is None:
@@ -208,6 +213,8 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "attended": int(fact.attended),
         "limits": canonical_bytes(msgspec.to_builtins(task.limits)).decode(),
         "latest_event_id": event.event_id,
+        "updates": 0,
+        "heard": 0,
         "rounds": 0,
         "tool_calls": 0,
         "input_tokens": 0,
@@ -231,6 +238,8 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
     }
     match fact:
         case TaskSucceeded():
+            if row["mode"] == "FREE" and cast(int, row["updates"]) > cast(int, row["heard"]):
+                raise Unheard
             changes["rounds"] = fact.rounds
         case TaskFailed():
             changes |= {
@@ -248,8 +257,10 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
 
 def _use(event: Event, row: Row) -> Row:
     match event.body:
-        case ModelCallStarted(round=number, purpose="answer"):
-            return {"rounds": max(cast(int, row["rounds"]), number)}
+        case ModelCallStarted(round=number, updates=heard, purpose="answer"):
+            return {"rounds": max(cast(int, row["rounds"]), number), "heard": max(cast(int, row["heard"]), heard)}
+        case TaskUpdated():
+            return {"updates": plus(row["updates"], 1)}
         case ModelCallCompleted() as fact:
             return spent(row, fact)
         case ModelCallFailed() as fact:

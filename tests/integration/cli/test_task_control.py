@@ -1,0 +1,96 @@
+"""`ozzie tasks pause`, `resume`, `tell`, `update` and `retry`, and the same over REST."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.acceptance.test_record import ozzie
+from tests.integration.gateway.asked import ended
+from tests.integration.gateway.test_rest import get, post, until
+from tests.rig import Gateway, new_home, start_gateway
+
+SUM = {"tool": "calculator", "args": {"expr": "{{steps.payment.output.expr}}"}}
+ORDER = {
+    "name": "order",
+    "type": "workflow",
+    "steps": [{"id": "payment", "wait": {"event": "paid"}}, {"id": "sum", "call": SUM, "needs": ["payment"]}],
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    home = new_home(tmp_path_factory.mktemp("control"))
+    (home.home / "skills").mkdir(mode=0o700)
+    (home.home / "skills" / "order.jsonc").write_text(json.dumps(ORDER))
+    with start_gateway(home) as running:
+        yield running
+
+
+@contextmanager
+def waiting(server: Gateway) -> Iterator[str]:
+    """A run that waits to be told that it was paid; what `ozzie skills run` shows of it is not looked at."""
+    before = {task["task_id"] for task in get(server, "tasks?limit=50")["items"]}
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "skills", "run", "order"]
+    quiet = subprocess.DEVNULL
+    run = subprocess.Popen(command, env=dict(server.home.env), cwd=server.home.project, stdout=quiet, stderr=quiet)
+    found: list[str] = []
+
+    def has_begun() -> bool:
+        new = {task["task_id"] for task in get(server, "tasks?limit=50")["items"]} - before
+        found[:] = [task_id for task_id in new if get(server, f"tasks/{task_id}")["waits_for"]]
+        return bool(found)
+
+    try:
+        until(has_begun)
+        yield found[0]
+    finally:
+        run.kill()
+        run.wait(20)
+
+
+def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(server: Gateway) -> None:
+    with waiting(server) as task_id:
+        shown = ozzie(server.home, "tasks", "show", task_id).stdout
+        assert f"  waits    for paid: ozzie tasks tell {task_id} paid\n" in shown
+
+        paused = ozzie(server.home, "tasks", "pause", task_id)
+        assert paused.stdout.startswith("The task pauses at the end of what it is doing.\n"), paused.stderr
+        until(lambda: get(server, f"tasks/{task_id}")["status"] == "PAUSED")
+        assert ozzie(server.home, "tasks", "show", task_id).stdout.startswith("Paused by you  ")
+        again = ozzie(server.home, "tasks", "pause", task_id)
+        assert again.returncode != 0
+        assert f"The task is paused already.\nLet it go on with: ozzie tasks resume {task_id}" in again.stderr
+
+        early = ozzie(server.home, "tasks", "tell", task_id, "paid", "--data", '{"expr": "1/0"}', "--key", "k1")
+        assert early.stdout == "The run goes on.\n", early.stderr
+        assert ozzie(server.home, "tasks", "update", task_id, "Quickly.").returncode == 0
+        assert "  added    Quickly.\n" in ozzie(server.home, "tasks", "show", task_id).stdout
+        resumed = ozzie(server.home, "tasks", "resume", task_id)
+        assert (resumed.returncode, resumed.stdout) == (0, "The task goes on.\n")
+
+        failed = ended(server, task_id)
+        assert failed["status"] == "FAILED"
+        retried = ozzie(server.home, "tasks", "retry", task_id)
+        assert "The task goes on as attempt 3.\nIt has left: 1 step.\n" in retried.stdout, retried.stderr
+        until(lambda: get(server, f"tasks/{task_id}")["status"] == "FAILED")
+
+
+def test_what_can_not_be_is_refused_with_what_to_do(server: Gateway) -> None:
+    with waiting(server) as task_id:
+        wrong = ozzie(server.home, "tasks", "tell", task_id, "payd")
+        assert (wrong.returncode != 0, 'Did you mean "paid"?' in wrong.stderr) == (True, True)
+        assert (
+            "--data is no JSON object." in ozzie(server.home, "tasks", "tell", task_id, "paid", "--data", "12").stderr
+        )
+        assert post(server, f"tasks/{task_id}/retry", 409)["code"] == "task.open"
+        assert post(server, f"tasks/{task_id}/resume", 409)["code"] == "task.not_paused"
+        assert post(server, f"tasks/{task_id}/update", 400, text=" ")["code"] == "input.shape"
+        told = post(server, f"tasks/{task_id}/events", event="paid", data={"expr": "6*7"})
+        assert told == {"task_id": task_id, "event": "paid", "heard": True}
+        assert ended(server, task_id)["status"] == "SUCCEEDED"
+        for path, body in (("retry", {}), ("pause", {}), ("update", {"text": "more"}), ("events", {"event": "paid"})):
+            post(server, f"tasks/{task_id}/{path}", 409, **body)
