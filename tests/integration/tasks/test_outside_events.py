@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.tasks.outside_events import MOST_KEPT, awaited
 from tests.integration.tasks.test_pauses import Pausing
-from tests.integration.tasks.test_skill_runs import WAIT_S, echo
+from tests.integration.tasks.runs_rig import WAIT_S, echo
 from tests.scripted_gateway import ScriptedOzzie
 
 PAID: dict[str, Any] = {"id": "payment", "wait": {"event": "paid"}}
@@ -176,6 +176,7 @@ async def test_what_nobody_waits_for_is_refused_in_words(runs: Telling) -> None:
         await runs.tell(turn)
     await runs.tell(task_id)
     assert await runs.rests(task_id) == "task.succeeded"
+    await runs.rests(turn)
     with pytest.raises(Conflict, match="ended already: succeeded"):
         await runs.tell(task_id)
 

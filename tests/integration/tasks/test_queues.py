@@ -22,7 +22,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step, Wait
-from tests.integration.tasks.test_skill_runs import WAIT_S, echo
+from tests.integration.tasks.runs_rig import WAIT_S, echo
 from tests.integration.tasks.test_updates import Updating
 from tests.scripted_gateway import ScriptedOzzie
 

@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect,
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
-from tests.integration.tasks.test_skill_runs import WAIT_S, Runs, asked, echo
+from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
 from tests.scripted_gateway import ScriptedOzzie
 
 DOWN = "provider.unavailable"
