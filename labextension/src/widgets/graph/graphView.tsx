@@ -25,7 +25,8 @@ export interface IGraphViewProps {
   readonly onLeave?: () => void;
 }
 
-export function GraphView(props: IGraphViewProps): React.JSX.Element {
+/** Drawn again only where the graph or the time is another: of a large run, much else is heard. */
+export const GraphView = React.memo(function GraphView(props: IGraphViewProps): React.JSX.Element {
   const { graph, api, width, now, trans, onTask, onLeave } = props;
   const [chosen, setChosen] = React.useState<'graph' | 'list' | null>(null);
   const [picked, setPicked] = React.useState<IPick | null>(null);
@@ -92,7 +93,7 @@ export function GraphView(props: IGraphViewProps): React.JSX.Element {
       <Announced graph={graph} trans={trans} />
     </div>
   );
-}
+});
 
 /** As `followed`; where nothing runs, what was shown stays, unless it has ended and a person is to look at another. */
 function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
