@@ -89,25 +89,31 @@ LETTER: Skill = {
 
 
 def many(count: int = 200) -> Skill:
-    """So many steps: most are calls, every 50th can't be worked out, and the last part waits for a yes."""
+    """So many steps: most are calls, every 50th can't be worked out, three ask a model, and the last part waits for a
+    yes."""
     steps: list[Skill] = [{"id": "begin", "call": {"tool": "calculator", "args": {"expr": "1 + 1"}}}]
     for at in range(1, count - 60):
         expr = "1 / 0" if at % 50 == 0 else f"{at} * {at}"
-        steps.append(
-            {
-                "id": f"read-{at}",
-                "call": {"tool": "calculator", "args": {"expr": expr}},
-                "needs": ["begin"],
-                "optional": True,
-            }
-        )
+        does: Skill = {"call": {"tool": "calculator", "args": {"expr": expr}}}
+        if at in (60, 61, 62):
+            does = {"model": "scripted", "instruction": f"Read tender {at}."}
+        steps.append({"id": f"read-{at}", **does, "needs": ["begin"], "optional": True})
     steps.append({"id": "gate", "approve": {"question": "Go on with the rest?"}, "needs": ["read-1"]})
     for at in range(count - len(steps)):
         steps.append(
             {"id": f"score-{at}", "call": {"tool": "calculator", "args": {"expr": f"{at} + 1"}}, "needs": ["gate"]}
         )
-    return {"name": "tender-scan", "type": "workflow", "steps": steps, "max_parallel": 16}
+    return {"name": "tender-scan", "type": "workflow", "steps": steps, "max_parallel": 16, "output": "begin"}
 
+
+OUTER: Skill = {
+    "name": "outer",
+    "type": "workflow",
+    "steps": [
+        {"id": "begin", "call": {"tool": "calculator", "args": {"expr": "1 + 1"}}},
+        {"id": "inner", "skill": "letter", "needs": ["begin"]},
+    ],
+}
 
 STACK: Skill = {
     "name": "stack",

@@ -10,7 +10,7 @@ from playwright.async_api import Locator, expect
 
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
-from tests.browser.run_skills import FAILING, LETTER, ONE, REVIEW, STACK, RunCell, many, write
+from tests.browser.run_skills import FAILING, LETTER, ONE, OUTER, REVIEW, STACK, RunCell, many, write
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.browser.test_approvals import armed, press
@@ -25,7 +25,7 @@ NewNotebook: TypeAlias = Callable[..., NotebookPage]
 @pytest.fixture
 def held(lab: Lab, provider: FakeOpenAI) -> threading.Event:
     """Three steps of the review answer once it is set."""
-    write(lab, REVIEW, FAILING, LETTER, STACK, ONE, many())
+    write(lab, REVIEW, FAILING, LETTER, OUTER, STACK, ONE, many())
     go = threading.Event()
     provider.queue(*(Answer(pieces=pieces_of(f"Nothing new, {at}."), usage=(300, 40), held=go) for at in range(3)))
     return go
@@ -194,6 +194,7 @@ async def test_two_hundred_steps_are_a_list_or_dots(notebook: NewNotebook, held:
     await in_state(run.node("read-50"), "Failed")
     await in_state(run.node("read-100"), "Failed")
     await in_state(run.node("read-139"), "Done")
+    await in_state(run.node("read-61"), "Working")
     await expect(run.row("read-50")).to_be_visible()
     await run.node("gate").focus()
     await it.page.keyboard.press("f")
@@ -201,10 +202,35 @@ async def test_two_hundred_steps_are_a_list_or_dots(notebook: NewNotebook, held:
     await screenshot(it.page, "run-many")
     await run.form("List").click()
     await screenshot(it.page, "run-many-list")
+    held.set()
     await press(run.cards, "Approve once")
     await it.ended(0)
     await expect(run.root).to_have_count(0)
     await screenshot(it.page, "run-many-done")
+
+
+async def test_what_a_step_of_a_skill_within_asks_stands_in_the_cell_of_the_whole_run_in_each_page(
+    notebook: NewNotebook, held: threading.Event, lab: Lab
+) -> None:
+    it = notebook("%run outer")
+    await it.open()
+    await it.begin(0)
+    run = RunCell(it)
+    await in_state(run.node("inner"), "Waiting for you")
+    await expect(run.cards).to_contain_text("Approval needed by step “review” of letter")
+    await it.save()  # what nobody has saved, Lab does not trust in another page: there it shows no pictures
+    page = await it.page.context.new_page()
+    other = NotebookPage(lab, page, it.name)
+    await other.open(workspace="other")
+    there = RunCell(other)
+    await in_state(there.node("inner"), "Waiting for you")
+    await screenshot(page, "run-second-page")
+    await press(there.cards, "Approve once")
+    await it.ended(0)
+    await expect(run.root).to_have_count(0)
+    await expect(there.root).to_have_count(0)
+    await expect(there.cell.locator("img[src^='data:image/svg+xml']")).to_have_count(1)
+    await page.close()
 
 
 async def test_dark_and_narrow(notebook: NewNotebook, held: threading.Event) -> None:

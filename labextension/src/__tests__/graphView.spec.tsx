@@ -16,8 +16,19 @@ let root: Root;
 let server: FakeServer;
 const left: string[] = [];
 
+let resized: ResizeObserverCallback[] = [];
+
 beforeEach(() => {
   jest.useFakeTimers({ now: NOW });
+  resized = [];
+  globalThis.ResizeObserver = class {
+    constructor(heard: ResizeObserverCallback) {
+      resized.push(heard);
+    }
+    observe = (): void => undefined;
+    unobserve = (): void => undefined;
+    disconnect = (): void => undefined;
+  };
   node = document.body.appendChild(document.createElement('div'));
   root = createRoot(node);
   server = new FakeServer();
@@ -127,6 +138,16 @@ test('focus never moves but by a key', async () => {
   expect(document.activeElement).toBe(find('[data-pick="search search"]'));
 });
 
+test('keys go on from where the focus is, though what is shown has moved on', async () => {
+  await show(aGraph({ plan: RUNS }));
+  find('[data-pick="plan plan"]').focus();
+  await show(aGraph({ plan: ENDED, merge: RUNS }));
+  expect(picked()).toBe('merge');
+
+  await press('ArrowRight');
+  expect(picked()).toBe('read');
+});
+
 test('a step is told in full, and what is asked of another one meanwhile is not shown as its', async () => {
   const failed = { visit: 1, attempt: 1, state: 'Failed', started_at: AT, finished_at: AT, task_id: '' } as const;
   server.answers.set(
@@ -195,4 +216,18 @@ test('that steps failed is said once it changes, and a moment later', async () =
   expect(said()).toBe('');
   await pass(3_000);
   expect(said()).toBe('2 of 4 steps failed');
+});
+
+test('as long as the run is followed, what is told of steps takes no less room than before', async () => {
+  const height = jest.spyOn(HTMLElement.prototype, 'offsetHeight', 'get');
+  await show(aGraph({ plan: RUNS }));
+  for (const tall of [120, 200, 60]) {
+    height.mockReturnValue(tall);
+    resized.forEach(heard => heard([], {} as ResizeObserver));
+  }
+  expect(find('.jp-Ozzie-detailPane').style.minHeight).toBe('200px');
+
+  await click(find('[data-pick="merge merge"]'));
+  expect(find('.jp-Ozzie-detailPane').style.minHeight).toBe('');
+  height.mockRestore();
 });

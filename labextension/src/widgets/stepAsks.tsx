@@ -29,9 +29,12 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
   const { runId, waiting, isAlone, api, approvals, board, trans, onLeave } = props;
   useChanges(approvals.changed, board.changed);
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
+  /** "“publish”"; of a skill that a step runs "“review” of letter". */
   const stepNamed = (taskId: string): string => {
     const row = board.row(taskId);
-    return row ? visibleLabel(stepOf(row).step) : '';
+    const { skill, step } = stepOf(row ?? { title: '' });
+    const named = `“${visibleLabel(step)}”`;
+    return row?.parentId === runId ? named : trans.__('%1 of %2', named, visibleLabel(skill));
   };
   const isOfRun = (asked: ApprovalRow): boolean => {
     const row = board.row(asked.task_id);
@@ -47,7 +50,7 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
           textOf={textOf}
           trans={trans}
           isConnected={board.state === 'ready'}
-          kicker={trans.__('Approval needed by step “%1”', stepNamed(asked.task_id))}
+          kicker={trans.__('Approval needed by step %1', stepNamed(asked.task_id))}
           note={isAlone ? '' : trans.__('The other steps go on meanwhile.')}
           onLeave={onLeave}
         />
@@ -61,7 +64,7 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
             version={row.position}
             api={api}
             trans={trans}
-            kicker={trans.__('Question from step “%1”', stepNamed(row.taskId))}
+            kicker={trans.__('Question from step %1', stepNamed(row.taskId))}
           />
         ))}
     </>

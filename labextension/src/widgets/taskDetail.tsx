@@ -11,7 +11,7 @@ import { age, clockTime, duration, type ITranslate, money, stateWord, stepText }
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './following';
 import { GraphView } from './graph/graphView';
-import { useRunGraph } from './graph/useRunGraph';
+import { useNow, useRunGraph } from './graph/useRunGraph';
 import { Back, StateIcon, Stop } from './icons';
 import { QuestionCard } from './questionCard';
 import { StepAsks } from './stepAsks';
@@ -126,13 +126,17 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
 }
 
 /** A run's graph as wide as the sidebar is, and what its steps ask. */
-function RunPart({ row, approvals, board, api, now, trans, onShow }: ITaskDetailProps): React.JSX.Element {
+function RunPart({ row, approvals, board, api, trans, onShow }: ITaskDetailProps): React.JSX.Element {
   const { run, width, ref } = useRunGraph(row.taskId, api, board);
   const { graph } = run;
+  const now = useNow(isOpen(row));
+  const show = React.useRef(onShow);
+  show.current = onShow;
+  const onTask = React.useCallback((taskId: string) => show.current(taskId), []);
   return (
     <div className="jp-Ozzie-runPart">
       <div ref={ref} />
-      {graph && <GraphView {...{ graph, api, width, now, trans, onTask: onShow }} />}
+      {graph && <GraphView {...{ graph, api, width, now, trans, onTask }} />}
       <StepAsks
         runId={row.taskId}
         waiting={row.waiting}

@@ -25,12 +25,14 @@ export interface IGraphViewProps {
   readonly onLeave?: () => void;
 }
 
-export function GraphView(props: IGraphViewProps): React.JSX.Element {
+/** Drawn again only where the graph or the time is another: of a large run, much else is heard. */
+export const GraphView = React.memo(function GraphView(props: IGraphViewProps): React.JSX.Element {
   const { graph, api, width, now, trans, onTask, onLeave } = props;
   const [chosen, setChosen] = React.useState<'graph' | 'list' | null>(null);
   const [picked, setPicked] = React.useState<IPick | null>(null);
   const [last, setLast] = React.useState<IPick | null>(null);
   const outer = React.useRef<HTMLDivElement>(null);
+  const pane = useSteady(picked === null);
   const form = chosen ?? (hasDots(graph) ? 'list' : 'graph');
   const pick = known(graph, picked) ?? known(graph, followedFrom(graph, last)) ?? { node: '', step: '' };
   React.useEffect(() => {
@@ -82,7 +84,7 @@ export function GraphView(props: IGraphViewProps): React.JSX.Element {
         {form === 'graph' ? <Picture {...rows} width={width} /> : <StepList {...rows} />}
         {hasDots(graph) && <ProblemRows {...rows} />}
       </div>
-      <div className="jp-Ozzie-detailPane">
+      <div className={`jp-Ozzie-detailPane${picked ? '' : ' jp-Ozzie-mod-follows'}`} ref={pane}>
         {stack && form === 'graph' && (
           <StackRows {...rows} stepIds={stack.step_ids} label={visibleLabel(stack.told.title)} />
         )}
@@ -91,7 +93,7 @@ export function GraphView(props: IGraphViewProps): React.JSX.Element {
       <Announced graph={graph} trans={trans} />
     </div>
   );
-}
+});
 
 /** As `followed`; where nothing runs, what was shown stays, unless it has ended and a person is to look at another. */
 function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
@@ -99,6 +101,31 @@ function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
   const runs = graph.steps.some(step => step.state === 'Working');
   const isBehind = shown && isSettled(shown) && graph.steps.some(isAsking);
   return last === null || runs || isBehind ? followed(graph) : last;
+}
+
+/**
+ * As long as nobody has picked, what is told of one step after the other takes no less room than of those before: what
+ * stands below it, such as an approval, would move at each, and can't be answered while it moves.
+ */
+function useSteady(isFollowing: boolean): React.RefObject<HTMLDivElement> {
+  const pane = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    const node = pane.current;
+    if (!node || !isFollowing) {
+      return undefined;
+    }
+    let most = 0;
+    const observer = new ResizeObserver(() => {
+      most = Math.max(most, node.offsetHeight);
+      node.style.minHeight = `${most}px`;
+    });
+    observer.observe(node);
+    return () => {
+      observer.disconnect();
+      node.style.minHeight = '';
+    };
+  }, [isFollowing]);
+  return pane;
 }
 
 function Bar({ graph }: { graph: TaskGraph }): React.JSX.Element {

@@ -37,6 +37,12 @@ export function pickKey({ node, step }: IPick): string {
   return `${node} ${step}`;
 }
 
+/** What an element stands for; null for one that is no node. */
+export function pickAt({ dataset }: HTMLElement): IPick | null {
+  const [node, step] = dataset.pick?.split(' ') ?? [];
+  return node === undefined ? null : { node, step: step ?? '' };
+}
+
 export function Node({ graph, node, pick, now, trans, onPick }: INodeProps): React.JSX.Element {
   const { told, after } = node;
   const isMany = isStack(node);

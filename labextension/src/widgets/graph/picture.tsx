@@ -8,7 +8,7 @@ import { hasDots, type IPick, isAsking } from '../../model/graphPick';
 import { counts, stepWord } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
-import { Box, Node, pickKey, stateClass } from './nodes';
+import { Box, Node, pickAt, pickKey, stateClass } from './nodes';
 
 export interface IPictureProps {
   readonly graph: TaskGraph;
@@ -32,7 +32,9 @@ export function Picture(props: IPictureProps): React.JSX.Element {
     if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
-    const to = moved(graph, pick, event.key);
+    // What is picked may follow the run: keys go on from where the focus is.
+    const here = pickAt(event.target as HTMLElement) ?? pick;
+    const to = moved(graph, here, event.key);
     if (to) {
       event.preventDefault();
       event.stopPropagation();
@@ -40,7 +42,7 @@ export function Picture(props: IPictureProps): React.JSX.Element {
       focusPick(outer.current, to);
     } else if (event.key === 'Enter') {
       event.preventDefault();
-      onPick(pick);
+      onPick(here);
       onOpen();
     } else if (event.key.startsWith('Arrow')) {
       event.preventDefault(); // at the end of the graph, the notebook does not scroll
