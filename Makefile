@@ -45,7 +45,7 @@ types: $(VENV)/.dev ## Write anew what the JupyterLab extension knows of the pro
 build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
-bench: $(VENV)/.dev $(VENV)/.lab ## Measure the speed beside rivals and floors; writes bench/results.json
+bench: $(VENV)/.dev $(VENV)/.lab $(VENV)/.rivals ## Measure the speed beside rivals and floors; writes bench/results.json
 	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
@@ -55,6 +55,8 @@ lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
 	    --extra lab --group dev -c .lock/run.txt pyproject.toml -o .lock/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
 	    --no-deps --group collaboration -o .lock/collaboration.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
+	    --group rivals -o .lock/rivals.txt
 
 clean: ## Remove .venv and what was built
 	rm -rf $(VENV) build dist labextension/dist labextension/lib labextension/node_modules
@@ -77,4 +79,10 @@ $(VENV)/.dev: .lock/dev.txt .lock/collaboration.txt | $(VENV)/.run
 	@$(PIP) install --require-hashes -r .lock/dev.txt
 	@rm -rf $(VENV)/collaboration
 	@$(PIP) install --require-hashes --no-deps --target $(VENV)/collaboration -r .lock/collaboration.txt
+	@touch $@
+
+# What benchmarks are measured beside, with all that it needs: nothing of ours is imported together with it.
+$(VENV)/.rivals: .lock/rivals.txt | $(VENV)/.run
+	@rm -rf $(VENV)/rivals
+	@$(PIP) install --require-hashes --no-deps --target $(VENV)/rivals -r .lock/rivals.txt
 	@touch $@

@@ -16,6 +16,8 @@ BENCHMARKS = (
     "interrupt",
     "append",
     "broker",
+    "steps",
+    "many_tasks",
     "sandbox",
     "kernel_start",
     "server_size",

@@ -21,6 +21,7 @@ from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.gateway.succession import Succession
+from ozzie_server_ext.observability.heap import settle_heap
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer
 from ozzie_server_ext.protocol.handshake import (
@@ -94,6 +95,7 @@ class OzzieExtension(ExtensionApp):
         around = jupyter_around(self.serverapp, self.state, self._succession.home)
         self.ozzie = ozzie = await Ozzie.start(self._succession.home, project, around)
         ozzie.on_replaced = self._succession.replaced
+        settle_heap()
         remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(
             self._handshake_path,

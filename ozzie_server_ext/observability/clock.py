@@ -1,9 +1,9 @@
 """The real clock and the real source of ids, and ones that a test or a replay can steer."""
 
-import os
 import time
 from datetime import UTC, datetime, timedelta
 
+from ozzie_server_ext.domain.chance import CHANCE
 from ozzie_server_ext.domain.ids import ulid_text
 
 
@@ -48,7 +48,7 @@ class UlidSource:
         if milliseconds <= self._last >> 80:
             self._last += 1
         else:
-            self._last = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+            self._last = (milliseconds << 80) | int.from_bytes(CHANCE.take(10), "big")
         return ulid_text(self._last)
 
 

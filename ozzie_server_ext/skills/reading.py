@@ -29,12 +29,17 @@ class SkillError(ConfigError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFile:
-    """A skill, where it stands, and what version of it: the hash of its file, in 16 digits."""
+    """A skill, where it stands, and the hash of its file (SHA-256)."""
 
     skill: Skill
     path: Path
-    version: str
+    digest: str
     places: Mapping[Key, Place]
+
+    @property
+    def version(self) -> str:
+        """That hash, in 16 digits."""
+        return self.digest[:16]
 
     def error(self, found: Iterable[Complaint]) -> SkillError | None:
         """What is wrong with it by what somebody else knows, such as which tools there are."""
@@ -51,7 +56,7 @@ def read(path: Path, content: bytes) -> SkillFile:
         skill = validate(model, document.value, document.places)
     except ConfigError as error:
         raise SkillError(str(error), hint=error.hint) from None
-    file = SkillFile(skill=skill, path=path, version=hashlib.sha256(content).hexdigest()[:16], places=document.places)
+    file = SkillFile(skill=skill, path=path, digest=hashlib.sha256(content).hexdigest(), places=document.places)
     if error := file.error(complaints(skill)):
         raise error
     return file

@@ -4,12 +4,12 @@ An append is prepared on the caller's side (ids, time, encoding, commitment), th
 one at a time: repeat? version? place in the chain, projections.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from ozzie_server_ext.domain.chance import CHANCE
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
@@ -27,7 +27,7 @@ SaltSource = Callable[[], bytes]
 
 
 def random_salt() -> bytes:
-    return secrets.token_bytes(SALT_BYTES)
+    return CHANCE.take(SALT_BYTES)
 
 
 class Prepared(NamedTuple):

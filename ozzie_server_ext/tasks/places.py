@@ -9,12 +9,17 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import islice
 
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 
+MOST_TOLD = 20
+"""Of those that wait, how many are told how many are before them, each time that somebody goes. Whoever waits behind
+them has time."""
 MOST_KNOWN = 1000
 """Tasks that delegate, of which it is remembered whether a step is above."""
 
@@ -77,10 +82,13 @@ class Places:
             self._forget(group, waiter)
             self._held[group] += 1
             waiter.given.set_result(None)
-        order = sorted(
-            (self._held[group] + index, waiter.number, waiter)
-            for group, waiters in self._waiting.items()
-            for index, waiter in enumerate(waiters)
+        order = nsmallest(
+            MOST_TOLD,
+            (
+                (self._held[group] + index, waiter.number, waiter)
+                for group, waiters in self._waiting.items()
+                for index, waiter in enumerate(islice(waiters, MOST_TOLD))
+            ),
         )
         for ahead, (_, _, waiter) in enumerate(order):
             if waiter.ahead != ahead:

@@ -1,5 +1,7 @@
 """A run of a skill from the events of its task: the skill as it was when the run began, and how far it is."""
 
+import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +31,8 @@ from ozzie_server_ext.skills.workflow_run import WorkflowRun
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 
+_known: OrderedDict[BlobRef, Skill] = OrderedDict()
+MOST_KNOWN = 64
 MOST_INLINE = 32 << 10
 """Bytes of an output that stand in the log itself."""
 _BEGINNING = 2000
@@ -82,8 +86,20 @@ async def kept(value: Json, blobs: BlobStore) -> tuple[Json, BlobRef | None]:
     return raw[:_BEGINNING].decode(errors="ignore"), await blobs.put(raw)
 
 
+def know(file: BlobRef, skill: Skill) -> None:
+    """Remember what stands in the text of that hash: to read a large one takes a while, and runs begin often."""
+    _known[file] = skill
+    _known.move_to_end(file)
+    while len(_known) > MOST_KNOWN:
+        _known.popitem(last=False)
+
+
 async def _begun(started: SkillStarted, blobs: BlobStore, content: Content) -> LoadedRun:
-    skill = read(Path(f"{started.skill}.jsonc"), await blobs.get(started.file)).skill
+    skill = _known.get(started.file)
+    if skill is None:
+        text = await blobs.get(started.file)
+        skill = (await asyncio.to_thread(read, Path(f"{started.skill}.jsonc"), text)).skill
+        know(started.file, skill)
     values = Values(fitted(skill, started.input), content)
     if isinstance(skill, FsmSkill):
         run: WorkflowRun | FsmRun = FsmRun(skill, values)

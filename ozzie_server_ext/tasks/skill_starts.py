@@ -18,6 +18,7 @@ from ozzie_server_ext.skills.parameters import fitted, typed
 from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.skills.spec import SimpleSkill, Skill, State, Step, Work
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.tasks.skill_log import know
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 N = TypeVar("N", int, float)
@@ -53,12 +54,14 @@ class SkillStarts:
         """
         file = await self.file(name)
         given = fitted(file.skill, given)
-        content = await asyncio.to_thread(file.path.read_bytes)
+        text = await self._blobs.put(await asyncio.to_thread(file.path.read_bytes))
+        if text == f"sha256:{file.digest}":  # it has not changed since it was read
+            know(text, file.skill)
         return SkillStarted(
             skill=file.skill.name,
             kind=file.skill.type,
             version=file.version,
-            file=await self._blobs.put(content),
+            file=text,
             input=given,
             steps=tuple(_planned(file.skill)),
             reason=self.mode_of(file.skill, by).reason,
