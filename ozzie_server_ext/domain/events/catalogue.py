@@ -34,7 +34,7 @@ from ozzie_server_ext.domain.events.skill import (
     StepFact,
 )
 from ozzie_server_ext.domain.events.system import ConfigChanged, SecretChanged, WorkerLost, WorkerStarted
-from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen, TaskTold, TaskUpdated
+from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen, TaskStalled, TaskTold, TaskUpdated
 from ozzie_server_ext.domain.events.tool import (
     ToolCallCancelled,
     ToolCallCompleted,
@@ -62,6 +62,7 @@ EventBody: TypeAlias = (
     | MessageRejected
     | TaskFact
     | TaskModelChosen
+    | TaskStalled
     | TaskTold
     | TaskUpdated
     | ModelCallStarted
