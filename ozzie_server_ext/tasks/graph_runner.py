@@ -21,7 +21,7 @@ from ozzie_server_ext.domain.events import (
     StepSkipped,
     StepStarted,
 )
-from ozzie_server_ext.domain.ids import ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.checks import FAILED, REJECTED
@@ -34,16 +34,11 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, Outcome, Succeeded
+from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
-
-
-class SkillFailedError(OzzieError):
-    """The run of a skill did not come to its result."""
-
-    code = "skill.failed"
 
 
 class GraphRunner:
@@ -109,7 +104,7 @@ class Driving:
             case SkillCompleted():
                 return run.settled
             case SkillFailed(message=message):
-                raise self._failed(message)
+                raise await self._failed(message)
             case None:
                 pass
         for step_id in run.running:  # what was begun before a restart
@@ -232,7 +227,7 @@ class Driving:
         name = self._skill.name
         if isinstance(ended, Failed):
             await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
-            raise self._failed(ended.message)
+            raise await self._failed(ended.message)
         output = ended.output
         shown, blob = await kept(output.value, self._parts.blobs)
         said = MessageCompleted(
@@ -241,10 +236,13 @@ class Driving:
         await self._append(output.content, said, SkillCompleted(skill=name, output=shown, blob=blob))
         return self._run.settled
 
-    def _failed(self, message: str) -> SkillFailedError:
+    async def _failed(self, message: str) -> SkillFailedError:
+        task_id = self._recorder.task_id
+        found = failed_steps(await self._parts.log.read_stream(task_stream(task_id)))
         return SkillFailedError(
             f"{self._skill.name} did not come to its result. {message}",
-            hint="What the other steps gave is kept. Run it again once that is mended.",
+            hint=f"What the other steps gave is kept. Once that is mended: ozzie tasks retry {task_id}",
+            kind=found[0].kind if found else "business",
         )
 
     async def _append(self, content: Content, *facts: EventBody) -> None:
