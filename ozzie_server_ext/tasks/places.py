@@ -120,9 +120,9 @@ class TaskPlaces:
     async def _is_within_step(self, task_id: str) -> bool:
         """Whether that task, or one above it, is a step that has a place."""
         if (known := self._within_step.get(task_id)) is None:
-            (row,) = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
-            parent = row["parent_id"]
-            known = parent is not None and (row["mode"] != "GRAPH" or await self._is_within_step(str(parent)))
+            rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
+            parent = rows[0]["parent_id"] if rows else None
+            known = parent is not None and (rows[0]["mode"] != "GRAPH" or await self._is_within_step(str(parent)))
             if len(self._within_step) >= MOST_KNOWN:
                 del self._within_step[next(iter(self._within_step))]
             self._within_step[task_id] = known
