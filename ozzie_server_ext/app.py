@@ -75,6 +75,7 @@ from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.skill_tools import SkillTools
 from ozzie_server_ext.tasks.today import TodaysUsage
 from ozzie_server_ext.tasks.turn_runner import TurnRunner
+from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.worker_record import WorkerRecord
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -283,6 +284,9 @@ class Ozzie:
             publish=self.feed.publish,
         )
         log.info("started with %d unfinished tasks", taken)
+        watchdog = Watchdog(self.log, self.tasks, self.clock, lambda: self.config.settings, self.models.cheaper)
+        watchdog.start(self.feed)
+        self._closing.callback(watchdog.stop)
         expiry = Expiry(self.log, self.approvals)
         expiry.start()
         self._closing.callback(expiry.stop)

@@ -51,6 +51,7 @@ class Asking:
         last = conversation.toolsets.last(recorder.task_id)
         self._offered = toolset_version(last) if last else ""
         self._choice = plan.chain.first
+        self._is_degraded = False
         self._requests = Requests(parts, plan, conversation, toolbox, recorder.task_id)
 
     async def ask(self, number: int, why: str = "") -> None:
@@ -60,6 +61,7 @@ class Asking:
         Raises ModelError or IncompleteAnswer, after whose failure nobody else could be asked, BudgetBreach where a
         budget has no room for it, or what a cancellation raises; what had come is recorded then, too.
         """
+        await self._follow_watchdog()
         if why:
             self._calling.publish("task.progress", {"step": why})
         attempts = self._attempts()
@@ -86,6 +88,13 @@ class Asking:
             else:
                 attempts.answered()
                 attempt = self._instead_of_nothing(attempts, attempt)
+
+    async def _follow_watchdog(self) -> None:
+        """A turn that got nowhere goes on with the cheaper chain, where there is one."""
+        if self._recorder.task_id in self._conversation.degraded and not self._is_degraded:
+            self._is_degraded = True
+            cheaper = await self._plan.cheaper()
+            self._plan = replace(self._plan, chain=cheaper or self._plan.chain)
 
     @property
     def alias(self) -> str:

@@ -36,6 +36,7 @@ from ozzie_server_ext.domain.events import (
     TaskModelChosen,
     TaskQueued,
     TaskRetried,
+    TaskStalled,
     TaskStarted,
     TaskUpdated,
     ToolCallCancelled,
@@ -132,6 +133,7 @@ class Conversation:
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
         self._updates: Updates[_Said] = Updates()
+        self.degraded: set[TaskId | None] = set()
         self._retried: set[TaskId | None] = set()
         self._readings = Readings()
         self.toolsets = Toolsets()
@@ -209,8 +211,10 @@ class Conversation:
             case TaskStarted() if event.task_id in self._retried:
                 self._retried.discard(event.task_id)
                 self._begin_again(event.task_id)
-            case TaskModelChosen():
+            case TaskModelChosen(reason=reason):
                 self._drop_short(event.task_id)
+                if reason == TaskStalled.type:
+                    self.degraded.add(event.task_id)
             case _:
                 pass
 

@@ -19,6 +19,15 @@ from ozzie_server_ext.render.columns import WIDTH, wrapped
 from ozzie_server_ext.render.question import Choice, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
+CAUSES = {
+    "model": "the model",
+    "parse": "what the model wrote",
+    "tool": "a tool",
+    "business": "what was asked for",
+    "system": "Ozzie itself",
+}
+"""The classes of failures of S4 §2.2-5, as people read them."""
+
 _ENDS = frozenset({STOP, LEAVE})
 """The answers after which a task does not go on."""
 
@@ -79,6 +88,12 @@ def show_task(options: argparse.Namespace) -> int:
         _print_question(task["task_id"], task["question"])
     if task["error"]:
         print("", *failure_lines(task["error"]), sep="\n")
+        print(f"\n  cause    {CAUSES[task['error']['kind']]} ({task['error']['code']})")
+        for step in task["failed_steps"]:
+            print(f"  step     {cell(step['title'], 60)}".rstrip())
+            print(*(f"           {line}" for line in failure_lines(step["error"])), sep="\n")
+            if step["task_id"]:
+                print(f"           ozzie tasks show {step['task_id']}")
     return 0
 
 

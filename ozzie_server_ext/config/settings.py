@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ozzie_server_ext.config.address import is_address
 from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
-from ozzie_server_ext.config.task_settings import SkillsSettings, TasksSettings
+from ozzie_server_ext.config.task_settings import SkillsSettings, TasksSettings, WatchdogSettings
 from ozzie_server_ext.config.wording import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.budget import OnBreach
@@ -366,6 +366,7 @@ class Settings(_Settings):
     artifacts: ArtifactsSettings = ArtifactsSettings()
     tasks: TasksSettings = TasksSettings()
     skills: SkillsSettings = SkillsSettings()
+    watchdog: WatchdogSettings = WatchdogSettings()
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

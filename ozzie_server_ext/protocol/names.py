@@ -43,6 +43,7 @@ NAMES: dict[str, Names] = {
     "task.paused": Names(s4="STATE_TRANSITION"),
     "task.resumed": Names(s4="STATE_TRANSITION"),
     "task.retried": Names(s4="STATE_TRANSITION"),
+    "task.stalled": Names(),
     "task.told": Names(),
     "task.model_chosen": Names(),
     "task.succeeded": Names(s4="STATE_TRANSITION", sse="done"),

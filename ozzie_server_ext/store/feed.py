@@ -67,6 +67,7 @@ class Feed:
         self._ring_bytes = ring_bytes
         self._held_bytes = 0
         self._position = 0
+        self._hearing: list[Callable[[Transient], None]] = []
         self._replies = OpenReplies()
         self._held = HeldText()
         self._releasing: asyncio.TimerHandle | None = None
@@ -136,11 +137,17 @@ class Feed:
         Raises Bug for a delta that leaves a gap.
         """
         self._replies.heard(transient)
+        for hear in self._hearing:
+            hear(transient)
         if transient.type == "reply.delta" and transient.payload["offset"] != 0:
             self._hold(transient)
         else:
             self.release()
             self._push((transient,))
+
+    def on_publish(self, hear: Callable[[Transient], None]) -> None:
+        """Have `hear` told of all that is published, at once and as it comes."""
+        self._hearing.append(hear)
 
     def close(self) -> None:
         """End all subscriptions."""

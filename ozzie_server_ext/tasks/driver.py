@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
 from ozzie_server_ext.domain.events import (
@@ -27,15 +26,13 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
-from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.failures import failure
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again, why_stopped
 from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
-from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.uncertain import ToolUncertain
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -55,7 +52,6 @@ Tell = Callable[[Recorder, str], None]
 TellPlace = Callable[[SessionId, TaskId, int], None]
 """Tells whoever watches a queued task how many are before it."""
 
-MAX_DETAIL_CHARS = 2000
 _ENDED = "The turn ended in the middle of it."
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
@@ -229,7 +225,7 @@ class TaskDriver:
         except (OwnerLost, ClaimLost, TurnHeld):
             raise
         except OzzieError as error:
-            return _failure(error)
+            return failure(error)
         except Exception as error:
             log.exception("the turn broke", extra={"task_id": recorder.task_id})
             return _broken(error)
@@ -293,18 +289,6 @@ class TaskDriver:
                 self._tell(recorder, "waiting until the log can be written again")
                 await asyncio.sleep(pause)
         raise AssertionError("an endless loop ended")
-
-
-def _failure(error: OzzieError) -> TaskFailed:
-    kind = "model" if isinstance(error, ModelError) or error.code.startswith(("provider.", "model.")) else "system"
-    if isinstance(error, LimitExceeded):
-        kind = "business"
-    if isinstance(error, ToolUncertain | ToolFailed):
-        kind = "tool"
-    if error.code == "skill.failed":
-        kind = "business"
-    detail = error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else ""
-    return TaskFailed(kind=kind, code=error.code, message=str(error), hint=error.hint, detail=detail)
 
 
 def _broken(error: Exception) -> TaskFailed:

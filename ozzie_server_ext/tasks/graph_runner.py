@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.events import (
     StepSkipped,
     StepStarted,
 )
-from ozzie_server_ext.domain.ids import ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.checks import FAILED, REJECTED
@@ -36,6 +36,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
+from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
@@ -43,12 +44,6 @@ from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 MOST_BACKOFF_S = 300.0
 TELL_AFTER_S = 0.05
 """A call that is made at once and takes longer than that is told of meanwhile."""
-
-
-class SkillFailedError(OzzieError):
-    """The run of a skill did not come to its result."""
-
-    code = "skill.failed"
 
 
 class GraphRunner:
@@ -121,7 +116,7 @@ class Driving:
             case SkillCompleted():
                 return run.settled
             case SkillFailed(message=message):
-                raise self._failed(message)
+                raise await self._failed(message)
             case None:
                 pass
         for step_id in run.running:  # what was begun before a restart
@@ -301,7 +296,7 @@ class Driving:
         await self._journal.flushed()
         if isinstance(ended, Failed):
             await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
-            raise self._failed(ended.message)
+            raise await self._failed(ended.message)
         output = ended.output
         shown, blob = await kept(output.value, self._parts.blobs)
         said = MessageCompleted(
@@ -311,8 +306,11 @@ class Driving:
         await self._recorder.made_from(content).append(said, SkillCompleted(skill=name, output=shown, blob=blob))
         return self._run.settled
 
-    def _failed(self, message: str) -> SkillFailedError:
+    async def _failed(self, message: str) -> SkillFailedError:
+        task_id = self._recorder.task_id
+        found = failed_steps(await self._parts.log.read_stream(task_stream(task_id)))
         return SkillFailedError(
             f"{self._skill.name} did not come to its result. {message}",
-            hint="What the other steps gave is kept. Run it again once that is mended.",
+            hint=f"What the other steps gave is kept. Once that is mended: ozzie tasks retry {task_id}",
+            kind=found[0].kind if found else "business",
         )

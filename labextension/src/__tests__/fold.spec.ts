@@ -57,7 +57,7 @@ test('an end of which nobody knows what it did is told from a failure', () => {
     anEvent('tool.call.uncertain', 5, { call_id: 'a' }),
     anEvent('task.failed', 6, { code: 'tool.uncertain', message: 'It may have been sent.' })
   );
-  const error = { code: 'tool.uncertain', message: 'It may have been sent.', hint: '' };
+  const error = { kind: 'tool' as const, code: 'tool.uncertain', message: 'It may have been sent.', hint: '' };
 
   expect(row).toMatchObject({ status: 'FAILED', isUncertain: true, calls: [] });
   expect(rowOf(aTask({ status: 'FAILED', error }))).toMatchObject({ isUncertain: true });

@@ -44,7 +44,17 @@ class Asked {
   take: () => Promise<void> = () => Promise.resolve();
 
   task = (): Promise<TaskWithSteps> =>
-    Promise.resolve({ ...aTask(), content: '', text: '', answer: null, steps: [], question: this.question });
+    Promise.resolve({
+      ...aTask(),
+      content: '',
+      text: '',
+      answer: null,
+      steps: [],
+      question: this.question,
+      waits_for: [],
+      updates: [],
+      failed_steps: []
+    });
 
   answer = (...given: Given): Promise<void> => {
     this.answers.push(given);

@@ -624,11 +624,21 @@ export interface ExamplePage {
   next: string | null;
 }
 /**
- * Why a task or a step failed.
+ * A step that a run of a skill failed by. `task_id` carried out its last attempt, where that was a task.
+ */
+export interface FailedStep {
+  error: Failure;
+  step_id: string;
+  task_id: string | null;
+  title: string;
+}
+/**
+ * Why a task or a step failed. `kind` is the class of it, empty of a call: the model's own, what it wrote, a tool's, what was asked for, or Ozzie's. `hint` is the next step.
  */
 export interface Failure {
   code: string;
   hint: string;
+  kind: '' | 'business' | 'model' | 'parse' | 'system' | 'tool';
   message: string;
 }
 /**
@@ -978,7 +988,7 @@ export interface TaskPage {
   next: string | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
+ * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile, `failed_steps` those that it failed by. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
  */
 export interface TaskWithSteps {
   answer: unknown;
@@ -992,6 +1002,7 @@ export interface TaskWithSteps {
   cost: number | null;
   created_at: string;
   error: Failure | null;
+  failed_steps: FailedStep[];
   finished_at: string | null;
   mode: string;
   model: string;

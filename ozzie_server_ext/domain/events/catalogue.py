@@ -35,7 +35,7 @@ from ozzie_server_ext.domain.events.skill import (
     StepFact,
 )
 from ozzie_server_ext.domain.events.system import ConfigChanged, SecretChanged, WorkerLost, WorkerStarted
-from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen, TaskTold, TaskUpdated
+from ozzie_server_ext.domain.events.task import TaskFact, TaskModelChosen, TaskStalled, TaskTold, TaskUpdated
 from ozzie_server_ext.domain.events.tool import (
     ToolCallCancelled,
     ToolCallCompleted,
@@ -63,6 +63,7 @@ EventBody: TypeAlias = (
     | MessageRejected
     | TaskFact
     | TaskModelChosen
+    | TaskStalled
     | TaskTold
     | TaskUpdated
     | ModelCallStarted

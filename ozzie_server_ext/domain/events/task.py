@@ -159,6 +159,18 @@ class TaskUpdated(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStalled(Fact):
+    """Nothing came from the task for `quiet_s`, and nobody is waited for. `doing` says what it is in the middle of,
+    `action` what follows: it is told of, its next call goes to the cheaper model, or it is stopped."""
+
+    type: ClassVar[str] = "task.stalled"
+    action: Literal["remind", "degrade", "cancel"]
+    quiet_s: float
+    doing: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTold(Fact):
     """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
     also where it came before that began."""

@@ -165,4 +165,4 @@ def _after(
 
 
 def _failure(code: str, message: str) -> Failure:
-    return Failure(code=code, message=message, hint="")
+    return Failure(kind="", code=code, message=message, hint="")

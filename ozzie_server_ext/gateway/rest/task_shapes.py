@@ -1,18 +1,22 @@
 """The shapes that the REST interface answers of tasks: their states, their steps, and what they ask."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time, TokenUsage
 
+FailureClass: TypeAlias = Literal["", "model", "parse", "tool", "business", "system"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a task or a step failed."""
+    """Why a task or a step failed. `kind` is the class of it, empty of a call: the model's own, what it wrote, a
+    tool's, what was asked for, or Ozzie's. `hint` is the next step."""
 
+    kind: FailureClass
     code: str
     message: str
     hint: str
@@ -127,9 +131,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedStep:
+    """A step that a run of a skill failed by. `task_id` carried out its last attempt, where that was a task."""
+
+    step_id: str
+    title: str
+    task_id: str | None
+    error: Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
     """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile.
+    told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile,
+    `failed_steps` those that it failed by.
     `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
 
     content: str
@@ -139,6 +154,7 @@ class TaskWithSteps(Task):
     question: Question | None
     waits_for: list[str]
     updates: list[str]
+    failed_steps: list[FailedStep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.gateway.rest.task_shapes import (
     AnswerOption,
+    FailedStep,
     Failure,
     Question,
     Task,
@@ -42,7 +43,9 @@ from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks import failures
 from ozzie_server_ext.tasks.delegated import above, run_of, waiting_below
+from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
 from ozzie_server_ext.tasks.outside_events import awaited
 from ozzie_server_ext.tools.questions import MOST_TEXT
 
@@ -156,8 +159,14 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         steps=steps.all(),
         question=None if asked is None else _question(asked.prompt),
         updates=[event.body.text for event in events if isinstance(event.body, TaskUpdated)],
+        failed_steps=[_failed_step(step) for step in failed_steps(events)] if row["status"] == "FAILED" else [],
         waits_for=awaited(events) if row["mode"] == "GRAPH" and TaskStatus(str(row["status"])) in OPEN else [],
     )
+
+
+def _failed_step(step: failures.FailedStep) -> FailedStep:
+    error = Failure(kind=step.kind, code=step.code, message=step.message, hint=step.hint)
+    return FailedStep(step_id=step.step_id, title=step.title, task_id=step.task, error=error)
 
 
 def _question(prompt: PromptRequested) -> Question:
@@ -228,7 +237,12 @@ class _Told:
             "cell_id": self.cells.get(values["message_id"], ""),
             "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
             "cost": values["cost"] if values["cost_known"] else None,
-            "error": Failure(code=values["error_code"], message=values["error_message"], hint=values["error_hint"])
+            "error": Failure(
+                kind=values["error_kind"],
+                code=values["error_code"],
+                message=values["error_message"],
+                hint=values["error_hint"] or NEXT_STEPS[values["error_kind"]],
+            )
             if values["error_code"]
             else None,
         }

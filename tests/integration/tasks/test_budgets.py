@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.errors import Conflict, InputError, Unavailable
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
     BudgetRaised,
+    Draft,
     Event,
     EventBody,
     MessageCompleted,
@@ -294,6 +295,27 @@ async def test_degrade_goes_on_with_the_cheaper_model_without_a_question(bench: 
     assert [call.provider for call in await bench.of(task, ModelCallStarted)] == ["dear", "small"]
     assert [body.model for body in await bench.of(task, TaskModelChosen)] == ["cheap"]
     assert [body.action for body in await bench.of(task, BudgetExceeded)] == ["degrade"]
+
+
+async def test_a_turn_that_got_nowhere_goes_on_with_the_cheaper_model_at_its_next_call(bench: Bench) -> None:
+    bench.configure({}, aliases={"cheap": "small"})
+    bench.fake.queue(*said((2000, 10), (2500, 50), tools=True))
+    works: list[asyncio.Task[Any]] = []
+
+    def stall(events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.type == "tool.call.requested" and event.task_id is not None and not works:
+                chosen = TaskModelChosen(model="cheap", reason="task.stalled")
+                draft = Draft(
+                    body=chosen, actor="system", source="test", session_id=event.session_id, task_id=event.task_id
+                )
+                works.append(asyncio.create_task(bench.ozzie.log.append(task_stream(event.task_id), [draft])))
+
+    bench.ozzie.log.on_commit(stall)
+    task = await bench.ask()
+    assert len(works) == 1
+    assert await bench.status(task) == "SUCCEEDED"
+    assert [call.provider for call in await bench.of(task, ModelCallStarted)] == ["dear", "small"]
 
 
 async def test_degrade_asks_where_the_cheaper_model_does_not_fit_either(bench: Bench) -> None:

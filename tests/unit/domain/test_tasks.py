@@ -3,6 +3,8 @@
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import IllegalTransition
 from ozzie_server_ext.domain.events import (
@@ -137,6 +139,24 @@ def test_a_pause_is_wished_for_once_taken_back_once_and_over_with_the_task() -> 
     for task, refused in ((wished, wish), (task_in(TaskStatus.RUNNING), back)):
         with pytest.raises(IllegalTransition):
             fold(task, refused)
+
+
+@given(st.lists(st.sampled_from([*CHANGES, TaskPausing(by="bob", wanted=False)]), max_size=40))
+def test_wishes_belong_to_what_has_not_come_yet_whatever_happens(changes: list[TaskFact]) -> None:
+    task = create(TaskId("t"), SessionId("s"), CREATED)
+    for change in changes:
+        before = task
+        try:
+            task = fold(task, change)
+        except IllegalTransition:
+            continue
+        assert not task.pause_by or task.status in OPEN - {TaskStatus.PAUSED}
+        assert not task.stop_by or task.is_open
+        if before.status in FINAL:
+            assert change.type == "task.retried"
+        if isinstance(change, TaskPausing):
+            assert bool(task.pause_by) is change.wanted
+            assert bool(before.pause_by) is not change.wanted
 
 
 def test_the_end_of_a_task_is_asked_for_once_and_remembered_until_it_comes() -> None:
