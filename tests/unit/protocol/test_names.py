@@ -48,7 +48,10 @@ ADDED = {
     "session.model_chosen",
     "session.moved",
     "task.model_chosen",
+    "task.pausing",
+    "task.stalled",
     "task.stopping",
+    "task.told",
 }
 """What the catalogue does not have (docs/adr)."""
 
