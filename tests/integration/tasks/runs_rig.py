@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +47,7 @@ class Runs:
 
     def __init__(self, ozzie: ScriptedOzzie) -> None:
         self.ozzie = ozzie
+        self.answers(echo)
 
     def answers(self, answer: Answer, most: int = 60) -> None:
         self.ozzie.plays(*([answer] * most))
@@ -117,18 +119,26 @@ class Runs:
         await self.ozzie.approvals.reject(asked.approval_id, ANA, comment=comment)
 
 
-@pytest.fixture
-async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runs]:
+R = TypeVar("R", bound=Runs)
+
+
+@asynccontextmanager
+async def runs_in(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[R]) -> AsyncIterator[R]:
     """With a home and a project of its own. At the end, the log holds together and its projections fold anew."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
+    home, project = Home(folder / "home"), folder / "project"
     home.create()
     project.mkdir()
     ozzie = await ScriptedOzzie.start(home, project)
     assert isinstance(ozzie, ScriptedOzzie)
-    runs = Runs(ozzie)
-    runs.answers(echo)
+    runs = kind(ozzie)
     yield runs
     assert (await runs.ozzie.log.verify()).ok
     assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
     await runs.ozzie.stop()
+
+
+@pytest.fixture
+async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runs]:
+    async with runs_in(tmp_path, monkeypatch, Runs) as runs:
+        yield runs

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict, InputError
 from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskTold
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.tasks.outside_events import MOST_KEPT, awaited
-from tests.integration.tasks.runs_rig import WAIT_S, echo
+from tests.integration.tasks.runs_rig import WAIT_S, runs_in
 from tests.integration.tasks.test_pauses import Pausing
-from tests.scripted_gateway import ScriptedOzzie
 
 PAID: dict[str, Any] = {"id": "payment", "wait": {"event": "paid"}}
 
@@ -33,18 +31,8 @@ class Telling(Pausing):
 
 @pytest.fixture
 async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Telling]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Telling(ozzie)
-    runs.answers(echo)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
+    async with runs_in(tmp_path, monkeypatch, Telling) as runs:
+        yield runs
 
 
 def order(timeout_s: float | None = None) -> list[dict[str, Any]]:

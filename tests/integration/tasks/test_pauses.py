@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import StepCompleted, StepStarted, TaskPaused, TaskQueued, TaskStarted
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
-from tests.integration.tasks.runs_rig import WAIT_S, asked, echo
+from tests.integration.tasks.runs_rig import WAIT_S, asked, echo, runs_in
 from tests.integration.tasks.test_retries import Retrying
-from tests.scripted_gateway import ScriptedOzzie
 
 SUM = Use("calculator", '{"expr": "6*7"}')
 
@@ -35,18 +33,8 @@ class Pausing(Retrying):
 
 @pytest.fixture
 async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pausing]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Pausing(ozzie)
-    runs.answers(echo)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
+    async with runs_in(tmp_path, monkeypatch, Pausing) as runs:
+        yield runs
 
 
 class Stops:

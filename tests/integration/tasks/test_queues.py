@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import (
     Origin,
     StepStarted,
@@ -22,7 +21,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step, Wait
-from tests.integration.tasks.runs_rig import WAIT_S, echo
+from tests.integration.tasks.runs_rig import WAIT_S, echo, runs_in
 from tests.integration.tasks.test_updates import Updating
 from tests.scripted_gateway import ScriptedOzzie
 
@@ -74,17 +73,8 @@ class Queueing(Updating):
 
 @pytest.fixture
 async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queueing]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Queueing(ozzie)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
+    async with runs_in(tmp_path, monkeypatch, Queueing) as runs:
+        yield runs
 
 
 async def test_turns_of_all_sessions_share_their_places(runs: Queueing) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     MessageCompleted,
@@ -25,7 +24,7 @@ from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect,
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
-from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
+from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 from tests.scripted_gateway import ScriptedOzzie
 
 DOWN = "provider.unavailable"
@@ -80,18 +79,8 @@ SPENDING = ToolMeta(
 
 @pytest.fixture
 async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Retrying]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Retrying(ozzie)
-    runs.answers(echo)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
+    async with runs_in(tmp_path, monkeypatch, Retrying) as runs:
+        yield runs
 
 
 # --- turns -------------------------------------------------------------------------------------------------

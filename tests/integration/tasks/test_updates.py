@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict, InputError
 from ozzie_server_ext.domain.events import ModelCallStarted, StepStarted, TaskStarted, TaskUpdated
 from ozzie_server_ext.domain.ids import TaskId, task_stream
@@ -14,7 +13,7 @@ from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from tests.integration.tasks.runs_rig import WAIT_S, Answer, asked, echo
+from tests.integration.tasks.runs_rig import WAIT_S, Answer, asked, echo, runs_in
 from tests.integration.tasks.test_pauses import SUM, Pausing
 from tests.scripted_gateway import ScriptedOzzie
 
@@ -46,18 +45,8 @@ class Updating(Pausing):
 
 @pytest.fixture
 async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Updating]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
-    home, project = Home(tmp_path / "home"), tmp_path / "project"
-    home.create()
-    project.mkdir()
-    ozzie = await ScriptedOzzie.start(home, project)
-    assert isinstance(ozzie, ScriptedOzzie)
-    runs = Updating(ozzie)
-    runs.answers(echo)
-    yield runs
-    assert (await runs.ozzie.log.verify()).ok
-    assert await runs.ozzie.log.dump() == await runs.ozzie.log.rebuild()
-    await runs.ozzie.stop()
+    async with runs_in(tmp_path, monkeypatch, Updating) as runs:
+        yield runs
 
 
 async def test_a_turn_reads_it_behind_what_its_tools_gave(runs: Updating) -> None:
