@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.domain.events import StepCompleted, StepFact, StepFailed, StepSkipped, StepStarted
+from ozzie_server_ext.domain.events import MadeCall, StepCompleted, StepFact, StepFailed, StepSkipped, StepStarted
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.steps import SETTLED, StepStatus
+from ozzie_server_ext.domain.steps import SETTLED, IllegalStep, StepStatus
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
 from ozzie_server_ext.skills.reading import read
@@ -272,6 +272,64 @@ def test_any_graph_respects_its_needs_and_comes_to_an_end_under_failures_and_res
             assert any(
                 statuses[need] not in (StepStatus.COMPLETED, StepStatus.SKIPPED) for need in by_id[step_id].needs
             )
+
+
+MADE = MadeCall(tool_id="t", name="t", version="1", args={}, rule="r", policy="", duration_ms=1.0)
+
+
+@settings(deadline=None)
+@given(graphs(), st.integers(0, 1 << 30))
+def test_what_is_recorded_with_its_end_alone_is_made_again_after_a_death_and_never_stands_before_its_needs(
+    skill: WorkflowSkill, seed: int
+) -> None:
+    chance = random.Random(seed)
+    story = Story(skill)
+    unrecorded: set[str] = set()
+    for _ in range(400):
+        for each in story.run.next():
+            at_once = isinstance(each, Begin) and each.attempt == 1 and chance.random() < 0.5
+            for fact in facts_of(each):
+                if at_once:
+                    story.run.apply(fact)
+                    unrecorded.add(fact.step_id)
+                else:
+                    story.add(fact)
+        if chance.random() < 0.2:  # what was not recorded yet never was
+            again = story.folded_anew()
+            assert all(again.records[step_id].status is StepStatus.WAITING for step_id in unrecorded)
+            assert again.running == story.run.running - unrecorded
+            assert again.settled == story.run.settled
+            story.run, unrecorded = again, set()
+            continue
+        if story.run.ended is not None:
+            break
+        step_id = chance.choice(sorted(story.run.running))
+        record = story.run.records[step_id]
+        at: dict[str, Any] = {"visit": record.visit, "attempt": record.attempt}
+        call = MADE if step_id in unrecorded else None
+        unrecorded.discard(step_id)
+        if chance.random() < 0.2:
+            failed = StepFailed(step_id=step_id, kind="tool", code="c", message="It broke.", call=call, **at)
+            story.add(failed)
+        else:
+            story.add(StepCompleted(step_id=step_id, output="ok", call=call, **at))
+    assert story.run.ended is not None
+    needs = {step.id: step.needs for step in skill.steps}
+    ended: list[str] = []
+    for fact, _ in story.facts:
+        assert set(needs[fact.step_id]) <= set(ended), "it stands in the log before what it needs"
+        if not isinstance(fact, StepStarted):
+            ended.append(fact.step_id)
+    assert len(ended) == len(set(ended)), "a step ended twice"
+
+
+def test_an_end_without_a_beginning_is_refused_where_it_has_no_call() -> None:
+    story = Story(DIAMOND)
+    with pytest.raises(IllegalStep):
+        story.add(StepCompleted(step_id="a", output="ok"))
+    story.add(StepCompleted(step_id="a", output="ok", call=MADE))
+    with pytest.raises(IllegalStep):
+        story.add(StepCompleted(step_id="a", output="ok", call=MADE, attempt=2))
 
 
 @pytest.mark.parametrize("count", [1000])
