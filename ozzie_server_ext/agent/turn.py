@@ -174,7 +174,8 @@ class Turn:
         made = [each for each in reading if each[0] in still_open]
         try:
             async with asyncio.TaskGroup() as group:
-                calls = [group.create_task(self._call(asked, *each)) for each in made]
+                beside = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(made), 1))
+                calls = [group.create_task(self._call_within(beside, asked, *each)) for each in made]
         except ExceptionGroup as failures:
             # The broker records what a tool does wrong; what comes here is the log itself failing, once for each call.
             raise failures.exceptions[0] from None
@@ -186,6 +187,12 @@ class Turn:
         for index, use in behind:
             if index in still_open:
                 await self._parts.broker.put_off(use, Place(asked.number, index), self._recorder)
+
+    async def _call_within(
+        self, beside: asyncio.Semaphore, asked: Round, index: int, use: ToolUse
+    ) -> tuple[EventBody, ...]:
+        async with beside:
+            return await self._call(asked, index, use)
 
     async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
         place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)

@@ -81,6 +81,7 @@ def input_text(given: JsonObject) -> str:
 
 def _brief(skill: Skill, work: Work) -> Brief:
     own = work.tools if work.tools is not None else skill.tools
+    tool_policy = work.tool_policy or skill.tool_policy
     policy = work.approval_policy or skill.approval_policy
     about = f'You carry out the step "{work.name}" of the skill "{skill.name}"'
     instruction = f"{about}: {skill.description}" if skill.description else f"{about}."
@@ -90,6 +91,7 @@ def _brief(skill: Skill, work: Work) -> Brief:
         tools=own,
         dangerous_tools=(*skill.dangerous_tools, *work.dangerous_tools),
         asks_for_changes=policy is not None and policy.mode == "human_in_loop",
+        one_by_one=tool_policy == "sequential",
     )
 
 

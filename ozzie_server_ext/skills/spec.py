@@ -124,7 +124,7 @@ class _Thinking(_Part):
     model_selector: ModelSelector | None = None
     tools: Tools | None = Field(default=None, validation_alias=AliasChoices("tools", "tools_allowed"))
     dangerous_tools: Tools = ()
-    tool_policy: Literal["sequential", "parallel", "mixed"] = "mixed"
+    tool_policy: Literal["sequential", "parallel", "mixed"] | None = None
     max_iterations: Annotated[int, Field(ge=1, le=200)] | None = None
     output_model: dict[str, Json] | None = None
     retry_policy: RetryPolicy | None = None

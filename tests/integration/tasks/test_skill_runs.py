@@ -26,12 +26,14 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.skills.reading import SkillError
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.costs import costs_of
 from ozzie_server_ext.tasks.skill_log import load_run
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
 
 LETTER: list[dict[str, Any]] = [
@@ -257,6 +259,40 @@ async def test_only_the_tools_that_a_skill_names_are_offered_and_may_be_called(r
     task_id = await runs.run()
     assert offered == [["calculator"], ["calculator"]]
     assert "does not have the tool list_files" in await runs.result(task_id)
+
+
+@pytest.mark.parametrize(("policy", "most"), [("sequential", 1), ("mixed", 2)])
+async def test_calls_of_a_round_are_made_one_after_the_other_where_a_skill_wants_that(
+    runs: Runs, policy: str, most: int
+) -> None:
+    now, seen, both = 0, list[int](), asyncio.Barrier(most)
+
+    async def look(context: ToolContext) -> ToolResult:
+        """Look."""
+        nonlocal now
+        now += 1
+        seen.append(now)
+        await both.wait()  # as many as may be made at once are there
+        for _ in range(50):  # time enough for one more, were it let
+            await asyncio.sleep(0)
+        now -= 1
+        return ToolResult(ok=True, data="seen")
+
+    meta = ToolMeta(
+        tool_id="test.look",
+        name="look",
+        side_effect=SideEffect.NONE,
+        risk_level=RiskLevel.LOW,
+        timeout_s=WAIT_S,
+        idempotency=Idempotency.SUPPORTED,
+    )
+    runs.ozzie.tools.register(FunctionTool(look, meta))
+    two = [Use("look", "{}", call_id="1"), Use("look", "{}", call_id="2")]
+    runs.answers(lambda request: two if request.messages[-1].role == "user" else [Say("done")])
+    runs.workflow({"id": "a", "instruction": "Look twice."}, tool_policy=policy)
+    assert await runs.rests(await runs.begin()) == "task.succeeded"
+    assert max(seen) == most
+    assert len(seen) == 2
 
 
 async def test_a_dangerous_tool_asks_although_the_rules_allow_it(runs: Runs) -> None:
