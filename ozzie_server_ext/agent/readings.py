@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ozzie_server_ext.domain.channels import DELEGATED
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
+    Brief,
     Event,
     LabelsCleared,
     MessageReceived,
     PromptAnswered,
+    TaskCreated,
     TaskUpdated,
     ToolCallCompleted,
     ToolCallRequested,
@@ -38,7 +41,8 @@ _WEB = f"{Label.WEB}:"
 
 class Readings:
     """The fold. What a person says has no label, so their words are their own; a message that bears one came in by a
-    channel, from another task or from a schedule, and gives no address (THREATS 9)."""
+    channel, from another task or from a schedule, and gives no address (THREATS 9). Nor does one that was handed over:
+    what a person gave for it stands in its brief."""
 
     def __init__(self) -> None:
         self.now = Reading()
@@ -50,10 +54,13 @@ class Readings:
         if event.labels:
             now = replace(now, content=now.content | Content(labels=event.labels, sources=event.sources))
         match event.body:
-            case MessageReceived(text=text, pictures=pictures):
-                seen = bool(pictures)
+            case TaskCreated(brief=Brief(given=given)):
+                now = replace(now, typed=now.typed | frozenset(given))
+            case MessageReceived(text=text, pictures=pictures, origin=origin):
+                is_handed = origin.channel == DELEGATED
+                seen = bool(pictures) or is_handed  # it may be made from anything that was read there
                 now = replace(now, followed=0, has_read=now.has_read or seen, has_own=now.has_own or seen)
-                now = now if event.labels else _typing(now, text)
+                now = now if event.labels or is_handed else _typing(now, text)
             case PromptAnswered(text=text) | TaskUpdated(text=text):
                 now = _typing(now, text)
             case ToolCallRequested(call_id=call_id, args={"url": str(url)}) if address := plain_address(url):
@@ -72,8 +79,13 @@ class Readings:
         self.now = now
 
 
+def addresses_in(text: str) -> frozenset[str]:
+    """Those that somebody gives who says that, as `plain_address` writes them."""
+    return frozenset(filter(None, map(plain_address, (*_typed(text), *_bare(text)))))
+
+
 def _typing(now: Reading, text: str) -> Reading:
-    found = frozenset(filter(None, map(plain_address, (*_typed(text), *_bare(text)))))
+    found = addresses_in(text)
     return replace(now, typed=now.typed | found) if found else now
 
 

@@ -14,3 +14,8 @@ class Channel(StrEnum):
     CLI = "cli"
     PAGE = "page"
     REST = "rest"
+
+
+DELEGATED = "skill"
+"""The channel of a message that one task hands over to another. No rule names it: whoever asked for the whole is its
+caller."""

@@ -55,8 +55,8 @@ class SkillTool:
         return Plan(args=args)
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
-        content = context.reading.content
-        return await context.delegates.carry_out(self._skill.name, plan.args, key=context.key, content=content)
+        name, reading = self._skill.name, context.reading
+        return await context.delegates.carry_out(name, plan.args, key=context.key, reading=reading)
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
         return None

@@ -5,17 +5,20 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ozzie_server_ext.agent.readings import addresses_in
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import PolicyError
-from ozzie_server_ext.domain.events import AgentDelegated, Event, MessageCompleted, Origin, SkillCompleted
+from ozzie_server_ext.domain.events import AgentDelegated, Brief, Event, MessageCompleted, Origin, SkillCompleted
 from ozzie_server_ext.domain.ids import TaskId, task_stream, ulid_text
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.briefing import as_workflow, order_for
 from ozzie_server_ext.skills.parameters import fitted
 from ozzie_server_ext.skills.spec import SimpleSkill
+from ozzie_server_ext.skills.templates import as_text
 from ozzie_server_ext.skills.values import Values
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
@@ -51,14 +54,14 @@ class SkillDelegates:
         self._leaving = leaving
         self._beginning = asyncio.Lock()
 
-    async def carry_out(self, skill: str, given: JsonObject, *, key: str, content: Content) -> ToolResult:
+    async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
         """See `tools.delegates.Delegates`."""
         task_id = delegated_id(self._recorder.task_id, key)
         parts = self._parts
         parts.news.watch(task_id, self._recorder, f'the skill "{skill}"')
         try:
             async with self._beginning:  # calls of one round come side by side, and each takes some of the room
-                await self._begin(task_id, skill, given, key, content)
+                await self._begin(task_id, skill, given, key, reading)
             row = await parts.ends.of(task_id)
         except asyncio.CancelledError:
             if not self._leaving():
@@ -68,15 +71,15 @@ class SkillDelegates:
             parts.news.forget(task_id)
         return await self._result(skill, row, await parts.log.read_stream(task_stream(task_id)))
 
-    async def _begin(self, task_id: TaskId, skill: str, given: JsonObject, key: str, content: Content) -> None:
+    async def _begin(self, task_id: TaskId, skill: str, given: JsonObject, key: str, reading: Reading) -> None:
         """Begin it, unless it was begun before a crash."""
         parts, recorder = self._parts, self._recorder
         if await parts.log.version(task_stream(task_id)):
             return
         await self._expect_room()
-        wanted, reason = await self._wanted(task_id, skill, given, content)
+        wanted, reason = await self._wanted(task_id, skill, given, reading)
         told = AgentDelegated(skill=skill, task=task_id, mode=wanted.mode, reason=reason)
-        await recorder.made_from(content).append(told, key=key)  # a crash behind it comes here again
+        await recorder.made_from(reading.content).append(told, key=key)  # a crash behind it comes here again
         await parts.delegation.begin(wanted, by=recorder)
 
     async def _expect_room(self) -> None:
@@ -94,11 +97,13 @@ class SkillDelegates:
                 code="skill.too_many",
             )
 
-    async def _wanted(self, task_id: TaskId, name: str, given: JsonObject, content: Content) -> tuple[Delegated, str]:
+    async def _wanted(self, task_id: TaskId, name: str, given: JsonObject, reading: Reading) -> tuple[Delegated, str]:
         """What is to be carried out, and why in that way. Raises as `SkillStarts.of`."""
         starts, row = self._parts.starts, self._row
         skill = (await starts.file(name)).skill
         mode = starts.mode_of(skill, "delegation")
+        # What the agent may ask the web for unasked, it may have the skill ask for, and nothing more (ADR 31).
+        addresses = tuple(sorted(filter(reading.gave, addresses_in(as_text(given)))))
         wanted = Delegated(
             task_id=task_id,
             parent=self._recorder.task_id,
@@ -110,14 +115,16 @@ class SkillDelegates:
             model=starts.model_of(skill) or str(row["model"]),
             mode=mode.mode,
             attended=bool(row["attended"]),
-            content=content,
+            content=reading.content,
+            brief=Brief(given=addresses),
         )
         if mode.mode == "GRAPH":
             return replace(wanted, run=await starts.of(name, given, "delegation")), mode.reason
         assert isinstance(skill, SimpleSkill), "whatever has steps is a graph"
-        order = order_for(skill, as_workflow(skill).steps[0], Values(fitted(skill, given), content))
+        order = order_for(skill, as_workflow(skill).steps[0], Values(fitted(skill, given), reading.content))
         limits = replace(wanted.limits, max_rounds=skill.max_iterations or wanted.limits.max_rounds)
-        return replace(wanted, text=order.text, brief=order.brief, limits=limits), mode.reason
+        brief = replace(order.brief, given=addresses)
+        return replace(wanted, text=order.text, brief=brief, limits=limits), mode.reason
 
     async def _result(self, skill: str, row: Row, events: tuple[Event, ...]) -> ToolResult:
         if row["status"] == TaskStatus.CANCELLED:

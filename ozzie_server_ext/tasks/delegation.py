@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from ozzie_server_ext.domain.channels import DELEGATED
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
     Brief,
@@ -22,9 +23,6 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.service import Runner
-
-CHANNEL = "skill"
-"""How the message of a delegated task comes in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class Delegation:
         )
         bodies: list[EventBody] = [created]  # first, for it says that what follows is no part of the session's thread
         if wanted.call is None:
-            origin = Origin(channel=CHANNEL, sender_id=str(wanted.parent))
+            origin = Origin(channel=DELEGATED, sender_id=str(wanted.parent))
             bodies.append(MessageReceived(message_id=MessageId(wanted.task_id), text=wanted.text, origin=origin))
         if wanted.run is not None:
             bodies.append(wanted.run)

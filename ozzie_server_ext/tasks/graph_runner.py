@@ -35,6 +35,7 @@ from ozzie_server_ext.skills.values import Output
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
+from ozzie_server_ext.tasks.briefs import addresses_given
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
@@ -65,7 +66,8 @@ class GraphRunner:
         """
         parts = self._parts
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
-        steps = StepRunner(parts, loaded, row, recorder, self._stop)
+        given = await addresses_given(parts.log, row, loaded)
+        steps = StepRunner(parts, loaded, row, recorder, self._stop, given)
         executor = InProcess(steps.carry_out)
         driving = Driving(parts, loaded, executor, recorder, self._chance)
         try:

@@ -70,9 +70,18 @@ class StepParts:
 
 
 class StepRunner:
-    """Those of one run. `row` is that of its task; `stop` ends what was delegated and takes too long."""
+    """Those of one run. `row` is that of its task; `stop` ends what was delegated and takes too long,
+    `given` are the addresses that a person gave for the run."""
 
-    def __init__(self, parts: StepParts, loaded: LoadedRun, row: Row, recorder: Recorder, stop: Stop) -> None:
+    def __init__(
+        self,
+        parts: StepParts,
+        loaded: LoadedRun,
+        row: Row,
+        recorder: Recorder,
+        stop: Stop,
+        given: tuple[str, ...] = (),
+    ) -> None:
         self._parts = parts
         self._skill = loaded.skill
         self._values = loaded.run.values
@@ -80,6 +89,7 @@ class StepRunner:
         self._recorder = recorder
         self._rejected = loaded.rejected
         self._stop = stop
+        self._given = given
         self._told: set[EventId] = set()
         self._context = parts.context_of(row, recorder)
 
@@ -150,7 +160,7 @@ class StepRunner:
         if work.skill is not None:
             given = input_of(work, self._values)
             run = await self._parts.starts.of(work.skill, given)
-            text, call, brief = f"{work.skill}", None, None
+            text, call, brief = f"{work.skill}", None, Brief()
             content = self._values.content_of(work.with_)
         else:
             order = order_for(self._skill, work, self._values, rejected=self._rejected.get(work.id, ""))
@@ -167,7 +177,7 @@ class StepRunner:
             step=work.id,
             text=text,
             call=call,
-            brief=brief,
+            brief=replace(brief, given=self._given),
             model=self._model(work, attempt.record.attempt if work.id in self._rejected else 1),
             mode="FREE" if run is None else "GRAPH",
             attended=bool(self._row["attended"]),

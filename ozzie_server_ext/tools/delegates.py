@@ -2,17 +2,17 @@
 
 from typing import Protocol
 
-from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.policy.reading import Reading
 
 
 class Delegates(Protocol):
     """Those of one task."""
 
-    async def carry_out(self, skill: str, given: JsonObject, *, key: str, content: Content) -> ToolResult:
-        """What the skill gives. `content` is what of the input came from outside; with the same `key`, it is the same
+    async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
+        """What the skill gives. `reading` is what the input is made from; with the same `key`, it is the same
         work, which goes on where a crash cut it off. Cancelling stops it.
 
         Raises ToolFailed where it came to nothing, PolicyError where no more may be handed over.
@@ -23,5 +23,5 @@ class Delegates(Protocol):
 class NoDelegates:
     """Of what runs outside of any task."""
 
-    async def carry_out(self, skill: str, given: JsonObject, *, key: str, content: Content) -> ToolResult:
+    async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
         raise PolicyError("Nothing can be handed over to a skill here.", code="skill.not_here")

@@ -30,7 +30,8 @@ class GivenCall:
 class Brief:
     """What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all),
     and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes
-    anything. `skill` is where it comes from; `one_by_one`: calls that only read are not made side by side either."""
+    anything. `skill` is where it comes from; `one_by_one`: calls that only read are not made side by side either.
+    `given` are the addresses that a person gave for it (ADR 31)."""
 
     skill: str = ""
     instruction: str = ""
@@ -38,6 +39,7 @@ class Brief:
     dangerous_tools: tuple[str, ...] = ()
     asks_for_changes: bool = False
     one_by_one: bool = False
+    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

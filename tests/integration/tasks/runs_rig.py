@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SkillCompleted,
     StepCompleted,
+    StepFailed,
     StepStarted,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
@@ -29,7 +30,7 @@ ANA = Answerer(name="Ana", way=Way.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
 WAIT_S = 20
 T = TypeVar("T", bound=EventBody)
-F = TypeVar("F", StepStarted, StepCompleted)
+F = TypeVar("F", StepStarted, StepCompleted, StepFailed)
 Answer = Callable[[ModelRequest], Sequence[Step]]
 
 
