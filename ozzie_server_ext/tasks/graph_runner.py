@@ -313,6 +313,6 @@ class Driving:
         found = failed_steps(await self._parts.log.read_stream(task_stream(task_id)))
         return SkillFailedError(
             f"{self._skill.name} did not come to its result. {message}",
-            hint=f"What the other steps gave is kept. Once that is mended: ozzie tasks retry {task_id}",
+            hint=f"What the other steps gave is kept. Once that is mended, run `ozzie tasks retry {task_id}`.",
             kind=found[0].kind if found else "business",
         )
