@@ -13,8 +13,8 @@ from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarte
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.tasks.outside_events import MOST_KEPT, awaited
-from tests.integration.tasks.test_pauses import Pausing
 from tests.integration.tasks.runs_rig import WAIT_S, echo
+from tests.integration.tasks.test_pauses import Pausing
 from tests.scripted_gateway import ScriptedOzzie
 
 PAID: dict[str, Any] = {"id": "payment", "wait": {"event": "paid"}}

@@ -12,8 +12,8 @@ from ozzie_server_ext.domain.events import StepCompleted, StepStarted, TaskPause
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
-from tests.integration.tasks.test_retries import Retrying
 from tests.integration.tasks.runs_rig import WAIT_S, asked, echo
+from tests.integration.tasks.test_retries import Retrying
 from tests.scripted_gateway import ScriptedOzzie
 
 SUM = Use("calculator", '{"expr": "6*7"}')

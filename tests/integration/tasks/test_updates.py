@@ -14,8 +14,8 @@ from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from tests.integration.tasks.test_pauses import SUM, Pausing
 from tests.integration.tasks.runs_rig import WAIT_S, Answer, asked, echo
+from tests.integration.tasks.test_pauses import SUM, Pausing
 from tests.scripted_gateway import ScriptedOzzie
 
 
