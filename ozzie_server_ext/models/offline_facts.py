@@ -11,7 +11,7 @@ from ozzie_server_ext.models.offline_moves import Ask, Move, Say, Seen, given_by
 from ozzie_server_ext.models.offline_results import code
 
 MAX_CHARS = 4000
-_FACT = re.compile(r"Tell one fact about (.{1,200}), in one sentence: ([a-z ]{1,40})\.\s*\Z")
+_FACT = re.compile(r"Tell one fact about (.{1,200}), in one sentence: ([a-z ]{1,40})\.")
 _NOTE = re.compile(r"Make a note about (.{1,200}) in Markdown: a heading, then a list of these facts\b.*\n\n")
 _WRITE = re.compile(r"Write the note below to the file ([\w/-]{1,100}\.md), as it stands\..*\n\n")
 _NUMBERED = re.compile(r"^\d\. ", re.M)
