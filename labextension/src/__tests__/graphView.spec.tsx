@@ -243,7 +243,7 @@ test('a step that was made at once shows its call as a row, with what it was giv
   };
   server.answers.set(`tasks/${RUN}/steps/plan`, aDetail('plan', { kind: 'call', call }));
   await show(aGraph({ plan: ENDED }));
-  await click(find('[data-pick="plan "]'));
+  await click(find('[data-pick="plan plan"]'));
 
   const rows = all('.jp-Ozzie-calls li');
   expect(rows.map(row => row.textContent)).toEqual(['read_filenotes/a.md · 64 lines0.4 s']);

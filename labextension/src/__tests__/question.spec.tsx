@@ -44,7 +44,16 @@ class Asked {
   take: () => Promise<void> = () => Promise.resolve();
 
   task = (): Promise<TaskWithSteps> =>
-    Promise.resolve({ ...aTask(), content: '', text: '', answer: null, steps: [], question: this.question });
+    Promise.resolve({
+      ...aTask(),
+      content: '',
+      text: '',
+      answer: null,
+      steps: [],
+      updates: [],
+      waits_for: [],
+      question: this.question
+    });
 
   answer = (...given: Given): Promise<void> => {
     this.answers.push(given);
