@@ -23,10 +23,11 @@ export function ActButton({ row, className, isDisabled, trans, onAct }: IActButt
     return null;
   }
   const Icon = ICONS[act];
+  const label = actLabel(act, trans);
   return (
-    <button className={className} disabled={isDisabled} onClick={() => onAct(act, row.taskId)}>
+    <button className={className} disabled={isDisabled} title={label} onClick={() => onAct(act, row.taskId)}>
       <Icon />
-      {actLabel(act, trans)}
+      <span>{label}</span>
     </button>
   );
 }
