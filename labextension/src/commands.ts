@@ -3,6 +3,9 @@
 export const CommandIDs = {
   showTasks: 'ozzie:show-tasks',
   openTask: 'ozzie:open-task',
+  pauseTask: 'ozzie:pause-task',
+  resumeTask: 'ozzie:resume-task',
+  retryTask: 'ozzie:retry-task',
   stopTask: 'ozzie:stop-task',
   copyTaskId: 'ozzie:copy-task-id',
   nextApproval: 'ozzie:next-approval',

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.models.offline_arithmetic import find_expression
+from ozzie_server_ext.models.offline_facts import facts_move
 from ozzie_server_ext.models.offline_moves import Ask, Move, Rule, Say, Seen, given_by, path_in
 from ozzie_server_ext.models.offline_notebooks import NOTEBOOK_RULES, taken_back
 from ozzie_server_ext.models.offline_results import (
@@ -74,7 +75,7 @@ def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
         question = f"Write a {lines + 1}-line note to {path}"
     if not seen and (back := taken_back(question, messages)) is not None:
         return back
-    move = _move(question, seen, tools)
+    move = facts_move(_message(messages), seen, LABEL) or _move(question, seen, tools)
     if isinstance(move, Ask) and move.tool not in tools:
         move = Say(f"This needs the tool {code(move.tool)}, which is not offered here.")
     return Say(f"{LABEL}\n\n{move.text}") if isinstance(move, Say) else move
@@ -103,6 +104,11 @@ def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
     return question, [
         _seen(message.name or names.get(message.tool_call_id, "tool"), message.content) for message in results
     ]
+
+
+def _message(messages: Sequence[ChatMessage]) -> str:
+    """The user's last message as it is."""
+    return next((message.content for message in reversed(messages) if message.role == "user"), "")
 
 
 def _seen(tool: str, content: str) -> Seen:

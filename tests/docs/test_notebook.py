@@ -17,6 +17,7 @@ ANSWERS = {
     "rows": ("**48 rows**", "| `list_files` |", "| `read_file` |", OFFLINE),
     "note": ("| `write_file` |", "Not done: nobody was there to ask", OFFLINE),
     "again": ("| `write_file` |", "Not done: nobody was there to ask", OFFLINE),
+    "facts": ("The note is not written. Not done: nobody was there to ask (write_file).", OFFLINE),
     "cost": ("| This session |", "&#36;0.00"),
     "model": ("**offline** answers in this session.", "ollama/NAME"),
 }
@@ -43,6 +44,16 @@ def test_a_cell_shows_what_the_notebook_promises(first: Any, cell_id: str) -> No
     assert {output["output_type"] for output in cell["outputs"]} == {"display_data"}
 
 
+def test_a_run_of_a_skill_leaves_a_picture_of_its_steps(first: Any) -> None:
+    (cell,) = [cell for cell in first["cells"] if cell["id"] == "facts"]
+    picture = cell["outputs"][1]["data"]
+
+    assert picture["image/svg+xml"].startswith("<svg ")
+    assert picture["text/plain"].splitlines()[0] == "[done] three-facts  5 of 5"
+    for title in ("Where from", "How made", "What for", "Make a note", "Keep it"):
+        assert f"[done] {title} " in picture["text/plain"]
+
+
 def test_no_widget_is_left_behind(first: Any) -> None:
     assert "widgets" not in first["metadata"]
 
@@ -56,7 +67,7 @@ def test_as_html_it_holds_the_answers(first: Any) -> None:
         "<strong>48 rows</strong>",
     ):
         assert part in html
-    assert html.count(OFFLINE) == 5
+    assert html.count(OFFLINE) == 6
 
 
 def test_as_markdown_it_holds_the_answers(first: Any) -> None:

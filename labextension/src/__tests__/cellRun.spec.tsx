@@ -33,6 +33,7 @@ let parts: IRunParts;
 let area: HTMLElement;
 let notebook: { widgets: { model: { id: string }; node: HTMLElement }[] };
 const stopped: string[] = [];
+const acted: [string, string][] = [];
 
 beforeEach(async () => {
   jest.useFakeTimers({ now: Date.parse(AT) });
@@ -44,7 +45,7 @@ beforeEach(async () => {
   };
   jest.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(WIDTH);
   FakeSocket.made = [];
-  stopped.length = 0;
+  stopped.length = acted.length = 0;
   server = new FakeServer(aTask({ mode: 'GRAPH', title: '%run review' }));
   server.answers.set(`tasks/${RUN}/graph`, aGraph({ plan: ENDED, read: RUNS }, { running: 1, settled: 1 }));
   server.answers.set(`tasks/${RUN}/steps/read`, aDetail('read'));
@@ -60,6 +61,7 @@ beforeEach(async () => {
     trans: TRANS,
     onLeave: () => undefined,
     onStop: taskId => stopped.push(taskId),
+    onAct: (act, taskId) => acted.push([act, taskId]),
     onTask: () => undefined,
     onOutputs: () => undefined
   };
@@ -93,10 +95,33 @@ test('a run that goes on is drawn once in its cell, in place of what the kernel 
 
   expect(area.querySelectorAll('.jp-Ozzie-cellRun')).toHaveLength(1);
   expect(area.classList).toContain('jp-Ozzie-mod-graphed');
-  expect(area.querySelector('.jp-Ozzie-stateLine')?.textContent).toBe('Working0 s1 running120 tokens$0.021Stop');
+  expect(area.querySelector('.jp-Ozzie-stateLine')?.textContent).toBe('Working0 s1 running120 tokens$0.021PauseStop');
   expect(server.asked).toContain(`GET tasks/${RUN}/graph?width=600`);
   act(() => area.querySelector<HTMLElement>('.jp-Ozzie-stopRun')?.click());
   expect(stopped).toEqual([RUN]);
+});
+
+test('a run is held and let go on by the button beside Stop, which says what it does next', async () => {
+  draw();
+  await pass(300);
+  const button = (): HTMLElement => area.querySelector<HTMLElement>('.jp-Ozzie-actRun')!;
+  const line = (): string => area.querySelector('.jp-Ozzie-stateLine')?.textContent ?? '';
+  const pressed = button();
+  act(() => pressed.click());
+  hear(anEvent('task.pausing', 20, { wanted: true, by: 'ana', reason: '' }));
+  await pass(300);
+  expect(line()).toContain('Workingpausing');
+
+  hear(anEvent('task.paused', 21, { reason: 'by you' }));
+  await pass(300);
+  expect(line()).toContain('Pausedby you');
+  expect(button()).toBe(pressed);
+  expect(button().textContent).toBe('Resume');
+  act(() => button().click());
+  expect(acted).toEqual([
+    ['pause', RUN],
+    ['resume', RUN]
+  ]);
 });
 
 test('where there is no graph, the kernel goes on to show the run', async () => {

@@ -50,6 +50,18 @@ test('what was asked to stop says so until it has', () => {
   expect(fold(row, anEvent('task.cancelled', 6, { reason: '' }))).toMatchObject({ isStopping: false });
 });
 
+test('what is to pause says so until it does, is let go on, or the wish is taken back', () => {
+  const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.pausing', 5, { wanted: true }));
+  expect(row).toMatchObject({ status: 'RUNNING', isPausing: true });
+  expect(merged(row, aTask({ updated_at: at(5) })).isPausing).toBe(true);
+  expect(merged(row, aTask({ updated_at: at(5), status: 'PAUSED' })).isPausing).toBe(false);
+  expect(fold(row, anEvent('task.pausing', 6, { wanted: false }))).toMatchObject({ isPausing: false });
+  expect(fold(row, anEvent('task.paused', 6, { reason: 'by you' }))).toMatchObject({
+    status: 'PAUSED',
+    isPausing: false
+  });
+});
+
 test('an end of which nobody knows what it did is told from a failure', () => {
   const row = folded(
     ...BEGINNING,

@@ -109,6 +109,7 @@ export function aDetail(step_id: string, given: Partial<StepDetail> = {}): StepD
     is_cut: false,
     attempts: [],
     calls: [],
+    call: null,
     ...given
   };
 }

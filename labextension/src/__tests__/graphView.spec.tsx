@@ -231,3 +231,21 @@ test('as long as the run is followed, what is told of steps takes no less room t
   expect(find('.jp-Ozzie-detailPane').style.minHeight).toBe('');
   height.mockRestore();
 });
+
+test('a step that was made at once shows its call as a row, with what it was given and how long it took', async () => {
+  const call = {
+    name: 'read_file',
+    args: { path: 'notes/a.md' },
+    argument: 'notes/a.md',
+    duration_ms: 400,
+    rule: 'reads',
+    summary: '64 lines'
+  };
+  server.answers.set(`tasks/${RUN}/steps/plan`, aDetail('plan', { kind: 'call', call }));
+  await show(aGraph({ plan: ENDED }));
+  await click(find('[data-pick="plan plan"]'));
+
+  const rows = all('.jp-Ozzie-calls li');
+  expect(rows.map(row => row.textContent)).toEqual(['read_filenotes/a.md · 64 lines0.4 s']);
+  expect(rows[0]!.title).toBe('read_file\nnotes/a.md\n64 lines\nRule: reads');
+});

@@ -87,6 +87,8 @@ test.each([
   ],
   [row('CANCELLED', 0, { finishedAt: NOW }), 'Stopped · just now'],
   [row('RUNNING', 0, { isStopping: true }), 'Working · stopping · 8 min 0 s'],
+  [row('RUNNING', 0, { isPausing: true }), 'Working · pausing · 8 min 0 s'],
+  [row('PAUSED', 0, { reason: 'by you' }), 'Paused · by you · 8 min ago'],
   [row('FAILED', 0, { finishedAt: NOW, isUncertain: true }), 'Failed · outcome unknown · just now'],
   [row('WAITING_APPROVAL'), 'Waiting for you · 8 min ago']
 ])('the second line of a row is words', (given, line) => {

@@ -144,7 +144,12 @@ class FakeBoard {
   }
 }
 
-function sidebar(board: FakeBoard, shown = '', server = new FakeServer()): void {
+function sidebar(
+  board: FakeBoard,
+  shown = '',
+  server = new FakeServer(),
+  act: ISidebarProps['actions']['act'] = () => undefined
+): void {
   const socket = new FeedSocket({ url: 'ws://127.0.0.1/', WebSocket: FakeWebSocket });
   const nothing = (): void => undefined;
   const props: ISidebarProps = {
@@ -152,7 +157,7 @@ function sidebar(board: FakeBoard, shown = '', server = new FakeServer()): void 
     approvals: new ApprovalBook(server.api, socket, board as unknown as ISidebarProps['board']),
     api: server.api,
     trans: TRANS,
-    actions: { openFirstNotebook: nothing, stop: nothing, reload: nothing, showNotebook: nothing },
+    actions: { openFirstNotebook: nothing, stop: nothing, act, reload: nothing, showNotebook: nothing },
     now: NOW,
     shown,
     onShow: () => undefined
@@ -329,4 +334,26 @@ test.each([
   live('<b>2</b>', { hasKernel });
   expect(node.querySelector('.jp-Ozzie-live')?.textContent).toBe('2');
   expect(node.classList.contains('jp-Ozzie-mod-following')).toBe(true);
+});
+
+test.each([
+  ['RUNNING', '', 'Pause', 'pause'],
+  ['PAUSED', 'by you', 'Resume', 'resume'],
+  ['FAILED', 'The key was refused.', 'Retry', 'retry']
+] as const)("a task's detail that is %s has a button for what may be done", async (status, reason, label, wanted) => {
+  const board = new FakeBoard('ready');
+  const row: TaskRow = { ...ROWS[0]!, status, reason };
+  board.rows = [row];
+  const acted: string[][] = [];
+  sidebar(board, row.taskId, new FakeServer(), (act, taskId) => acted.push([act, taskId]));
+  await act(async () => {
+    await Promise.resolve();
+  });
+  const buttons = [...node.querySelectorAll<HTMLElement>('.jp-Ozzie-acts button')];
+  expect(buttons.map(button => button.textContent)).toEqual(status === 'FAILED' ? [label] : [label, 'Stop']);
+  click(buttons[0]!);
+  expect(acted).toEqual([[wanted, row.taskId]]);
+  if (status === 'PAUSED') {
+    expect(find('.jp-Ozzie-meta').textContent).toContain('Paused · by you');
+  }
 });

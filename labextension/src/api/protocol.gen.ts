@@ -141,12 +141,14 @@ export interface Attached {
   url: string;
 }
 /**
- * What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all), and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes anything. `skill` is where it comes from.
+ * What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all), and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes anything. `skill` is where it comes from; `one_by_one`: calls that only read are not made side by side either. `given` are the addresses that a person gave for it (ADR 31).
  */
 export interface Brief {
   asks_for_changes: boolean;
   dangerous_tools: string[];
+  given: string[];
   instruction: string;
+  one_by_one: boolean;
   skill: string;
   tools: string[] | null;
 }
@@ -844,12 +846,26 @@ export interface StepAttempt {
   visit: number;
 }
 /**
- * One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call, or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted` why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest task.
+ * The call of a tool that a step made at once, without a task of its own. `argument` is the one of `args` that a row shows, `rule` what let the call pass, `summary` the result in a few words.
+ */
+export interface StepCall {
+  args: {
+    [k: string]: unknown;
+  };
+  argument: string;
+  duration_ms: number;
+  name: string;
+  rule: string;
+  summary: string;
+}
+/**
+ * One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call, or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted` why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest task, `call` the one that it made without a task; null where it made none so.
  */
 export interface StepDetail {
   acceptance: string;
   accepted: string;
   attempts: StepAttempt[];
+  call: StepCall | null;
   calls: Step[];
   input: unknown;
   instruction: string;

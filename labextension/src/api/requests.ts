@@ -132,6 +132,11 @@ export class OzzieApi {
     await this.post(`tasks/${encodeURIComponent(taskId)}/cancel`, { reason: '' });
   }
 
+  /** Hold a task, let it go on, or have it tried again. */
+  async act(act: 'pause' | 'resume' | 'retry', taskId: string): Promise<void> {
+    await this.post(`tasks/${encodeURIComponent(taskId)}/${act}`, {});
+  }
+
   approval(approvalId: string): Promise<Approval> {
     return this.get(approvalPath(approvalId));
   }

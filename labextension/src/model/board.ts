@@ -9,6 +9,7 @@ import type { FeedSocket } from '../api/socket';
 import { fold, isOpen, isQueued, merged, needsPerson, type TaskRow } from './fold';
 import { ordered } from './order';
 import type { PageView } from './pageView';
+import type { TaskAct } from './taskActs';
 
 export type BoardState = 'loading' | 'ready' | 'reconnecting' | 'absent' | 'refused' | 'updated';
 
@@ -191,6 +192,11 @@ export class TaskBoard {
   /** Stop a task. Raises AskError. */
   async cancel(taskId: string): Promise<void> {
     await this.api.cancel(taskId);
+  }
+
+  /** Hold a task, let it go on, or have it tried again. Raises AskError. */
+  async act(act: TaskAct, taskId: string): Promise<void> {
+    await this.api.act(act, taskId);
   }
 
   private failed(error: unknown): void {

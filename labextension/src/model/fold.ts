@@ -37,6 +37,8 @@ export interface TaskRow {
   readonly isUncertain: boolean;
   /** Whether its end was asked for and has not come. */
   readonly isStopping: boolean;
+  /** Whether it is to be held at the end of what it is doing. */
+  readonly isPausing: boolean;
   /** Milliseconds since 1970, as the next two. */
   readonly createdAt: number;
   readonly finishedAt: number | null;
@@ -107,6 +109,7 @@ export function rowOf(task: Task): TaskRow {
     reason: task.error?.message ?? task.reason,
     isUncertain: task.error?.code === UNCERTAIN,
     isStopping: false,
+    isPausing: false,
     createdAt: Date.parse(task.created_at),
     finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
     updatedAt: microseconds(task.updated_at),
@@ -130,7 +133,9 @@ export function merged(row: TaskRow | undefined, task: Task): TaskRow {
   if (told.updatedAt < row.updatedAt) {
     return { ...row, cost: told.cost, tokens: told.tokens };
   }
-  const goesOn = isOpen(told) && { calls: row.calls, step: row.step, ahead: row.ahead, isStopping: row.isStopping };
+  const { calls, step, ahead, isStopping } = row;
+  const isPausing = row.isPausing && told.status !== 'PAUSED';
+  const goesOn = isOpen(told) && { calls, step, ahead, isStopping, isPausing };
   return { ...told, position: row.position, ...goesOn };
 }
 
@@ -173,6 +178,7 @@ function begun(event: Recorded): TaskRow | undefined {
     reason: '',
     isUncertain: false,
     isStopping: false,
+    isPausing: false,
     createdAt: Date.parse(event.ts),
     finishedAt: null,
     updatedAt: 0,
@@ -208,11 +214,11 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'task.waiting_input':
       return { status: 'WAITING_INPUT', reason: event.payload.question };
     case 'task.pausing':
-      return {}; // what it is doing goes on to its end
+      return { isPausing: event.payload.wanted }; // what it is doing goes on to its end
     case 'task.paused':
-      return { status: 'PAUSED', reason: event.payload.reason };
+      return { status: 'PAUSED', reason: event.payload.reason, isPausing: false };
     case 'task.resumed':
-      return { status: 'RUNNING', reason: '' };
+      return { status: 'RUNNING', reason: '', isPausing: false };
     case 'task.retried':
       return { status: 'QUEUED', reason: '', finishedAt: null };
     case 'task.stopping':
@@ -263,7 +269,15 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
 }
 
 function ended(event: Recorded): Partial<TaskRow> {
-  return { finishedAt: Date.parse(event.ts), calls: [], step: '', ahead: 0, isStopping: false, stale: true };
+  return {
+    finishedAt: Date.parse(event.ts),
+    calls: [],
+    step: '',
+    ahead: 0,
+    isStopping: false,
+    isPausing: false,
+    stale: true
+  };
 }
 
 function without(row: TaskRow, callId: string): RunningCall[] {

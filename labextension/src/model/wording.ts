@@ -56,6 +56,9 @@ function detail(row: TaskRow, trans: ITranslate): string {
       if (row.isStopping) {
         return trans.__('stopping');
       }
+      if (row.isPausing) {
+        return trans.__('pausing');
+      }
       const call = row.calls.at(-1);
       return call?.name ?? row.step;
     }
@@ -64,6 +67,16 @@ function detail(row: TaskRow, trans: ITranslate): string {
     default:
       return row.isUncertain ? trans.__('outcome unknown') : firstClause(row.reason);
   }
+}
+
+/** Who holds it, or that it is about to be held; empty where it goes on. */
+export function heldText(row: Pick<TaskRow, 'status' | 'reason' | 'isPausing' | 'waiting'>, trans: ITranslate): string {
+  if (row.status !== 'PAUSED') {
+    return row.isPausing ? trans.__('pausing') : '';
+  }
+  // Where a step waits for a person, that is the word in front of this.
+  const by = firstClause(row.reason);
+  return row.waiting.length > 0 ? trans.__('paused %1', by).trim() : by;
 }
 
 /** Of a sentence that may be long, what fits into a narrow line. */

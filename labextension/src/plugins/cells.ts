@@ -16,7 +16,7 @@ import { IOzzie, ISidebar } from '../tokens';
 import { drawAsks } from '../widgets/cellAsks';
 import { drawRuns, hasRuns, type IRunParts } from '../widgets/cellRun';
 import { drawLive } from '../widgets/liveTurn';
-import { stop } from './sidebar';
+import { act, stop } from './taskControl';
 
 const KERNEL = 'ozzie';
 /** How often it is looked whether a question still stands below its cell. */
@@ -45,6 +45,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       ...ozzie,
       trans,
       onStop: taskId => void stop(taskId, ozzie, trans),
+      onAct: (what, taskId) => void act(what, taskId, ozzie),
       onTask: taskId => sidebar?.show(taskId),
       onOutputs: () => askAll(),
       onLeave: () => {

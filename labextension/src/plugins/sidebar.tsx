@@ -1,19 +1,19 @@
 /** The tab "Ozzie" on the left, and what can be done from it. */
 
 import { ILayoutRestorer, ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Clipboard, Dialog, ICommandPalette, Notification, ReactWidget, showDialog } from '@jupyterlab/apputils';
+import { Clipboard, ICommandPalette, Notification, ReactWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { AskError } from '../api/requests';
 import { CATEGORY, CommandIDs } from '../commands';
-import { mayHaveEffect } from '../model/fold';
+import { actLabel, actOf, type TaskAct } from '../model/taskActs';
 import { IOzzie, ISidebar } from '../tokens';
 import { OZZIE_SVG } from '../widgets/icons';
 import { focusNextApproval } from '../widgets/nextApproval';
 import { type ISidebarActions, Sidebar } from '../widgets/sidebar';
 import { TASK_ATTRIBUTE } from '../widgets/taskList';
+import { act, stop, told } from './taskControl';
 
 export const ozzieIcon = new LabIcon({ name: '@ozzie/labextension:ozzie', svgstr: OZZIE_SVG });
 
@@ -117,6 +117,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
     const panel = new SidebarPanel(ozzie, trans, {
       openFirstNotebook: () => void commands.execute(CommandIDs.firstNotebook),
       stop: taskId => void stop(taskId, ozzie, trans),
+      act: (what, taskId) => void act(what, taskId, ozzie),
       reload: () => window.location.reload(),
       showNotebook: approvalId => void showNotebook(approvalId)
     });
@@ -156,6 +157,22 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
       isEnabled: () => ozzie.board.state === 'ready' && ozzie.board.row(chosenTask())?.finishedAt === null,
       execute: () => stop(chosenTask(), ozzie, trans)
     });
+    const actCommands: readonly (readonly [string, TaskAct])[] = [
+      [CommandIDs.pauseTask, 'pause'],
+      [CommandIDs.resumeTask, 'resume'],
+      [CommandIDs.retryTask, 'retry']
+    ];
+    for (const [command, what] of actCommands) {
+      commands.addCommand(command, {
+        label: actLabel(what, trans),
+        isVisible: () => {
+          const row = ozzie.board.row(chosenTask());
+          return row !== undefined && actOf(row) === what;
+        },
+        isEnabled: () => ozzie.board.state === 'ready',
+        execute: () => act(what, chosenTask(), ozzie)
+      });
+    }
     commands.addCommand(CommandIDs.copyTaskId, {
       label: trans.__('Copy Id'),
       execute: () => Clipboard.copyToSystem(chosenTask())
@@ -170,7 +187,13 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
         }
       }
     });
-    for (const [rank, command] of [CommandIDs.openTask, CommandIDs.stopTask, CommandIDs.copyTaskId].entries()) {
+    const inMenu = [
+      CommandIDs.openTask,
+      ...actCommands.map(([command]) => command),
+      CommandIDs.stopTask,
+      CommandIDs.copyTaskId
+    ];
+    for (const [rank, command] of inMenu.entries()) {
       app.contextMenu.addItem({ command, selector: `[${TASK_ATTRIBUTE}]`, rank });
     }
     commands.addKeyBinding({ command: CommandIDs.showTasks, keys: ['Alt Shift O'], selector: 'body' });
@@ -181,31 +204,3 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
     return sidebar;
   }
 };
-
-/** Stop a task; a person is asked first only where an effect is under way. */
-export async function stop(taskId: string, { board }: IOzzie, trans: TranslationBundle): Promise<void> {
-  const row = board.row(taskId);
-  if (row && mayHaveEffect(row)) {
-    const name = row.calls.filter(call => call.started && !call.onlyReads).at(-1)?.name ?? '';
-    const asked = await showDialog({
-      title: trans.__('Stop "%1"?', row.title),
-      body: trans.__('%1 has started and may still complete.', name),
-      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Stop') })]
-    });
-    if (!asked.button.accept) {
-      return;
-    }
-  }
-  try {
-    await board.cancel(taskId);
-  } catch (error) {
-    // One that has ended meanwhile is what was wanted.
-    if (error instanceof AskError && error.code !== 'task.ended') {
-      Notification.error(told(error), { autoClose: 8_000 });
-    }
-  }
-}
-
-function told(error: unknown): string {
-  return error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error);
-}

@@ -11,7 +11,9 @@ import { isOpen, shownState, type TaskRow } from '../model/fold';
 import type { TaskBoard } from '../model/board';
 import { summary } from '../model/graphWording';
 import { visibleLabel } from '../model/visible';
-import { elapsed, type ITranslate, money, stateWord } from '../model/wording';
+import type { TaskAct } from '../model/taskActs';
+import { elapsed, heldText, type ITranslate, money, stateWord } from '../model/wording';
+import { ActButton } from './actButton';
 import type { IAskParts, ICells } from './cellAsks';
 import { useChanges } from './following';
 import { GraphView } from './graph/graphView';
@@ -30,6 +32,7 @@ export interface IRunParts extends Omit<IAskParts, 'api' | 'board'> {
   readonly api: IAskParts['api'] & Pick<OzzieApi, 'graph' | 'runStep'>;
   readonly board: IAskParts['board'] & Pick<TaskBoard, 'taskChanged' | 'renewed' | 'runOf' | 'row'>;
   readonly onStop: (taskId: string) => void;
+  readonly onAct: (act: TaskAct, taskId: string) => void;
   readonly onTask: (taskId: string) => void;
   /** The outputs of a cell with a run have changed: its saved picture may be there. */
   readonly onOutputs: () => void;
@@ -48,7 +51,7 @@ const drawn = new WeakMap<ICells, Map<string, IDrawn>>();
 
 /** The run of a cell, as it is drawn there. */
 export function CellRun(props: IRunParts & { runId: string; onDrawn: (isDrawn: boolean) => void }): React.JSX.Element {
-  const { runId, api, board, trans, onDrawn, onLeave, onStop, onTask } = props;
+  const { runId, api, board, trans, onDrawn, onLeave, onStop, onAct, onTask } = props;
   const { run, width, ref } = useRunGraph(runId, api, board);
   useChanges(board.changed);
   const row = board.row(runId);
@@ -70,6 +73,7 @@ export function CellRun(props: IRunParts & { runId: string; onDrawn: (isDrawn: b
             now={now}
             trans={trans}
             onStop={isGoingOn ? onStop : null}
+            onAct={onAct}
           />
           <GraphView {...{ graph, api, width, now, trans, onTask, onLeave }} />
         </>
@@ -85,11 +89,13 @@ interface IStateLineProps {
   readonly now: number;
   readonly trans: ITranslate;
   readonly onStop: ((taskId: string) => void) | null;
+  readonly onAct: (act: TaskAct, taskId: string) => void;
 }
 
 /** One line that never wraps: what has no room is left out, the figures first (UX §1, §2.1). */
-function StateLine({ row, told, now, trans, onStop }: IStateLineProps): React.JSX.Element {
+function StateLine({ row, told, now, trans, onStop, onAct }: IStateLineProps): React.JSX.Element {
   const parts = [
+    heldText(row, trans),
     elapsed((row.finishedAt ?? now) - row.createdAt, trans),
     told,
     row.tokens > 0 ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
@@ -104,6 +110,7 @@ function StateLine({ row, told, now, trans, onStop }: IStateLineProps): React.JS
           <span key={at}>{part}</span>
         ))}
       </span>
+      {onStop && <ActButton className="jp-Ozzie-actRun" {...{ row, trans, onAct }} />}
       {onStop && (
         <button className="jp-Ozzie-stopRun" disabled={row.isStopping} onClick={() => onStop(row.taskId)}>
           <Stop />

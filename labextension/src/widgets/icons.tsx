@@ -81,6 +81,11 @@ export const Caret = ({ open }: { open: boolean }): React.JSX.Element => (
 );
 export const Back = (): React.JSX.Element => <Line shape="M10 3.5 5.5 8 10 12.5" role="plain" />;
 export const Stop = (): React.JSX.Element => <Line shape="M4.5 4.5h7v7h-7Z" role="plain" />;
+export const Pause = (): React.JSX.Element => <Line shape="M5.5 3.5v9M10.5 3.5v9" role="plain" />;
+export const Resume = (): React.JSX.Element => <Line shape="M5 3.5 12 8 5 12.5Z" role="plain" />;
+export const Retry = (): React.JSX.Element => (
+  <Line shape="M12.8 8a4.8 4.8 0 1 1-1.6-3.6M11.6 1.9v2.7H8.9" role="plain" />
+);
 export const Search = (): React.JSX.Element => (
   <Line shape="M7 2.75a4.25 4.25 0 1 0 0 8.5a4.25 4.25 0 1 0 0-8.5ZM10.2 10.2 13.5 13.5" role="plain" />
 );

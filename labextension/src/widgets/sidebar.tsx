@@ -6,6 +6,7 @@ import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { MOST_OPEN, type TaskBoard } from '../model/board';
 import { FILTERS, readFilter } from '../model/order';
+import type { TaskAct } from '../model/taskActs';
 import { clockTime, type ITranslate, mistakeText } from '../model/wording';
 import { Caret, Search, Turning } from './icons';
 import { NeedsYou } from './needsYou';
@@ -19,6 +20,7 @@ export interface ISidebarActions {
   /** Null where there is none to open. */
   readonly openFirstNotebook: (() => void) | null;
   readonly stop: (taskId: string) => void;
+  readonly act: (act: TaskAct, taskId: string) => void;
   readonly reload: () => void;
   /** Open the notebook that an approval comes from. */
   readonly showNotebook: (approvalId: string) => void;
@@ -55,6 +57,7 @@ export function Sidebar(props: ISidebarProps): React.JSX.Element {
           onBack={() => onShow(row.parentId ? board.runOf(row) : '')}
           onShow={onShow}
           onStop={taskId => actions.stop(taskId)}
+          onAct={(act, taskId) => actions.act(act, taskId)}
         />
       ) : (
         <Body {...props} canStop={canStop} />

@@ -7,7 +7,9 @@ import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
 import { isOpen, rowOf, shownState, type TaskRow } from '../model/fold';
-import { age, clockTime, duration, type ITranslate, money, stateWord, stepText } from '../model/wording';
+import type { TaskAct } from '../model/taskActs';
+import { age, clockTime, duration, heldText, type ITranslate, money, stateWord, stepText } from '../model/wording';
+import { ActButton } from './actButton';
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './following';
 import { GraphView } from './graph/graphView';
@@ -33,10 +35,11 @@ export interface ITaskDetailProps {
   /** Show another task. */
   readonly onShow: (taskId: string) => void;
   readonly onStop: (taskId: string) => void;
+  readonly onAct: (act: TaskAct, taskId: string) => void;
 }
 
 export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
-  const { row, approvals, api, now, trans, canStop, onBack, onStop } = props;
+  const { row, approvals, api, now, trans, canStop, onBack, onStop, onAct } = props;
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   useChanges(approvals.changed);
   const { task, events } = useDetails(props);
@@ -65,6 +68,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       <p className="jp-Ozzie-meta">
         {[
           stateWord(shownState(row), trans),
+          heldText(row, trans),
           age(row, now, trans),
           tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', tokens.toLocaleString()) : '',
           cost || !isOpen(row) ? money(cost) || trans.__('cost unknown') : ''
@@ -92,12 +96,15 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           isConnected={canStop}
         />
       ))}
-      {isOpen(row) && (
-        <button className="jp-Ozzie-button" disabled={!canStop} onClick={() => onStop(row.taskId)}>
-          <Stop />
-          {trans.__('Stop')}
-        </button>
-      )}
+      <p className="jp-Ozzie-acts">
+        <ActButton className="jp-Ozzie-button" isDisabled={!canStop} {...{ row, trans, onAct }} />
+        {isOpen(row) && (
+          <button className="jp-Ozzie-button" disabled={!canStop} onClick={() => onStop(row.taskId)}>
+            <Stop />
+            {trans.__('Stop')}
+          </button>
+        )}
+      </p>
       <h3 className="jp-Ozzie-section">
         {trans.__('Steps')} <span className="jp-Ozzie-count">{task?.steps.length ?? ''}</span>
       </h3>

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time
 from ozzie_server_ext.gateway.rest.task_shapes import Step, TaskState
 from ozzie_server_ext.render.graphshapes import Form
@@ -120,11 +120,24 @@ class StepAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepCall:
+    """The call of a tool that a step made at once, without a task of its own. `argument` is the one of `args` that a
+    row shows, `rule` what let the call pass, `summary` the result in a few words."""
+
+    name: str
+    args: JsonObject
+    argument: str
+    duration_ms: float
+    rule: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
     """One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call,
     or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted`
     why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest
-    task."""
+    task, `call` the one that it made without a task; null where it made none so."""
 
     step_id: str
     title: str
@@ -137,3 +150,4 @@ class StepDetail:
     is_cut: bool
     attempts: list[StepAttempt]
     calls: list[Step]
+    call: StepCall | None

@@ -1,6 +1,7 @@
 """`tasks/{task_id}/steps/{step_id}`: one step of a run of a skill in full, for whoever looks at it."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -10,11 +11,12 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import Event, SkillStarted, StepCompleted, StepFailed, StepStarted
 from ozzie_server_ext.domain.ids import task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.gateway.rest.graph_shapes import StepAttempt, StepDetail
+from ozzie_server_ext.gateway.rest.graph_shapes import StepAttempt, StepCall, StepDetail
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.gateway.rest.task_shapes import Step
+from ozzie_server_ext.render.toolrows import main_argument
 from ozzie_server_ext.skills.spec import Work
 from ozzie_server_ext.skills.templates import as_text, fill, resolve
 from ozzie_server_ext.skills.values import Values
@@ -62,6 +64,7 @@ async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
         is_cut=len(result) > MOST_TEXT,
         attempts=attempts,
         calls=await _calls(call, attempts[-1].task_id) if attempts and attempts[-1].task_id else [],
+        call=_made_at_once(events, asked.step_id),
     )
 
 
@@ -109,6 +112,8 @@ def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
                     task_id=str(fact.task or ""),
                 )
                 found.append(attempt)
+            case StepCompleted() | StepFailed() as fact if fact.step_id == step_id and _is_new(fact, found):
+                found.append(_attempt_at_once(fact, event.ts))
             case StepCompleted() as fact if fact.step_id == step_id and found:
                 done = replace(found[-1], state="Done", message=fact.accepted, finished_at=time_text(event.ts))
                 found[-1] = done
@@ -118,6 +123,43 @@ def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
             case _:
                 pass
     return found
+
+
+def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:
+    """Whether the attempt began and ended with this fact (ADR 44)."""
+    goes_on = bool(found) and found[-1].finished_at is None
+    return fact.call is not None and not goes_on
+
+
+def _attempt_at_once(fact: StepCompleted | StepFailed, ended: datetime) -> StepAttempt:
+    assert fact.call is not None
+    return StepAttempt(
+        visit=fact.visit,
+        attempt=fact.attempt,
+        state="Done" if isinstance(fact, StepCompleted) else "Failed",
+        message=fact.accepted if isinstance(fact, StepCompleted) else fact.message,
+        started_at=time_text(ended - timedelta(milliseconds=fact.call.duration_ms)),
+        finished_at=time_text(ended),
+        task_id="",
+    )
+
+
+def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:
+    """The call of the latest attempt, where it had no task."""
+    facts = [each.body for each in events if isinstance(each.body, StepStarted | StepCompleted | StepFailed)]
+    mine = [fact for fact in facts if fact.step_id == step_id]
+    last = mine[-1] if mine else None
+    if not isinstance(last, StepCompleted | StepFailed) or last.call is None:
+        return None
+    made = last.call
+    return StepCall(
+        name=made.name,
+        args=made.args,
+        argument=main_argument(made.args),
+        duration_ms=made.duration_ms,
+        rule=made.rule,
+        summary=made.summary,
+    )
 
 
 async def _calls(call: Call, task_id: str) -> list[Step]:

@@ -113,18 +113,25 @@ async def test_a_step_is_told_in_full(gateway: Gateway) -> None:
     double = get(gateway, f"tasks/{task_id}/steps/double")
     gate = get(gateway, f"tasks/{task_id}/steps/gate")
     late = get(gateway, f"tasks/{task_id}/steps/late")
+    (drawn,) = [step for step in graph(gateway, task_id)["steps"] if step["step_id"] == "double"]
     bad = get(gateway, f"tasks/{task_id}/steps/bad")
 
     assert (double["title"], double["kind"], double["instruction"]) == ("Twice", "call", "calculator")
     assert double["input"] == {"expr": "5 * 2"}
     assert json.loads(double["result"]) == {"value": "10"}
-    assert [(call["name"], call["status"]) for call in double["calls"]] == [("calculator", "completed")]
+    assert (drawn["state"], drawn["task_id"]) == ("Done", "")
+    assert drawn["started_at"] < drawn["finished_at"]
+    made = double["call"]
+    assert (made["name"], made["args"], made["argument"]) == ("calculator", {"expr": "5 * 2"}, "5 * 2")
+    assert (made["duration_ms"] > 0, bool(made["rule"]), double["calls"]) == (True, True, [])
     assert [(attempt["state"], attempt["attempt"]) for attempt in double["attempts"]] == [("Done", 1)]
     assert gate["instruction"] == "Is 5 right?"
     assert gate["attempts"][0]["state"] == "Working"
-    assert (late["attempts"], late["calls"], late["result"]) == ([], [], "")
+    assert (late["attempts"], late["calls"], late["call"], late["result"]) == ([], [], None, "")
+    assert gate["call"] is None
     assert bad["attempts"][0]["state"] == "Failed"
     assert bad["attempts"][0]["message"]
+    assert (bad["call"]["name"], bad["call"]["argument"]) == ("calculator", "1 / 0")
     for path in ("steps/none", "steps/double/x"):
         assert ask(gateway, "GET", f"{PREFIX}/tasks/{task_id}/{path}", token=gateway.token)[0] == 404
     ozzie(gateway.home, "tasks", "cancel", task_id)

@@ -8,6 +8,8 @@ import pytest
 from ozzie_server_ext.config.home import shipped
 from ozzie_server_ext.domain.events import StepCompleted
 from ozzie_server_ext.models.driver import ModelRequest
+from ozzie_server_ext.models.offline_moves import Ask
+from ozzie_server_ext.models.offline_rules import LABEL, next_move
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from tests.integration.tasks.runs_rig import Runs, asked
 
@@ -34,6 +36,7 @@ async def test_these_are_shipped_and_nothing_is_wrong_with_any(runs: Runs) -> No
         "incident-analysis",
         "quick-translate",
         "researcher",
+        "three-facts",
     ]
     shelf = await runs.ozzie.skills.look()
     assert {found.name: found.problem for found in shelf.found if found.origin == "shipped"} == dict.fromkeys(NAMES, "")
@@ -83,6 +86,43 @@ async def test_a_report_is_kept_as_a_note_and_is_the_result(runs: Runs) -> None:
     runs.answers(lambda request: [look] if len(request.messages) < 3 else [Say(asked(request))])
     runs.workflow({"id": "look", "instruction": "x"})
     assert report in json.dumps(await runs.result(await runs.run()))
+
+
+def by_rules(request: ModelRequest) -> Sequence[Step]:
+    """What the offline script answers."""
+    move = next_move(request.messages, {tool.name for tool in request.tools})
+    return [Use(move.tool, move.args) if isinstance(move, Ask) else Say(move.text)]
+
+
+async def test_three_facts_are_looked_for_and_written_to_a_file_once_somebody_says_yes(runs: Runs) -> None:
+    runs.answers(by_rules)
+    task_id = await runs.begin("three-facts", topic="tea")
+    asked_for = await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert set(await runs.outputs(task_id)) == {"origin", "making", "use", "note", "keep"}
+    assert str(await runs.result(task_id)).endswith("The note stands in `notes/three-facts.md`.")
+    written = runs.ozzie.project / "notes" / "three-facts.md"
+    assert written.read_text().startswith("# Tea\n\n- All tea comes from the leaves of one plant")
+    assert (written.read_text().count("\n- "), LABEL in written.read_text()) == (3, False)
+    assert asked_for.asked.name == "write_file"
+
+
+async def test_a_second_run_reads_the_file_of_the_first_and_asks_again(runs: Runs) -> None:
+    runs.answers(by_rules)
+    for topic, says in (("tea", "one plant"), ("coffee", "none about `coffee`")):
+        task_id = await runs.begin("three-facts", topic=topic)
+        await runs.approve()
+        assert await runs.rests(task_id) == "task.succeeded"
+        assert says in (runs.ozzie.project / "notes" / "three-facts.md").read_text()
+
+
+async def test_facts_that_are_refused_are_not_written_and_the_run_says_so(runs: Runs) -> None:
+    runs.answers(by_rules)
+    task_id = await runs.begin("three-facts")
+    await runs.reject("Not now.")
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert "The note is not written. Rejected by" in str(await runs.result(task_id))
+    assert not (runs.ozzie.project / "notes").exists()
 
 
 async def test_an_incident_is_looked_into_until_a_person_says_that_it_is_understood(runs: Runs) -> None:

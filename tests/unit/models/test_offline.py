@@ -410,3 +410,18 @@ def test_it_lists_the_kernels_that_run() -> None:
     assert "- `a.ipynb`: `idle`\n- `python3`: `busy`" in said(question, *gave("list_kernels", told))
     nothing = gave("list_kernels", {"kernels": [], "note": "No kernel runs in this Jupyter server."})
     assert "No kernel runs in this Jupyter server." in said(question, *nothing)
+
+
+def test_a_fact_about_tea_is_known_and_one_about_anything_else_is_not() -> None:
+    ask = "Tell one fact about {}, in one sentence: where it comes from."
+    assert said(user(ask.format("tea"))).startswith(f"{LABEL}\n\nAll tea comes from")
+    assert "none about `coffee`" in said(user(ask.format("coffee")))
+
+
+def test_a_note_of_facts_has_each_of_them_and_the_label_once() -> None:
+    facts = "\n".join(f"{number}. {LABEL}\n\nFact {number}." for number in (1, 2, 3))
+    text = said(
+        user(f"Make a note about tea in Markdown: a heading, then a list of these facts, word for word.\n\n{facts}")
+    )
+    assert text.count(LABEL) == 1
+    assert "# Tea\n\n- Fact 1.\n- Fact 2.\n- Fact 3.\n" in text

@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import type { GraphStep, Step, StepAttempt, StepDetail as Detail, TaskGraph } from '../../api/protocol.gen';
+import type { GraphStep, Step, StepAttempt, StepCall, StepDetail as Detail, TaskGraph } from '../../api/protocol.gen';
 import type { OzzieApi } from '../../api/requests';
 import { nameOf, stepCost, stepTime, stepWord } from '../../model/graphWording';
 import { visibleLabel, visibleProof } from '../../model/visible';
@@ -48,6 +48,7 @@ export function StepDetail({ graph, step, api, now, trans, onTask }: IStepDetail
       </div>
       {step.problem && step.state !== 'Done' && <p className="jp-Ozzie-stepProblem">{visibleLabel(step.problem)}</p>}
       {detail && <Facts detail={detail} step={step} trans={trans} />}
+      {detail?.call && <MadeCall call={detail.call} state={step.state} trans={trans} />}
       {detail && detail.calls.length > 0 && <Calls calls={detail.calls} trans={trans} />}
     </div>
   );
@@ -149,6 +150,28 @@ function inputText(input: unknown): string {
     : JSON.stringify(input, null, 1)
         .replace(/^\{\n|\n\}$/g, '')
         .replace(/^ /gm, '');
+}
+
+interface IMadeCallProps {
+  readonly call: StepCall;
+  readonly state: GraphStep['state'];
+  readonly trans: ITranslate;
+}
+
+/** The call of a step that was made at once, without a task. */
+function MadeCall({ call, state, trans }: IMadeCallProps): React.JSX.Element {
+  const rule = call.rule ? trans.__('Rule: %1', visibleLabel(call.rule)) : '';
+  const told = [call.argument, call.summary].filter(Boolean).map(visibleLabel);
+  return (
+    <ul className="jp-Ozzie-calls" aria-label={trans.__('Calls')}>
+      <li title={[visibleLabel(call.name), ...told, rule].filter(Boolean).join('\n')}>
+        <StepIcon state={state} />
+        <code>{visibleLabel(call.name)}</code>
+        <span className="jp-Ozzie-stepTold">{told.join(' · ')}</span>
+        <span className="jp-Ozzie-figure">{duration(call.duration_ms, trans)}</span>
+      </li>
+    </ul>
+  );
 }
 
 /** The calls of the task that carries it out. */
