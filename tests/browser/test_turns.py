@@ -157,6 +157,12 @@ async def test_the_first_notebook_runs_from_top_to_bottom_without_a_key(lab: Lab
     await reject(again, "Two lines are enough.")
     await expect(it.final(at["again"])).to_contain_text("Two lines are enough.")
     assert lab.path("notes/hello.md").read_text().count("\n") == 2
+    of_step = await asked(it, at["facts"])
+    await expect(of_step).to_contain_text("Approval needed by step")
+    await screenshot(it.page, "first-notebook-facts")
+    await press(of_step, "Approve once")
+    await expect(it.output(at["facts"]).locator(".jp-RenderedSVG")).to_be_visible()
+    assert "tea" in lab.path("notes/three-facts.md").read_text().lower()
     await running
     await expect(it.output(at["model"])).to_contain_text("%model")
     await expect(it.page.locator(ERROR_OUTPUT)).to_have_count(0)

@@ -110,7 +110,8 @@ def test_a_task_that_failed_says_why_and_what_to_do(gateway: Gateway) -> None:
 
     assert said.startswith("Failed  hello")
     assert 'There is no model "nonesuch".' in said
-    assert "--model" in said.splitlines()[-1]
+    assert "--model" in said
+    assert said.splitlines()[-1] == "  cause    the model (model.unknown)"
 
 
 def test_open_tasks_are_listed_apart(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
