@@ -23,6 +23,8 @@ def approval(**changed: Any) -> dict[str, Any]:
         "approval_id": ID,
         "session_id": f"sess_{ID}",
         "task_id": ID,
+        "run_id": ID,
+        "step": "",
         "status": "pending",
         "why": "",
         "sentence": "Change 3 lines of `notes/suppliers.md`?",
@@ -199,6 +201,10 @@ def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
     assert waiting[0].startswith(f"{ID}  asked 1 min ")
     assert "in reports/may.ipynb" in " ".join(" ".join(waiting).split())
     assert all(line.startswith("  ") for line in waiting[1:])
+
+
+def test_one_of_a_step_says_of_which() -> None:
+    assert ", by the step publish" in " ".join(summary(approval(step="publish")))
 
 
 def test_a_second_models_answer_is_told_as_such() -> None:
