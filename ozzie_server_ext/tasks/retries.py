@@ -28,7 +28,6 @@ from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun, load_run
 from ozzie_server_ext.tasks.unfinished import unfinished
 
-RUNS = "GRAPH"
 _TRIES = 5
 """Of a retry during which others have something to say of the same tasks."""
 
@@ -132,7 +131,7 @@ class Retries:
     async def _parts(self, row: Row, by: str) -> list[_Part]:
         """What is recorded, of the task of that row last, and of what it goes on by before. Raises Conflict."""
         events = await self._log.read_stream(task_stream(TaskId(str(row["task_id"]))))
-        if row["mode"] == RUNS:
+        if row["mode"] == "GRAPH":
             return await self._run(row, events, by)
         return [self._turn(row, events, by)]
 
@@ -202,7 +201,7 @@ class Retries:
             return []  # an earlier retry came so far
         events = await self._log.read_stream(task_stream(TaskId(str(child["task_id"]))))
         left = unfinished(events)
-        return await self._parts(child, by) if child["mode"] == RUNS or left.unknown or left.in_doubt else None
+        return await self._parts(child, by) if child["mode"] == "GRAPH" or left.unknown or left.in_doubt else None
 
     async def _row_of(self, task_id: TaskId) -> Row | None:
         rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
@@ -220,7 +219,7 @@ class Retries:
         limits, task_id = limits_of(part.row), part.task_id
         standing = await standing_of(self._log, Account("task", task_id))
         time_left_s = None
-        if limits.deadline_s is not None and part.row["mode"] != RUNS:
+        if limits.deadline_s is not None and part.row["mode"] != "GRAPH":
             spent = worked(await self._log.read_stream(task_stream(task_id)), self._clock.now())
             time_left_s = round(max(limits.deadline_s - spent.total_seconds(), 0.0), 3)
         return Retried(

@@ -25,9 +25,6 @@ from ozzie_server_ext.tasks.step_runner import StepParts
 from ozzie_server_ext.tasks.updates import Updates
 from ozzie_server_ext.tools.base import ToolContext
 
-RUNS = "GRAPH"
-"""The mode of a task that is a run."""
-
 _CONNECTED = "runs are connected before anything is run"
 
 
@@ -96,7 +93,7 @@ class SkillRuns:
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """See `tasks.driver.RunTurn`."""
-        if row["mode"] != RUNS:
+        if row["mode"] != "GRAPH":
             return await self._run_turn(row, recorder)
         assert self.graphs is not None, _CONNECTED
         return await self.graphs.run(row, recorder)
