@@ -6,12 +6,12 @@ or made, so a condition takes no longer than it is long.
 
 import ast
 import operator
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.expressions import parsed
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.skills.templates import Find, Reference, parse
@@ -83,13 +83,11 @@ def read_condition(text: str) -> Condition:
 
 def _parsed(source: str, indent: int) -> ast.expr:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return ast.parse(source, mode="eval").body
+        return parsed(source)
     except SyntaxError as error:
         at = _characters(source, error.offset - 1) if error.offset else len(source)
         raise BadCondition(_SYNTAX, indent + at) from None
-    except (ValueError, RecursionError, MemoryError, Warning):
+    except ValueError:
         raise BadCondition(_SYNTAX) from None
 
 

@@ -4,13 +4,13 @@ import ast
 import decimal
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated
 
 from pydantic import Field
 
+from ozzie_server_ext.domain.expressions import parsed
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 
@@ -81,9 +81,9 @@ def calculate(expr: str) -> str:
     Raises ToolFailed, saying what is wrong with the expression.
     """
     try:
-        tree = _parse(expr.strip().replace("^", "**"))
+        tree = parsed(expr.strip().replace("^", "**"))
         with decimal.localcontext(_CONTEXT):
-            value = _value(tree.body)
+            value = _value(tree)
         if not value.is_finite():  # ln(0)
             raise decimal.InvalidOperation
     except decimal.DivisionByZero:
@@ -95,14 +95,6 @@ def calculate(expr: str) -> str:
     except SyntaxError:
         raise ToolFailed(f"{expr}: is not an arithmetic expression.") from None
     return _plain(value)
-
-
-def _parse(expr: str) -> ast.Expression:
-    with warnings.catch_warnings():
-        # Python warns of things like "1if", which would stand in the server's terminal.
-        warnings.simplefilter("error", SyntaxWarning)
-        warnings.simplefilter("error", DeprecationWarning)
-        return ast.parse(expr, mode="eval")
 
 
 def _value(node: ast.expr) -> Decimal:
