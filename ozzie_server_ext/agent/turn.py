@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
 from ozzie_server_ext.agent.calling import Calling
@@ -63,12 +65,12 @@ class Turn:
         pinned tool is not there."""
         toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
         read, _ = recorder.read, toolbox.tools
-        recorder = replace(recorder, read=lambda: read() | toolbox.told)
+        recorder = msgspec.structs.replace(recorder, read=lambda: read() | toolbox.told)
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
         self._recorder = recorder
-        self._context = replace(context, toolbox=toolbox)
+        self._context = msgspec.structs.replace(context, toolbox=toolbox)
         calling = Calling(parts, plan, recorder, leaving)
         self._asking = Asking(parts, plan, conversation, recorder, calling, toolbox)
         self._checking = Checking(parts, plan, conversation, recorder, calling)
@@ -205,7 +207,7 @@ class Turn:
         # Whoever was not offered it knows its name alone, and is told more of it by what is wrong with the call.
         content = asked.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = replace(asked.reading, content=content, followed=asked.reading.followed + going_out)
-        context = replace(self._context, reading=reading)
+        context = msgspec.structs.replace(self._context, reading=reading)
         return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
 
     async def _checked(

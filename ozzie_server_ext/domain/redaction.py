@@ -29,6 +29,8 @@ REDACTED = "[redacted: "
 """How what stands in the place of a secret begins."""
 MIN_KNOWN = 8
 """A known secret that is shorter is not looked for: it would be found in ordinary words."""
+SHORTEST = 6
+"""In characters: `://:p@`. No shape is shorter, so a shorter text, as most keys and numbers are, is not looked at."""
 
 Naming: TypeAlias = Literal["", "password", "secret", "token"]
 """What a name says of its value: nothing, a password, another secret, or something that may be one."""
@@ -106,6 +108,8 @@ _MOST_LOOKS = 4
 
 def redact_text(text: str, known: Sequence[str] = ()) -> str:
     """`text` with `[redacted: kind]` in the place of every secret; `known` are some to look for as they are."""
+    if len(text) < SHORTEST:
+        return text
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= MIN_KNOWN:
             text = text.replace(secret, _mask("known secret"))

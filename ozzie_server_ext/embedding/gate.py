@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
@@ -253,7 +255,7 @@ class Gate:
     ) -> Outcome:
         recorder = self._recorder(task_id)
         content = Content(labels=tuple(sorted(set(labels)))).completed()
-        context = replace(self._context, reading=replace(await self._read(), content=content))
+        context = msgspec.structs.replace(self._context, reading=replace(await self._read(), content=content))
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # it stands in the log, from which it is told
             asking = await self._broker.call(use, _PLACE, context, recorder, earlier)

@@ -16,6 +16,12 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 20
 
+_AS_IT_IS, _SORTED = (
+    json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=sort, separators=(",", ":"))
+    for sort in (False, True)
+)
+"""Made once: `json.dumps` makes one for each value."""
+
 
 class InvalidJson(InputError):
     """The text is not JSON as Ozzie takes it; the message says what is wrong with it."""
@@ -41,7 +47,7 @@ def loads(
     try:
         value = cast(
             Json,
-            json.loads(raw, object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite),
+            _DECODER.decode(raw),
         )
     except InvalidJson:
         raise
@@ -83,7 +89,7 @@ def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
     Raises InvalidJson.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort, separators=(",", ":")).encode()
+        return (_SORTED if sort else _AS_IT_IS).encode(value).encode()
     except (ValueError, TypeError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise InvalidJson(f"Can't be written as JSON: {error}.") from None
 
@@ -124,6 +130,9 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise InvalidJson(f"The number {digits[:40]} is too large.")
     return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite)
 
 
 def _check_depth(value: Json, max_depth: int) -> None:

@@ -27,6 +27,8 @@ class SkillTool:
     made again with its key, and finds the work that it had begun.
     """
 
+    waits = True
+
     def __init__(self, file: SkillFile) -> None:
         skill = file.skill
         self._skill = skill

@@ -46,7 +46,7 @@ def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -
         case ("call",) if work.call is not None:
             args = resolve(work.call.args, values.find)
             assert isinstance(args, dict)
-            brief = replace(_brief(skill, work), tools=None)  # the one call is all that it may do
+            brief = _brief(skill, work, tools=None)  # the one call is all that it may do
             return Order(call=GivenCall(tool=work.call.tool, args=args), brief=brief, content=content)
         case ("ask",) if work.ask is not None:
             options: list[Json] = [{"label": option} for option in work.ask.options]
@@ -61,7 +61,10 @@ def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -
             text = input_text(values.given) if isinstance(skill, SimpleSkill) else _message(work, values)
             if rejected:
                 text += f"\n\nWhat came of this before was not taken. {rejected}"
-            brief = _brief_of_all(skill, work, values) if isinstance(skill, SimpleSkill) else _brief(skill, work)
+            if isinstance(skill, SimpleSkill):
+                brief = _brief_of_all(skill, work, values)
+            else:
+                brief = _brief(skill, work, tools=_tools(skill, work))
             return Order(text=text, brief=brief, content=content | values.content)
 
 
@@ -79,8 +82,11 @@ def input_text(given: JsonObject) -> str:
     return "\n".join(f"{name}: {as_text(value)}" for name, value in given.items() if value is not None)
 
 
-def _brief(skill: Skill, work: Work) -> Brief:
-    own = work.tools if work.tools is not None else skill.tools
+def _tools(skill: Skill, work: Work) -> tuple[str, ...] | None:
+    return work.tools if work.tools is not None else skill.tools
+
+
+def _brief(skill: Skill, work: Work, *, tools: tuple[str, ...] | None) -> Brief:
     tool_policy = work.tool_policy or skill.tool_policy
     policy = work.approval_policy or skill.approval_policy
     about = f'You carry out the step "{work.name}" of the skill "{skill.name}"'
@@ -88,7 +94,7 @@ def _brief(skill: Skill, work: Work) -> Brief:
     return Brief(
         skill=skill.name,
         instruction=instruction,
-        tools=own,
+        tools=tools,
         dangerous_tools=(*skill.dangerous_tools, *work.dangerous_tools),
         asks_for_changes=policy is not None and policy.mode == "human_in_loop",
         one_by_one=tool_policy == "sequential",
@@ -100,7 +106,8 @@ def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
     parts = [fill(skill.instruction or "", values.find) or skill.description]
     if skill.acceptance:
         parts.append(f"What has to hold for the result: {fill(skill.acceptance, values.find)}")
-    return replace(_brief(skill, work), instruction="\n\n".join(filter(None, parts)))
+    brief = _brief(skill, work, tools=_tools(skill, work))
+    return replace(brief, instruction="\n\n".join(filter(None, parts)))
 
 
 def _message(work: Work, values: Values) -> str:
@@ -121,15 +128,11 @@ def _message(work: Work, values: Values) -> str:
 
 def _texts(work: Work) -> list[Json]:
     call, ask, approve = work.call, work.ask, work.approve
-    return [
-        work.instruction,
-        work.acceptance,
-        call.args if call else None,
-        work.with_,
-        ask.question if ask else None,
-        approve.question if approve else None,
-        approve.show if approve else None,
-    ]
+    texts: list[Json] = [work.instruction, work.acceptance, work.with_]
+    texts += [call.args] if call else []
+    texts += [ask.question] if ask else []
+    texts += [approve.question, approve.show] if approve else []
+    return [text for text in texts if text]
 
 
 def _content_of_needs(work: Work, values: Values) -> Content:

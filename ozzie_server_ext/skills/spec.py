@@ -5,6 +5,7 @@ is `Work`: something is done, by a model, a tool, another skill or a person.
 """
 
 import math
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -191,7 +192,7 @@ class Work(_Thinking):
     acceptance: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of `KINDS` that it has."""
         return tuple(kind for kind in KINDS if getattr(self, kind) is not None)

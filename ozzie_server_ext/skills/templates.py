@@ -55,6 +55,8 @@ Find: TypeAlias = Callable[[Reference], Json]
 
 def parse(text: str) -> tuple[Part, ...]:
     """The text in its parts. `{{"{{"}}` is two braces. Raises BadTemplate."""
+    if _OPEN not in text:
+        return (text,) if text else ()
     return tuple(_parts(text))
 
 
@@ -62,7 +64,9 @@ def references(value: Json) -> Iterator[Reference]:
     """Those of all texts in a value, keys excepted. Raises BadTemplate."""
     match value:
         case str():
-            yield from (part for part in parse(value) if isinstance(part, Reference))
+            for part in parse(value):
+                if isinstance(part, Reference):
+                    yield part
         case list():
             for item in value:
                 yield from references(item)
@@ -75,7 +79,7 @@ def references(value: Json) -> Iterator[Reference]:
 
 def fill(text: str, find: Find) -> str:
     """The text with every reference replaced. Raises BadTemplate, and what `find` raises."""
-    return "".join(part if isinstance(part, str) else as_text(find(part)) for part in parse(text))
+    return _filled(parse(text), find)
 
 
 def resolve(value: Json, find: Find) -> Json:
@@ -86,7 +90,7 @@ def resolve(value: Json, find: Find) -> Json:
             parts = parse(value)
             if len(parts) == 1 and isinstance(parts[0], Reference):
                 return find(parts[0])
-            return fill(value, find)
+            return _filled(parts, find)
         case list():
             return [resolve(item, find) for item in value]
         case dict():
@@ -100,6 +104,10 @@ def as_text(value: Json) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else dumps(value)
+
+
+def _filled(parts: tuple[Part, ...], find: Find) -> str:
+    return "".join([part if isinstance(part, str) else as_text(find(part)) for part in parts])
 
 
 def _parts(text: str) -> Iterator[Part]:

@@ -1,8 +1,9 @@
 """Appending facts about one task, with all that their envelopes have in common."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Actor, Draft, Event, EventBody
@@ -25,8 +26,7 @@ class Appends(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorder:
+class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears (TL-8);
     with a `claim`, nothing is recorded once the task is another attempt's."""
 
@@ -46,7 +46,7 @@ class Recorder:
 
     def made_from(self, content: Content) -> "Recorder":
         """The same, for what is made from that, whatever else comes to be read meanwhile."""
-        return replace(self, read=lambda: content)
+        return msgspec.structs.replace(self, read=lambda: content)
 
     async def append(
         self,
@@ -57,7 +57,7 @@ class Recorder:
     ) -> tuple[Event, ...]:
         """Append the facts together: all are committed, or none. With a `key`, of one fact alone, a repeat is none.
         Raises as `EventLog.append`."""
-        content = self.content
+        content = self.read()
         drafts = [self._draft(body, content, actor, key) for body in bodies]
         stream = task_stream(self.task_id)
         return await self.log.append(stream, drafts, claim=self.claim, expected_version=expected_version)

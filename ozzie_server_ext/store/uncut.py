@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ozzie_server_ext.store.eager import Ended, eager
+
 T = TypeVar("T")
 
 
 async def uncut(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which goes on to its end however often the caller is cancelled; a cancellation is raised
     behind it. What `work` raises goes before that."""
-    task = asyncio.ensure_future(work)
+    task = eager(work)
+    if isinstance(task, Ended):
+        return task.value
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

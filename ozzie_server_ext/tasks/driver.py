@@ -6,9 +6,11 @@ import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
@@ -210,7 +212,7 @@ class TaskDriver:
         if row is None:
             return  # cancelled while it waited
         claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
-        recorder = replace(recorder, claim=claim)
+        recorder = msgspec.structs.replace(recorder, claim=claim)
         while True:
             end = await self._run(row, recorder)
             try:

@@ -5,15 +5,18 @@ driver of its run records, so an attempt that is lost with its place is begun ag
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import FailureKind, MadeCall
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Work
+from ozzie_server_ext.store.eager import Ended, eager
+from ozzie_server_ext.tasks.pace import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class NotAtOnce:
 
 
 Outcome = Succeeded | FailedAttempt | NotAtOnce
-CarryOut = Callable[[Attempt], Awaitable[Outcome]]
+CarryOut = Callable[[Attempt], Coroutine[Any, Any, Outcome]]
 
 
 class Executor(Protocol):
@@ -81,33 +84,52 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Each attempt is a task of the event loop: what it does, it has others do."""
+    """Each attempt is a task of the event loop: what it does, it has others do. One that is made at once gets none
+    unless it waits for something; `pace` is that of all executors of the loop."""
 
-    def __init__(self, carry_out: CarryOut) -> None:
+    def __init__(self, carry_out: CarryOut, pace: Pace) -> None:
         self._carry_out = carry_out
+        self._pace = pace
+        self._at_once: deque[Attempt] = deque()
         self._running: dict[asyncio.Task[Outcome], Attempt] = {}
         self._ended: list[asyncio.Task[Outcome]] = []
         self._heard = asyncio.Event()
 
     def submit(self, attempt: Attempt) -> None:
-        work = asyncio.create_task(self._after(attempt), name=f"step {attempt.work.id}")
-        self._running[work] = attempt
-        work.add_done_callback(self._note)
+        if attempt.at_once:
+            self._at_once.append(attempt)
+        else:
+            self._follow(asyncio.create_task(self._after(attempt), name=f"step {attempt.work.id}"), attempt)
 
     async def next(self) -> list[tuple[Attempt, Outcome]]:
-        await self._heard.wait()
+        made: list[tuple[Attempt, Outcome]] = []
+        while self._at_once:
+            await self._pace.keep()
+            attempt = self._at_once.popleft()
+            begun = eager(self._carry_out(attempt))
+            if isinstance(begun, Ended):
+                made.append((attempt, begun.value))
+            else:
+                self._follow(begun, attempt)
+        if not made:
+            await self._heard.wait()
         self._heard.clear()
         ended, self._ended = self._ended, []
-        return [(self._running.pop(work), work.result()) for work in ended]
+        return made + [(self._running.pop(work), work.result()) for work in ended]
 
     def wake(self) -> None:
         self._heard.set()
 
     async def close(self) -> None:
+        self._at_once.clear()
         for work in self._running:
             work.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._running.clear()
+
+    def _follow(self, work: "asyncio.Task[Outcome]", attempt: Attempt) -> None:
+        self._running[work] = attempt
+        work.add_done_callback(self._note)
 
     def _note(self, work: "asyncio.Task[Outcome]") -> None:
         self._ended.append(work)

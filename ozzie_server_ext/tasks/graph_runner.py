@@ -39,12 +39,13 @@ from ozzie_server_ext.tasks.briefs import addresses_given
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
+from ozzie_server_ext.tasks.pace import Pace
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
 TELL_AFTER_S = 0.05
-"""A call that is made at once and takes longer than that is told of meanwhile."""
+"""A call that is made at once and takes longer than that is told of meanwhile; many short ones, so often."""
 
 
 class GraphRunner:
@@ -57,6 +58,7 @@ class GraphRunner:
         self._stop = stop
         self._leaving = leaving
         self._chance = chance
+        self._pace = Pace()
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
@@ -68,7 +70,7 @@ class GraphRunner:
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
         given = await addresses_given(parts.log, row, loaded)
         steps = StepRunner(parts, loaded, row, recorder, self._stop, given)
-        executor = InProcess(steps.carry_out)
+        executor = InProcess(steps.carry_out, self._pace)
         driving = Driving(parts, loaded, executor, recorder, self._chance)
         try:
             with parts.pauses.telling(recorder.task_id, executor.wake):
@@ -133,8 +135,8 @@ class Driving:
                 self._executor.submit(attempt)
             if run.ended is not None:
                 return await self._end(run.ended)
-            if begun:
-                self._parts.news.progress(self._recorder, run.settled, len(run.steps), len(run.running))
+            if any(not attempt.at_once for attempt in begun):
+                self._tell_progress()
             for attempt, outcome in await self._executor.next():
                 if isinstance(outcome, NotAtOnce):
                     await self._begin_after_all(attempt)
@@ -180,11 +182,15 @@ class Driving:
         return is_new and self._parts.quick.fits(begin.work)
 
     def _tell(self) -> None:
-        """What is made at once, and takes longer, has begun for whoever watches."""
+        """How far it is, where steps are made at once; and of what takes longer, that it has begun."""
         self._telling = None
+        self._tell_progress()
         for fact in self._begun_at_once.values():
             self._journal.put(fact, content=self._recorder.content)
         self._begun_at_once.clear()
+
+    def _tell_progress(self) -> None:
+        self._parts.news.progress(self._recorder, self._run.settled, len(self._run.steps), len(self._run.running))
 
     async def _begin_after_all(self, attempt: Attempt) -> None:
         """Have what can't be made at once carried out by a task of its own."""

@@ -1,7 +1,9 @@
 """Steps that are one call of a tool that only reads: made at once by the gate, without a task of their own (ADR 44)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -85,9 +87,9 @@ class QuickCalls:
             trace_id=run.trace_id,
             read=lambda: order.content,
         )
-        reading = replace(UNREAD, content=order.content, has_read=True, has_own=True)
+        reading = Reading(content=order.content, has_read=True, has_own=True)
         brief = order.brief
-        context = replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
+        context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
         use = ToolUse(call_id=CallId(step_id), name=call.tool, arguments=dumps(call.args))
         if await self._broker.call(use, Place(1, 0), context, recorder):
             return NotAtOnce()  # somebody is to be asked
@@ -126,21 +128,20 @@ def _outcome(drafts: Sequence[Draft]) -> Outcome:
     content = Content(labels=end.labels, sources=end.sources) if end.labels else CLEAN
     requested, decided = bodies[ToolCallRequested], bodies.get(ToolCallDecided)
     assert isinstance(requested, ToolCallRequested), "each call begins so"
-    made = MadeCall(
+    made = partial(
+        MadeCall,
         tool_id=requested.tool_id,
         name=requested.name,
         version=requested.version,
         args=requested.args,
         rule=decided.rule if isinstance(decided, ToolCallDecided) else "",
         policy=decided.policy if isinstance(decided, ToolCallDecided) else "",
-        duration_ms=0.0,
     )
     match end.body:
         case ToolCallCompleted(data=data, summary=summary, duration_ms=duration_ms):
-            made = replace(made, summary=summary, duration_ms=duration_ms)
-            return Succeeded(value=data, content=content, call=made)
+            return Succeeded(value=data, content=content, call=made(summary=summary, duration_ms=duration_ms))
         case ToolCallFailed(code=code, message=message, duration_ms=duration_ms):
-            made = replace(made, duration_ms=duration_ms)
-            return FailedAttempt(kind="tool", code=code, message=message, content=content, call=made)
+            call = made(duration_ms=duration_ms)
+            return FailedAttempt(kind="tool", code=code, message=message, content=content, call=call)
         case _:
             raise AssertionError("each call ends so")

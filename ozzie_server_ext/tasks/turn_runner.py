@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
@@ -142,8 +143,8 @@ class TurnRunner:
             pause=partial(self._pauses.point, recorder),
         )
         conversation = await self._conversations.get(recorder.session_id, delegated)
-        recorder = replace(recorder, read=lambda: conversation.content)
-        context = replace(
+        recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
+        context = msgspec.structs.replace(
             context,
             delegates=self._delegates(row, recorder, room),
             may_call=partial(may_call, brief),

@@ -4,11 +4,12 @@ import hashlib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
@@ -135,8 +136,7 @@ def _never(meta: ToolMeta) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
     call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
     for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run
@@ -148,18 +148,18 @@ class ToolContext:
 
     project: Path
     clock: Clock
-    caller: Caller = field(default_factory=Caller)
-    artifacts: ArtifactReader = field(default_factory=NoArtifacts)
+    caller: Caller = msgspec.field(default_factory=Caller)
+    artifacts: ArtifactReader = msgspec.field(default_factory=NoArtifacts)
     key: str = ""
-    live: Live = field(default_factory=Silent)
-    jobs: JobRunner = field(default_factory=NoJobs)
-    children: Children = field(default_factory=NoChildren)
+    live: Live = msgspec.field(default_factory=Silent)
+    jobs: JobRunner = msgspec.field(default_factory=NoJobs)
+    children: Children = msgspec.field(default_factory=NoChildren)
     reading: Reading = UNREAD
-    marks: Marks = field(default_factory=NoMarks)
-    web: Web = field(default_factory=NoWeb)
-    jupyter: Jupyter = field(default_factory=Jupyter)
-    toolbox: Toolbox = field(default_factory=NoTools)
-    delegates: Delegates = field(default_factory=NoDelegates)
+    marks: Marks = msgspec.field(default_factory=NoMarks)
+    web: Web = msgspec.field(default_factory=NoWeb)
+    jupyter: Jupyter = msgspec.field(default_factory=Jupyter)
+    toolbox: Toolbox = msgspec.field(default_factory=NoTools)
+    delegates: Delegates = msgspec.field(default_factory=NoDelegates)
     forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
     may_call: Callable[[ToolMeta], bool] = _always
     asks_first: Callable[[ToolMeta], bool] = _never
@@ -239,6 +239,11 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether it ever waits for anything. What does not can't be stopped, and takes no time to speak of."""
+        ...
+
     def check(self, args: JsonObject) -> JsonObject:
         """The arguments with defaults filled in.
 
@@ -262,7 +267,8 @@ class Tool(Protocol):
 
 
 class FunctionTool:
-    """A tool made from an async function `f(context, *, name: type = default, …) -> ToolResult`.
+    """A tool made from a function `f(context, *, name: type = default, …) -> ToolResult`: an async one, or a plain one,
+    which waits for nothing and is done at once.
 
     The first paragraph of its docstring is the description; a parameter's comes from its annotation
     (`Annotated[…, Field(description=…)]`). The version of `meta` is filled in here: it is the contract's own hash, so
@@ -271,7 +277,7 @@ class FunctionTool:
 
     def __init__(
         self,
-        function: Callable[..., Awaitable[Any]],
+        function: Callable[..., Any],
         meta: ToolMeta,
         *,
         preview: Callable[[JsonObject], Preview] | None = None,
@@ -281,6 +287,7 @@ class FunctionTool:
         """
         self._function = function
         self._preview = preview
+        self.waits = inspect.iscoroutinefunction(function)
         self._model = _arguments_model(function, meta.name)
         schema = self._model.model_json_schema()
         parameters: JsonObject = {
@@ -310,7 +317,8 @@ class FunctionTool:
         return Plan(args=args, preview=partial(self._preview, args) if self._preview else None)
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
-        return await self._function(context, **plan.args)
+        result = self._function(context, **plan.args)
+        return await result if self.waits else result
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
         return None

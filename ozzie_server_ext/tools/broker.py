@@ -2,9 +2,12 @@
 §2.4)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import REPLACED_BY
@@ -46,6 +49,8 @@ from ozzie_server_ext.tools.telling import Telling, error_of, naming
 from ozzie_server_ext.tools.uncertain import uncertain
 
 log = logger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class ToolBroker:
         """
         again = earlier is not None and not earlier.has_ended
         call_id = earlier.asked.call_id if earlier is not None and again else CallId(self._ids.new())
-        context = replace(context, key=f"{recorder.task_id}-{place.round}-{place.index}")
+        context = msgspec.structs.replace(context, key=f"{recorder.task_id}-{place.round}-{place.index}")
         recorder = recorder.made_from(context.reading.content)
         began = self._clock.monotonic()
         tool = self._registry.find(use.name)
@@ -279,8 +284,8 @@ class ToolBroker:
 
         live = LiveCall(call_id, show, self._telling.shown)
         try:
-            context = replace(context, live=live, forbids=partial(self._forbids, tool.meta, context))
-            return await in_time(tool.run(plan, context), tool.meta.timeout_s, keeps=True)
+            context = msgspec.structs.replace(context, live=live, forbids=partial(self._forbids, tool.meta, context))
+            return await _limited(tool, tool.run(plan, context), keeps=True)
         except Unsettled as error:
             return self._telling.unknown(call_id, error)
         except Exception as error:
@@ -356,10 +361,15 @@ class ToolBroker:
         return round((self._clock.monotonic() - began) * 1000, 3)
 
 
+async def _limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = False) -> T:
+    """See `in_time`. What waits for nothing needs no task in which it could be stopped."""
+    return await (in_time(work, tool.meta.timeout_s, keeps=keeps) if tool.waits else work)
+
+
 async def _plan(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
     """Raises OzzieError, and nothing else."""
     try:
-        return await in_time(tool.plan(args, context), tool.meta.timeout_s)
+        return await _limited(tool, tool.plan(args, context))
     except OzzieError:
         raise
     except Exception as error:
@@ -387,4 +397,4 @@ def _decided(call_id: CallId, ruling: Ruling) -> ToolCallDecided:
 
 def _made_from_more(context: ToolContext, content: Content) -> ToolContext:
     reading = context.reading
-    return replace(context, reading=replace(reading, content=reading.content | content))
+    return msgspec.structs.replace(context, reading=replace(reading, content=reading.content | content))

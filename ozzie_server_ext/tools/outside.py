@@ -19,7 +19,7 @@ async def brought(meta: ToolMeta, args: JsonObject, ended: Ended, marks: Marks) 
     it is the host that was named, or the tool itself; of
     the web, a place that nobody knows."""
     own = ended.content if isinstance(ended, ToolResult) else CLEAN
-    for path in Action.of(meta, args, Caller()).paths:
+    for path in Action.of(meta, args, Caller()).paths if meta.targets else ():
         own = own | await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels:
         return own
@@ -31,6 +31,8 @@ async def brought(meta: ToolMeta, args: JsonObject, ended: Ended, marks: Marks) 
 
 def bearing(ended: Ended, content: Content) -> Ended:
     """How a call ended, with what it brought."""
+    if not content:
+        return ended
     match ended:
         case ToolResult():
             return replace(ended, content=content)

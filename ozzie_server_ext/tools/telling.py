@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.errors import OzzieError
@@ -26,6 +26,8 @@ from ozzie_server_ext.tools.pages import head_and_tail
 from ozzie_server_ext.tools.weight import expect_bearable, is_light
 
 log = logger(__name__)
+
+T = TypeVar("T")
 
 MOST_SAID = 20_000
 """In characters, of what a tool says of itself in words."""
@@ -122,7 +124,7 @@ class Telling:
     ) -> tuple[Json, Kept | None]:
         said = result.data if result.error is None else encode(result.error)
         looking = partial(_redacted, said, self._known_secrets(), meta.max_inline_chars)
-        data, found = looking() if is_light(said) else await asyncio.to_thread(looking)
+        data, found = looking() if is_light(said) else await asyncio.to_thread(_bearable, said, looking)
         if found is None:
             return data, None
         whole = await self._artifacts.keep(
@@ -138,6 +140,8 @@ class Telling:
 
 def naming(result: ToolResult, made: Sequence[Kept], told: list[Json]) -> ToolResult:
     """The result with what was kept of it."""
+    if not made:
+        return result
     data = {**result.data, "kept": told} if told and isinstance(result.data, dict) else result.data
     return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
 
@@ -171,10 +175,16 @@ def _clean(content: str | bytes, known: Sequence[str]) -> bytes:
 
 def _redacted(said: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
     """Of a result as JSON: what a tool gives back may hold tuples and the like, which nobody would look into."""
-    expect_bearable(said)
     raw = canonical_bytes(said)
-    data = redact(loads(raw, max_bytes=len(raw)), known)
-    return data, large(data, max_chars)
+    whole = loads(raw, max_bytes=len(raw))
+    data = redact(whole, known)
+    is_small = data == whole and len(raw) <= max_chars
+    return data, None if is_small else large(data, max_chars)
+
+
+def _bearable(said: Any, looking: Callable[[], T]) -> T:
+    expect_bearable(said)
+    return looking()
 
 
 def _untold(error: Exception) -> str:

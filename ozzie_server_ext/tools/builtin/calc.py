@@ -62,7 +62,7 @@ _FUNCTIONS: dict[str, Callable[..., Decimal]] = {
 }
 
 
-async def evaluate(
+def evaluate(
     context: ToolContext,
     *,
     expr: Annotated[

@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect,
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 
 
-async def now(
+def now(
     context: ToolContext,
     *,
     timezone: Annotated[

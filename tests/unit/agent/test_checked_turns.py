@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.agent import checking
@@ -76,7 +77,7 @@ class Checked(TurnRig):
         # Some tools: what all of them take of a budget is another figure with each new one.
         told = [*script, [Say("Done.")]]
         super().__init__(project, told, tools=writing.TOOLS, plan=replace(PLAN, **plan), rules=(RULE,))
-        self.context = replace(self.context, caller=replace(self.context.caller, attended=attended))
+        self.context = msgspec.structs.replace(self.context, caller=replace(self.context.caller, attended=attended))
 
     async def begin(self, text: str = "Write a note.") -> None:
         await self.ask(text)

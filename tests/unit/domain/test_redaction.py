@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain import redaction
-from ozzie_server_ext.domain.redaction import naming, redact, redact_text
+from ozzie_server_ext.domain.redaction import SHORTEST, naming, redact, redact_text
 
 _MIXED = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7"
 
@@ -300,6 +300,18 @@ def test_a_secret_that_is_known_is_found_wherever_it_stands_the_longest_first() 
     known = ["correct horse", "correct horse battery staple", "short"]
 
     assert redact({"x": "my correct horse battery staple, short"}, known) == {"x": "my [redacted: known secret], short"}
+
+
+@given(st.text(alphabet="://@p=#\"'\\-. \nBEG1aA", max_size=SHORTEST - 1))
+def test_no_shape_of_a_secret_is_shorter_than_what_is_looked_at(text: str) -> None:
+    padded = f"{text}{' ' * SHORTEST}"
+
+    assert redact_text(padded) == padded
+    assert redact_text(text) == text
+
+
+def test_the_shortest_shape_is_found() -> None:
+    assert redact_text("://:q@") == "://:[redacted: password]@"
 
 
 JSON = st.recursive(

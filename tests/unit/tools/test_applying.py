@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -175,7 +176,7 @@ async def test_what_was_kept_before_takes_all_of_it_back(bench: Bench) -> None:
     assert data["undo"] == {"artifact": kept.name, "paths": [file.path for file in FILES]}
 
     back = await bench.plan(data["undo"]["artifact"], *data["undo"]["paths"])
-    await APPLY.run(back, replace(bench.context, key="task-2-0"))
+    await APPLY.run(back, msgspec.structs.replace(bench.context, key="task-2-0"))
 
     assert bench.tree() == before
     assert stat.S_IMODE((bench.root / "readme.md").stat().st_mode) & 0o111 != 0
@@ -346,7 +347,9 @@ async def test_only_what_a_command_changed_is_applied(bench: Bench, name: str, t
 async def test_another_sessions_changes_are_not_there(bench: Bench) -> None:
     name = await bench.keep(*FILES)
     (found,) = await bench.context.artifacts.under(name, "json")
-    elsewhere = replace(bench, context=replace(bench.context, artifacts=bench.store.of(SessionId("sess_2"))))
+    elsewhere = replace(
+        bench, context=msgspec.structs.replace(bench.context, artifacts=bench.store.of(SessionId("sess_2")))
+    )
     paths = [file.path for file in FILES]
 
     with pytest.raises(NotFound):
@@ -488,7 +491,10 @@ async def test_of_another_project_nobody_knows(bench: Bench, tmp_path: Path) -> 
     plan = await bench.planned(*FILES)
     (tmp_path / "another").mkdir()
 
-    assert await APPLY.happened(plan.effect or {}, replace(bench.context, project=tmp_path / "another")) is None
+    assert (
+        await APPLY.happened(plan.effect or {}, msgspec.structs.replace(bench.context, project=tmp_path / "another"))
+        is None
+    )
 
 
 def test_changes_come_back_as_they_were_kept() -> None:

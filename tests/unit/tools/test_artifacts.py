@@ -1,7 +1,6 @@
 """`read_artifact`: the model reads on, page by page, in what its own session has (TL-5)."""
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -26,8 +25,8 @@ class Desk:
     def __init__(self, context: ToolContext) -> None:
         self.log = InMemoryEventLog(FakeClock(), CountingIds())
         self.store = ArtifactStore(self.log, InMemoryBlobs(), CountingIds())
-        self.context = replace(context, artifacts=self.store.of(SESSION))
-        self.stranger = replace(context, artifacts=self.store.of(SessionId("sess_2")))
+        self.context = msgspec.structs.replace(context, artifacts=self.store.of(SESSION))
+        self.stranger = msgspec.structs.replace(context, artifacts=self.store.of(SessionId("sess_2")))
 
     async def keep(self, content: bytes, kind: ArtifactKind = "log", mime: str = "text/plain") -> ArtifactId:
         kept = await self.store.keep(content, kind=kind, name="out", mime=mime)

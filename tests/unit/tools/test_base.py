@@ -163,3 +163,23 @@ def test_a_tool_without_tags_and_examples_has_the_version_that_it_had_before_the
 def test_tags_and_examples_are_part_of_the_contract() -> None:
     assert len({tool().meta.version, tool(tags=("a",)).meta.version, tool(examples=("a",)).meta.version}) == 3
     assert tool(tags=("a",)).spec == tool().spec, "no model reads them"
+
+
+def greet_at_once(context: ToolContext, *, name: str) -> ToolResult:
+    """Greet somebody."""
+    return ToolResult(ok=True, data=f"hello {name}")
+
+
+async def test_a_plain_function_is_a_tool_that_waits_for_nothing(context: ToolContext) -> None:
+    plain = tool(greet_at_once)
+
+    assert (plain.waits, tool().waits) == (False, True)
+    assert (await carried_out(plain, {"name": "Ann"}, context)).data == "hello Ann"
+
+
+def test_whether_a_tool_waits_is_no_part_of_its_contract() -> None:
+    async def greet_at_once(context: ToolContext, *, name: str) -> ToolResult:
+        """Greet somebody."""
+        return ToolResult(ok=True)
+
+    assert tool(greet_at_once).meta.version == tool(globals()["greet_at_once"]).meta.version

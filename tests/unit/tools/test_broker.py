@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -161,7 +161,7 @@ async def test_what_would_have_to_be_asked_for_is_not_done_where_nobody_is(bench
         ran.append(text)
         return ToolResult(ok=True)
 
-    bench.context = replace(bench.context, caller=Caller(attended=False))
+    bench.context = msgspec.structs.replace(bench.context, caller=Caller(attended=False))
     _, decided, failed = await bench.call(probe(body, side_effect=SideEffect.IRREVERSIBLE))
 
     assert ran == []
@@ -649,7 +649,7 @@ class HeldLog(InMemoryEventLog):
 async def test_a_stop_while_the_intent_is_recorded_leaves_a_call_that_was_not_begun(bench: Bench) -> None:
     held = HeldLog(bench.clock)
     bench.log = held
-    bench.recorder = replace(bench.recorder, log=held)
+    bench.recorder = msgspec.structs.replace(bench.recorder, log=held)
     bench.artifacts = ArtifactStore(held, bench.blobs, CountingIds())
     bench.rulings = ALLOWED
     planner = Planner()

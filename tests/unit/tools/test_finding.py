@@ -1,7 +1,8 @@
 """`find_tools` tells of the tools that were left out (TL-6)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import JsonObject, objects
@@ -27,7 +28,7 @@ class Box:
 
 async def found(context: ToolContext, *tools: Tool) -> ToolResult:
     asked: JsonObject = {"query": "anything"}
-    return await carried_out(FIND, asked, replace(context, toolbox=Box(*tools)))
+    return await carried_out(FIND, asked, msgspec.structs.replace(context, toolbox=Box(*tools)))
 
 
 def listed(result: ToolResult) -> list[JsonObject]:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
@@ -55,7 +56,7 @@ async def test_only_the_outcome_bears_what_the_call_brought_and_says_so(bench: B
 
 
 async def test_all_of_a_call_bears_what_it_is_made_from(bench: Bench) -> None:
-    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    bench.context = msgspec.structs.replace(bench.context, reading=Reading(content=WEB))
     mail = Content.of(Label.MCP, ["mail"])
 
     await bench.call(probe(lambda context, text: ToolResult(ok=True, content=mail)))
@@ -124,7 +125,7 @@ async def test_who_names_a_file_that_was_made_from_outside_brings_that_in(
         """Read it."""
         return ToolResult(ok=True)
 
-    bench.context = replace(bench.context, marks=Marked())
+    bench.context = msgspec.structs.replace(bench.context, marks=Marked())
     reads = tool(read, name="read", targets=(Target("path", TargetKind.PATH),))
     await bench.call(reads, name="read", arguments=f'{{"path": "{path}"}}')
 
@@ -144,7 +145,7 @@ async def test_a_stop_while_the_marks_are_looked_up_does_not_lose_how_the_call_e
         """Read it."""
         return ToolResult(ok=True)
 
-    bench.context = replace(bench.context, marks=Slow())
+    bench.context = msgspec.structs.replace(bench.context, marks=Slow())
     reads = tool(read, name="read", targets=(Target("path", TargetKind.PATH),))
     calling = asyncio.create_task(bench.call(reads, name="read", arguments='{"path": "a.md"}'))
     await looking.wait()
@@ -162,7 +163,7 @@ async def test_a_file_bears_the_labels_of_the_call_that_wrote_it_and_is_marked_s
     def write(context: ToolContext, text: str) -> ToolResult:
         return ToolResult(ok=True, wrote=("/p/notes/a.md",))
 
-    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    bench.context = msgspec.structs.replace(bench.context, reading=Reading(content=WEB))
     bench.rulings = ALLOWED
     await bench.call(probe(write, side_effect=SideEffect.REVERSIBLE))
     (mark,) = await bench.log.rows("marks")
@@ -185,7 +186,7 @@ async def test_a_file_is_marked_before_it_is_written_whatever_becomes_of_that(be
     async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
         return None
 
-    bench.context = replace(bench.context, reading=Reading(content=WEB))
+    bench.context = msgspec.structs.replace(bench.context, reading=Reading(content=WEB))
     bench.rulings = ALLOWED
     meta = tool(tool_id="test.probe", name="greet", side_effect=SideEffect.REVERSIBLE).meta
     await bench.call(EffectTool(plan, run, replace(meta, name="probe"), happened=happened))

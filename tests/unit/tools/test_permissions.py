@@ -8,6 +8,7 @@ from datetime import timedelta
 from threading import Event
 from typing import Any
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -107,7 +108,7 @@ class Bench:
         self.log = InMemoryEventLog(self.clock, self.ids)
         self.artifacts = ArtifactStore(self.log, InMemoryBlobs(), self.ids)
         self.recorder = Recorder(log=self.log, session_id=SessionId("s"), task_id=TaskId("t"))
-        self.context = replace(context, caller=Caller(project="/home/ana/work"))
+        self.context = msgspec.structs.replace(context, caller=Caller(project="/home/ana/work"))
         self.rulings: Rulings = ASKED_FOR
         self.yeses = Yeses()
         self.expires_s = float(EXPIRES_S)
@@ -389,12 +390,12 @@ def change_rules_version(bench: Bench, probe: Probe) -> dict[str, Any]:
 
 
 def change_project(bench: Bench, probe: Probe) -> dict[str, Any]:
-    bench.context = replace(bench.context, caller=Caller(project="/home/ana/elsewhere"))
+    bench.context = msgspec.structs.replace(bench.context, caller=Caller(project="/home/ana/elsewhere"))
     return {}
 
 
 def change_labels(bench: Bench, probe: Probe) -> dict[str, Any]:
-    bench.context = replace(bench.context, reading=Reading(content=Content(labels=("web",))))
+    bench.context = msgspec.structs.replace(bench.context, reading=Reading(content=Content(labels=("web",))))
     return {}
 
 
@@ -508,7 +509,7 @@ async def test_where_nobody_is_there_any_more_a_yes_does_not_count(bench: Bench,
     asked = await bench.ask(probe.tool())
     assert asked.cover is not None
     bench.yeses.covers.append(asked.cover)
-    bench.context = replace(bench.context, caller=replace(bench.context.caller, attended=False))
+    bench.context = msgspec.structs.replace(bench.context, caller=replace(bench.context.caller, attended=False))
 
     assert await bench.call(probe.tool(), bench.yes(asked)) == ()
 
@@ -542,7 +543,7 @@ async def test_a_yes_for_the_session_lets_what_it_covers_run_and_is_named(bench:
 
     assert await bench.call(probe.tool(), arguments='{"path": "data/b.md"}') != ()
     assert await bench.call(probe.tool(risk_level=RiskLevel.LOW), arguments='{"path": "notes/b.md"}') != ()
-    bench.context = replace(bench.context, reading=Reading(content=Content(labels=("web",))))
+    bench.context = msgspec.structs.replace(bench.context, reading=Reading(content=Content(labels=("web",))))
     assert await bench.call(probe.tool(), arguments='{"path": "notes/b.md"}') != ()
     assert probe.done == ["a"]
     assert set(bench.yeses.asked_of) == {SessionId("s")}

@@ -3,10 +3,10 @@
 import asyncio
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
@@ -68,7 +68,7 @@ def context(project: Path, context: ToolContext, kept: KeptArtifacts) -> ToolCon
     (project / PATH).write_bytes(
         file(cell("a", "x = 1\n"), cell("b", "# Title\n", "markdown"), {**cell("c", "print(x)"), "outputs": [STREAM]})
     )
-    return replace(context, key="task-1-0", artifacts=kept.store.of(SESSION))
+    return msgspec.structs.replace(context, key="task-1-0", artifacts=kept.store.of(SESSION))
 
 
 def now(context: ToolContext) -> list[dict[str, Any]]:
@@ -415,7 +415,7 @@ async def test_a_cell_that_would_load_something_is_not_written(context: ToolCont
 
 
 async def test_a_cell_made_from_content_from_outside_says_so(context: ToolContext) -> None:
-    outside = replace(context, reading=Reading(content=Content.of(Label.WEB, ["example.org"])))
+    outside = msgspec.structs.replace(context, reading=Reading(content=Content.of(Label.WEB, ["example.org"])))
 
     made: Any = (await done(INSERT, outside, kind="markdown", source="new")).data
     await done(EDIT, outside, cell="a", version=await version(context, "a"), source="x = 3")
