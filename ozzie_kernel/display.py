@@ -84,8 +84,8 @@ class TurnDisplay(Protocol):
         """Ask nothing any more: whoever would be asked has the turn stopped."""
         ...
 
-    def finish(self, view: TurnView) -> None:
-        """Put the final form in its place."""
+    def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
+        """Put the final form in its place, which tells of the steps of a run, too."""
         ...
 
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
@@ -164,8 +164,8 @@ class WidgetDisplay:
     def stop(self) -> None:
         pass
 
-    def finish(self, view: TurnView) -> None:
-        self._end(*static_bundle(view))
+    def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
+        self._end(*static_bundle(view, graph))
 
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
         if is_final:
@@ -222,7 +222,7 @@ class ConsoleDisplay:
             self._asking.withdraw()
             self._asking = None
 
-    def finish(self, view: TurnView) -> None:
+    def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
         self._withdraw(view)
         if text := self._writer.update(view):
             self._say(text)
@@ -264,8 +264,8 @@ class StaticDisplay:
     def stop(self) -> None:
         pass
 
-    def finish(self, view: TurnView) -> None:
-        data, metadata = static_bundle(view)
+    def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
+        data, metadata = static_bundle(view, graph)
         self._publisher.publish("display_data", {"data": data, "metadata": metadata, "transient": {}})
 
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:

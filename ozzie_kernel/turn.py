@@ -100,7 +100,7 @@ class CellTurn:
 
     def _finish(self) -> None:
         if self.view.task_id and not self._left:
-            self._display.finish(self.view)
+            self._display.finish(self.view, self.graph)
             if self.graph is not None:
                 self._display.graph(self.graph, datetime.now(UTC), is_final=True)
         self._left = True

@@ -6,6 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
+from ozzie_server_ext.render.text import cut_end
+
+MOST_NOTE = 60
+"""In characters, of what a tool said in a few words of what it gave."""
 
 _Change: TypeAlias = Callable[[GraphStep, Mapping[str, Any], datetime | None], GraphStep]
 
@@ -70,9 +74,10 @@ def _started(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -
 
 
 def _completed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
-    event = str(payload.get("event", "done"))
+    event, call = str(payload.get("event", "done")), payload.get("call")
+    said = str(call.get("summary", "")) if isinstance(call, Mapping) else ""
     step = _made_at_once(step, payload, ts)
-    return replace(step, state="Done", finished_at=ts, note="" if event == "done" else event)
+    return replace(step, state="Done", finished_at=ts, note=cut_end(said, MOST_NOTE) if event == "done" else event)
 
 
 def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:

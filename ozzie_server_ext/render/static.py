@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
+from ozzie_server_ext.render.graphtable import graph_table
+from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.markdown import inert_parts
 from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
@@ -25,20 +27,23 @@ _JSON_ROWS = 200
 _SENTENCE = 2_000
 
 
-def static_bundle(view: TurnView) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle and the metadata of one `display_data` for `view`.
+def static_bundle(view: TurnView, graph: GraphView | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The MIME bundle and the metadata of one `display_data` for `view`, and for the `graph` of its run.
 
     No HTML and no SVG: nbconvert and GitHub would take either instead of the Markdown.
     """
-    data = {TURN_MIME: turn_json(view), "text/markdown": turn_markdown(view), "text/plain": plain_text(view)}
+    data = {TURN_MIME: turn_json(view), "text/markdown": turn_markdown(view, graph), "text/plain": plain_text(view)}
     return data, {"ozzie": {"session": view.session_id, "task": view.task_id, "turn": view.task_id}}
 
 
-def turn_markdown(view: TurnView) -> str:
-    """The turn as inert Markdown: what went wrong if anything, the parts in their order, a line of figures."""
+def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
+    """The turn as inert Markdown: what went wrong if anything, the steps of its run, the parts in their order, and a
+    line of figures."""
     texts = iter(inert_parts([part.text for part in view.parts if isinstance(part, TextPart)]))
     shown = text_source(visible_label(shown_pictures(view)))
     blocks = [_opening(view), f"<sub>{shown}</sub>" if shown else ""]
+    if graph is not None:
+        blocks.append(graph_table(graph, f"task {_task(view)}", has_ended=view.is_final))
     for part in view.parts:
         blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))
     if view.closing:

@@ -76,6 +76,7 @@ async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: Ne
     await it.save()
     outputs = lab.saved(it.name)["cells"][0]["outputs"]
     assert "[done] gate" in "".join(outputs[-1]["data"]["text/plain"])
+    assert "<details><summary>4 steps of sums: 4 done" in "".join(outputs[-2]["data"]["text/markdown"])
 
     await it.run(1)
     await expect(it.page.locator(".jp-Cell").nth(1)).to_contain_text("%run sums n=…")

@@ -77,7 +77,10 @@ def test_only_those_cells_fail_that_are_to_and_each_in_a_sentence(third: Any) ->
 
 
 @pytest.mark.parametrize("cell_id", ["facts", "prices", "sentence"])
-def test_each_run_in_a_cell_leaves_a_picture(third: Any, cell_id: str) -> None:
-    pictures = [output["data"] for output in cell_of(third, cell_id)["outputs"] if "data" in output]
+def test_each_run_in_a_cell_leaves_a_picture_and_says_the_same_in_a_table(third: Any, cell_id: str) -> None:
+    turn, picture, *_ = [output["data"] for output in cell_of(third, cell_id)["outputs"] if "data" in output]
 
-    assert pictures[1]["image/svg+xml"].startswith("<svg ")
+    assert picture["image/svg+xml"].startswith("<svg ")
+    told = [line for line in picture["text/plain"].splitlines() if line.startswith("  [")]
+    table = turn["text/markdown"].split("| Step |")[1].split("</details>")[0]
+    assert table.count("\n| ") == len(told)

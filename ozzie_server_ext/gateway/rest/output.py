@@ -53,7 +53,7 @@ async def get_task_output(call: Call, asked: TaskOutputQuery) -> TaskOutput | No
     if version == asked.known:
         return None
     if view.is_final:
-        data, metadata = static_bundle(view)
+        data, metadata = static_bundle(view, turn.graph)
         picture: JsonObject = {} if turn.graph is None else {**graph_bundle(turn.graph)}
         return TaskOutput(
             task_id=task_id, status=status, version=version, data=data, metadata=metadata, graph=picture, html=""

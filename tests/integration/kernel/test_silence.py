@@ -34,7 +34,7 @@ class Screen:
 
     def stop(self) -> None: ...
 
-    def finish(self, view: TurnView) -> None:
+    def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
         self.finished.append(view)
 
     def graph(self, view: GraphView, now: datetime, *, is_final: bool) -> None: ...

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ozzie_server_ext.render.graphfold import fold_graph
+from ozzie_server_ext.render.graphfold import MOST_NOTE, fold_graph
 from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,8 +111,8 @@ def test_a_state_machine_ends_in_its_last_state() -> None:
     assert (view.current, step(view, "sent").state, view.state) == ("sent", "Done", "Done")
 
 
-def test_a_call_that_was_made_at_once_is_as_old_as_it_says() -> None:
-    call = {"name": "calculator", "duration_ms": 250.0}
+def test_a_call_that_was_made_at_once_is_as_old_as_it_says_and_tells_what_it_gave() -> None:
+    call = {"name": "calculator", "duration_ms": 250.0, "summary": f"14 files {'x' * 100}"}
     view = folded(
         ("skill.started", DAG),
         ("step.completed", {"step_id": "a", "event": "done", "call": call}),
@@ -124,3 +124,4 @@ def test_a_call_that_was_made_at_once_is_as_old_as_it_says() -> None:
         ("Waiting", 0, None),
     ]
     assert step(view, "b").problem == "No."
+    assert step(view, "a").note == f"14 files {'x' * (MOST_NOTE - 10)}…"

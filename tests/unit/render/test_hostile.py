@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from ozzie_server_ext.render.graphview import GraphStep, GraphView
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html, inert_markdown
@@ -248,6 +249,17 @@ def test_no_mixture_of_marks_in_any_field_becomes_html(text: str):
     view = turn_with(text)
     assert intruders(live_html(view).replace(STYLE, ""), _LIVE) == []
     assert_inert_source(static_bundle(view)[0]["text/markdown"])
+
+
+@settings(_FUZZ, max_examples=150)
+@given(NASTY)
+def test_no_mixture_of_marks_in_what_is_told_of_a_run_becomes_html(text: str):
+    steps = (
+        GraphStep(step_id="a", title=text, state="Done", note=text),
+        GraphStep(step_id="b", title=text, state="Failed", problem=text),
+    )
+    view = GraphView(name=text, steps=steps)
+    assert_inert_source(static_bundle(turn_with("a"), view)[0]["text/markdown"])
 
 
 @settings(_FUZZ, max_examples=200)
