@@ -266,7 +266,16 @@ class Ozzie:
             self._runner.context_of,
         )
         places = TaskPlaces(self.log, lambda: self.config.settings, progress.place)
-        self.driver = TaskDriver(self.log, self.ids, self.runs.run, progress.step, progress.place, fates, places.of)
+        self.driver = TaskDriver(
+            self.log,
+            self.ids,
+            self.runs.run,
+            progress.step,
+            progress.place,
+            fates,
+            places.of,
+            rests=self.runs.resting.rests,
+        )
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
         pictures = PictureIntake(self.project, self.blobs, marks.below)

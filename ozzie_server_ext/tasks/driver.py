@@ -81,14 +81,17 @@ class TaskDriver:
         tell_place: TellPlace = lambda session_id, task_id, ahead: None,
         fates: Fates = NOBODY_KNOWS,
         place: FindPlace = lambda row: nullcontext(),
+        rests: Callable[[TaskId], bool] = lambda task_id: False,
     ) -> None:
-        """`place` is what a task needs to run, and waits for in the queue."""
+        """`place` is what a task needs to run, and waits for in the queue; `rests` tells of one that runs whether it
+        only waits for others."""
         self._log = log_
         self._run_turn = run_turn
         self._tell = tell
         self._tell_place = tell_place
         self._fates = fates
         self._place = place
+        self._rests = rests
         self._epoch = ids.new()
         self._waiting: dict[Thread, deque[TaskId]] = {}
         self._running: dict[Thread, _Running] = {}
@@ -105,8 +108,8 @@ class TaskDriver:
     @property
     def busy(self) -> bool:
         """Whether anything runs, or waits for what runs; a gateway with an idle exit stays up while it does. What waits
-        for a person waits in the log."""
-        return bool(self._running)
+        for a person waits in the log, and so does a run of which nothing else goes on."""
+        return any(not self._rests(running.task_id) for running in self._running.values())
 
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         """See `tasks.service.Runner`."""

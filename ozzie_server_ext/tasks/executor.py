@@ -74,6 +74,11 @@ class Executor(Protocol):
         have."""
         ...
 
+    @property
+    def pending(self) -> int:
+        """How many attempts were begun that `next` has not told the end of."""
+        ...
+
     def wake(self) -> None:
         """Have `next` return, whatever has ended."""
         ...
@@ -116,6 +121,10 @@ class InProcess:
         self._heard.clear()
         ended, self._ended = self._ended, []
         return made + [(self._running.pop(work), work.result()) for work in ended]
+
+    @property
+    def pending(self) -> int:
+        return len(self._at_once) + len(self._running)
 
     def wake(self) -> None:
         self._heard.set()

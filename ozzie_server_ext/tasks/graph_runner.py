@@ -72,8 +72,12 @@ class GraphRunner:
         steps = StepRunner(parts, loaded, row, recorder, self._stop, given)
         executor = InProcess(steps.carry_out, self._pace)
         driving = Driving(parts, loaded, executor, recorder, self._chance)
+
+        def rests() -> bool:
+            return 0 < executor.pending == steps.waiting
+
         try:
-            with parts.pauses.telling(recorder.task_id, executor.wake):
+            with parts.pauses.telling(recorder.task_id, executor.wake), parts.resting.where(recorder.task_id, rests):
                 return await driving.run()
         except TurnHeld:  # what it had delegated goes on to its end
             await executor.close()

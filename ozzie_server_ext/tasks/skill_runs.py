@@ -18,6 +18,7 @@ from ozzie_server_ext.tasks.graph_runner import GraphRunner
 from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
+from ozzie_server_ext.tasks.resting import Resting
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
@@ -51,6 +52,7 @@ class SkillRuns:
         self._starts = starts
         self._run_turn = run_turn
         self._ends = Ends(log)
+        self.resting = Resting()
         self._pauses = pauses
         self._quick = quick
         self._context_of = context_of
@@ -70,6 +72,7 @@ class SkillRuns:
             starts=self._starts,
             news=self._news,
             pauses=self._pauses,
+            resting=self.resting,
             outside=self._outside,
             quick=self._quick,
             context_of=self._context_of,

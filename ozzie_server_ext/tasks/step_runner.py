@@ -1,7 +1,8 @@
 """Carries out one attempt at a step: by a task of its own, whose end is the attempt's (TK-4, AG-3)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +39,7 @@ from ozzie_server_ext.tasks.judging import JUDGE, VERDICT
 from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
+from ozzie_server_ext.tasks.resting import Resting
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews
@@ -63,6 +65,7 @@ class StepParts:
     starts: SkillStarts
     news: StepNews
     pauses: PausePoints
+    resting: Resting
     outside: OutsideEvents
     quick: QuickCalls
     context_of: Callable[[Row, Recorder], ToolContext]
@@ -92,6 +95,16 @@ class StepRunner:
         self._given = given
         self._told: set[EventId] = set()
         self._context = parts.context_of(row, recorder)
+        self.waiting = 0
+        """How many attempts wait for a task, or for what somebody tells them, and do nothing meanwhile."""
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
     async def carry_out(self, attempt: Attempt) -> Outcome:
         """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
@@ -133,8 +146,9 @@ class StepRunner:
         self._parts.news.waits(recorder, attempt.work.name, wait.event)
         within_s = None if not limits else await outside.left_s(recorder.task_id, attempt.record, min(limits))
         try:
-            async with asyncio.timeout(within_s):
-                told = await outside.next(recorder.task_id, wait.event, self._told)
+            with self._waits():
+                async with asyncio.timeout(within_s):
+                    told = await outside.next(recorder.task_id, wait.event, self._told)
         except TimeoutError:
             message = f'Nobody told it of "{wait.event}" within {min(limits):g} s.'
             return FailedAttempt(kind="business", code="step.timeout", message=message)
@@ -146,7 +160,8 @@ class StepRunner:
         self._parts.news.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
         try:
             await self._begin(task_id, attempt)
-            row = await self._parts.ends.of(task_id)
+            with self._waits():
+                row = await self._parts.ends.of(task_id)
         finally:
             self._parts.news.forget(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
@@ -245,7 +260,8 @@ class StepRunner:
             content=outcome.content | self._values.content_of(work.acceptance),
         )
         await self._parts.delegation.begin(wanted, by=recorder)
-        row = await self._parts.ends.of(task_id)
+        with self._waits():
+            row = await self._parts.ends.of(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
         if row["status"] != TaskStatus.SUCCEEDED:
             message = f"Whether this holds could not be found out: {criterion}"
