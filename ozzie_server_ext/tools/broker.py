@@ -326,8 +326,8 @@ class ToolBroker:
         marks: Marks,
     ) -> EventBody:
         """Record how a call ended, with what it brought; the fact that says so."""
-        content = await brought(meta, args, ended, marks)
-        recorder, ended = recorder.made_from(recorder.content | content), bearing(ended, content)
+        if content := await brought(meta, args, ended, marks):
+            recorder, ended = recorder.made_from(recorder.content | content), bearing(ended, content)
         if not isinstance(ended, ToolResult):
             await recorder.append(ended)
             return ended

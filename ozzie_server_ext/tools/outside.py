@@ -31,8 +31,6 @@ async def brought(meta: ToolMeta, args: JsonObject, ended: Ended, marks: Marks) 
 
 def bearing(ended: Ended, content: Content) -> Ended:
     """How a call ended, with what it brought."""
-    if not content:
-        return ended
     match ended:
         case ToolResult():
             return replace(ended, content=content)

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,7 @@ async def whole_run(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) 
     async def noting(log: SqliteEventLog, stream: str, drafts: Sequence[Draft], **how: Any) -> tuple[Event, ...]:
         events = await append(log, stream, drafts, **how)
         # With their ids: what was handed on to a step is known by that of what it was.
-        named = [replace(draft, event_id=event.event_id) for draft, event in zip(drafts, events, strict=True)]
+        named = [draft._replace(event_id=event.event_id) for draft, event in zip(drafts, events, strict=True)]
         appends.append((events[0].position, stream, named))
         return events
 
