@@ -8,6 +8,11 @@ from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
+SKILLS = "delegate."
+"""How the ids of skills as tools begin."""
+SKILL_PREFIX = "skill_"
+"""How a model reads their names, so that none takes a tool's; people read the skill's."""
+
 
 class SideEffect(StrEnum):
     NONE = "none"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from ozzie_server_ext.domain.toolmeta import SKILL_PREFIX, SKILLS
 from ozzie_server_ext.render.text import cut_end, cut_middle, visible_label, visible_prose
 
 RowState: TypeAlias = Literal["asked", "running", "done", "failed", "cancelled", "denied", "waiting", "unknown"]
@@ -93,8 +94,10 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
     if canonical == "tool.call.requested":
         args = payload.get("args")
         args = args if isinstance(args, Mapping) else {}
-        name = visible_label(str(payload.get("name") or payload.get("tool_id") or "tool"))
-        return replace(row, tool_id=str(payload.get("tool_id", "")), name=name, args=args, argument=main_argument(args))
+        tool_id, name = str(payload.get("tool_id", "")), str(payload.get("name") or payload.get("tool_id") or "tool")
+        if tool_id.startswith(SKILLS):  # UX §2.3: one row with the skill's name
+            name = name.removeprefix(SKILL_PREFIX)
+        return replace(row, tool_id=tool_id, name=visible_label(name), args=args, argument=main_argument(args))
     if row.is_settled:
         return row
     match canonical:

@@ -5,15 +5,21 @@ from collections.abc import Iterable
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import (
+    SKILL_PREFIX,
+    SKILLS,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    ToolMeta,
+    ToolResult,
+    ToolSpec,
+)
 from ozzie_server_ext.skills.library import Shelf
 from ozzie_server_ext.skills.parameters import fitted, parameters_of
 from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
 
-NAMESPACE = "delegate"
-PREFIX = "skill_"
-"""Of its name for the model: it takes no tool's."""
 MAX_NAME = 64
 """TL-10."""
 MOST_TIME_S = 7 * 24 * 3600.0
@@ -34,7 +40,7 @@ class SkillTool:
         self._skill = skill
         self.meta = ToolMeta(
             tool_id=tool_id_of(skill.name),
-            name=f"{PREFIX}{skill.name}"[:MAX_NAME],
+            name=f"{SKILL_PREFIX}{skill.name}"[:MAX_NAME],
             side_effect=SideEffect.NONE,
             risk_level=RiskLevel(skill.risk_level),
             timeout_s=MOST_TIME_S,
@@ -72,4 +78,4 @@ def skill_tools(shelf: Shelf) -> Iterable[SkillTool]:
 def tool_id_of(skill: str) -> str:
     """By which rules name it. Two skills whose names differ in a sign or by capitals alone have the same."""
     plain = re.sub(r"[^a-z0-9_]", "_", skill.lower())
-    return f"{NAMESPACE}.{plain if plain[0].isalpha() else f'n{plain}'}"
+    return f"{SKILLS}{plain if plain[0].isalpha() else f'n{plain}'}"

@@ -345,3 +345,12 @@ def test_a_row_whose_result_was_too_large_says_where_the_whole_is():
     assert (small.result, small.detail, small.artifacts) == ("64 lines", "64 lines", ())
     assert f'title="{large.detail}"' in live_html(view)
     assert [row.get("artifacts") for row in turn_json(view)["parts"][-1]["rows"]] == [["01A"], None]
+
+
+def test_a_call_that_hands_over_to_a_skill_is_a_row_with_the_skills_name():
+    args = {"question": "Who grows tea?"}
+    asked = {"call_id": "a", "tool_id": "delegate.researcher", "name": "skill_researcher", "args": args}
+    other = {"call_id": "b", "tool_id": "notes.read", "name": "skill_note", "args": {}}
+    view = folded([*BEGINNING, (1, "tool.call.requested", asked), (1, "tool.call.requested", other)])
+
+    assert [row.name for row in view.rows] == ["researcher", "skill_note"]
