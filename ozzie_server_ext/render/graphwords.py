@@ -71,6 +71,9 @@ def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = N
             yield step.state
         case "Skipped":
             yield "Skipped"
+        case "Paused":
+            yield " · ".join(filter(None, ["Paused", step.note, time_of(step)]))
+            yield " · ".join(filter(None, ["Paused", step.note]))
         case "Failed":
             yield step.problem or (step.note or "Failed")
         case "Working" | "Done" | "Stopped":
