@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from ozzie_server_ext.render.graphview import GraphView, StepState, state_of_all
-from tests.unit.render.graphs import NOW, START, reworked, step, tender_scan
+from tests.unit.render.graphs import NOW, START, reworked, step, tender_scan, weekly_review
 
 
 def test_skipped_failed_and_stopped_steps_count_as_settled() -> None:
