@@ -72,8 +72,8 @@ def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = N
         case "Skipped":
             yield "Skipped"
         case "Paused":
-            yield " · ".join(filter(None, ["Paused", step.note, time_of(step)]))
-            yield " · ".join(filter(None, ["Paused", step.note]))
+            told = step.note or tried(step) or "Paused"
+            yield from (" · ".join(filter(None, [told, time_of(step)])), told)
         case "Failed":
             yield step.problem or (step.note or "Failed")
         case "Working" | "Done" | "Stopped":

@@ -55,7 +55,7 @@ export function secondLine(step: GraphStep, after: string, now: number, trans: I
     case 'Failed':
       return [visibleLabel(step.problem) || step.note || stepWord(step.state, trans)];
     case 'Paused':
-      return [stepWord(step.state, trans), step.note, stepTime(step, now, trans)].filter(Boolean);
+      return [step.note || stepWord(step.state, trans), stepTime(step, now, trans)].filter(Boolean);
     case 'Working':
     case 'Done': {
       const parts = [stepTime(step, now, trans), step.note, visibleLabel(step.model), stepCost(step, trans)];

@@ -192,10 +192,11 @@ def test_a_skipped_step_is_struck_through() -> None:
         ({"state": "Failed", "problem": "The file is empty."}, "The file is empty."),
         ({"state": "Failed"}, "Failed"),
         ({"state": "Stopped"}, "Stopped · 2.0 s"),
-        ({"state": "Paused", "note": "to be checked"}, "Paused · to be checked"),
+        ({"state": "Paused", "note": "to be checked"}, "to be checked · 2.0 s"),
+        ({"state": "Paused", "finished_at": None}, "Paused"),
         ({"finished_at": None, "state": "Working"}, "21 s"),
     ],
-    ids=["the model goes first", "cost unknown", "again", "why", "failed", "stopped", "held", "running"],
+    ids=["the model goes first", "cost unknown", "again", "why", "failed", "stopped", "held", "held itself", "running"],
 )
 def test_the_second_line_tells_most_of_what_fits(more: dict[str, object], line: str) -> None:
     assert [each.text for each in in_state(**more).iter(f"{SVG}text")] == ["only", line]
