@@ -22,6 +22,8 @@ STATES: Mapping[str, str] = {
 }
 """The words of UX §2.1."""
 
+_GO_ON = frozenset({"CREATED", "QUEUED", "RUNNING"})
+
 WAYS: Mapping[str, str] = {
     "keyfile": "a key file that only you can read",
     "passphrase": "a passphrase",
@@ -48,6 +50,11 @@ def for_terminal(hint: str) -> str:
     for in_a_cell, here in _IN_A_TERMINAL:
         hint = hint.replace(in_a_cell, here)
     return hint
+
+
+def state_word(status: str, *, pausing: bool = False) -> str:
+    """The state of a task in words; one that is to be held says so, unless it waits for a person."""
+    return "Pausing" if pausing and status in _GO_ON else STATES[status]
 
 
 def failure_lines(error: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from ozzie_server_ext.agent.breach import STOP
 from ozzie_server_ext.agent.doubt import LEAVE
 from ozzie_server_ext.cli.approval_text import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.output import STATES, cell, cost, counted, failure_lines, local_time, print_json, tokens
+from ozzie_server_ext.cli.output import cell, cost, counted, failure_lines, local_time, print_json, state_word, tokens
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.domain.answers import meant
 from ozzie_server_ext.domain.approvals import MOST_ASKS
@@ -43,7 +43,8 @@ def list_tasks(options: argparse.Namespace) -> int:
     if not tasks:
         print("No tasks. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
     for task in tasks:
-        state = STATES[task["waiting"][0]["status"] if task["waiting"] else task["status"]]
+        status = task["waiting"][0]["status"] if task["waiting"] else task["status"]
+        state = state_word(status, pausing=task["pausing"])
         print(f"{task['task_id']}  {cell(state, 15)}  {cell(task['title'], 35)}".rstrip())
         for step in () if options.all else task["waiting"]:
             print(f"  {step['task_id']}  the step {cell(step['title'], 40)}".rstrip())
@@ -58,7 +59,8 @@ def show_task(options: argparse.Namespace) -> int:
         print_json(task)
         return 0
     used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
-    state = STATES[task["status"]] + (f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else "")
+    state = state_word(task["status"], pausing=task["pausing"])
+    state += f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else ""
     print(f"{state}  {cell(task['title'], 60)}".rstrip())
     print(f"  task     {task['task_id']}")
     print(f"  session  {task['session_id'] or ''}")
@@ -69,6 +71,8 @@ def show_task(options: argparse.Namespace) -> int:
     if task["attempt"] > 1:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
+    if task["pausing"]:
+        print("  pauses   at the end of what it is doing")
     for words in task["updates"]:
         print(f"  added    {cell(words, 60)}".rstrip())
     for event in task["waits_for"]:

@@ -165,6 +165,8 @@ def _dot(state: StepState, x: int, y: int) -> str:
             return f'<path d="M{x - 3.5} {y}h7"/>'
         case "Stopped":
             return f'<path d="M{x - 3.5} {y - 3.5}h7v7h-7Z"/>'
+        case "Paused":
+            return f'<path d="M{x - 2} {y - 3.5}v7m4 -7v7"/>'
 
 
 def _problem_rows(problems: Sequence[GraphStep], layout: Layout, now: datetime | None, wide: int) -> list[str]:

@@ -15,6 +15,7 @@ StepState: TypeAlias = Literal[
     "Failed",
     "Skipped",
     "Stopped",
+    "Paused",
 ]
 """The words of UX §10, and those that only a step has."""
 
@@ -24,7 +25,14 @@ PROBLEMS: frozenset[StepState] = frozenset({"Failed", *ASKING})
 """What a person is to look at: nothing of it may be hidden in a stack or a dot."""
 
 # What is said of several steps at once: the first of these that one of them is in.
-_FIRST: tuple[StepState, ...] = ("Needs a decision", "Waiting for you", "Waiting for your answer", "Failed", "Working")
+_FIRST: tuple[StepState, ...] = (
+    "Needs a decision",
+    "Waiting for you",
+    "Waiting for your answer",
+    "Failed",
+    "Working",
+    "Paused",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,7 @@ class GraphStep:
 
     def seconds(self, now: datetime | None = None) -> float | None:
         """How long it took or has been running; None where nothing was measured."""
-        end = self.finished_at or (None if self.is_settled else now)
+        end = self.finished_at or (None if self.is_settled or self.state == "Paused" else now)
         if self.started_at is None or end is None:
             return None
         return max((end - self.started_at).total_seconds(), 0.0)
@@ -74,13 +82,14 @@ class Move:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphView:
     """One workflow. Ids of steps differ from each other; a need that no step has is as good as none. `moves` and
-    `current` belong to a state machine, whose first step is where it begins."""
+    `current` belong to a state machine, whose first step is where it begins. Where it `is_held`, no step begins."""
 
     name: str
     kind: Literal["dag", "fsm"] = "dag"
     steps: tuple[GraphStep, ...]
     moves: tuple[Move, ...] = ()
     current: str = ""
+    is_held: bool = False
 
     @property
     def settled(self) -> int:
@@ -112,7 +121,13 @@ class GraphView:
 
     @property
     def state(self) -> StepState:
-        """The workflow in one word. A state machine is as far as its current state: others may never be reached."""
+        """The workflow in one word: paused where it is held, unless a person is asked something. A state machine is as
+        far as its current state: others may never be reached."""
+        word = self._own_state
+        return "Paused" if self.is_held and word not in ASKING else word
+
+    @property
+    def _own_state(self) -> StepState:
         if self.kind == "fsm":
             current: StepState | None = next((step.state for step in self.steps if step.step_id == self.current), None)
             if current is not None:
@@ -121,7 +136,8 @@ class GraphView:
 
 
 def state_of_all(states: Iterable[StepState]) -> StepState:
-    """Several steps in one word: what needs a person, then a failure, then work; else how it ended or began."""
+    """Several steps in one word: what needs a person, then a failure, then work, or what is held; else how it ended or
+    began."""
     found: set[StepState] = set(states)
     for state in _FIRST:
         if state in found:

@@ -71,6 +71,9 @@ def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = N
             yield step.state
         case "Skipped":
             yield "Skipped"
+        case "Paused":
+            told = step.note or tried(step) or "Paused"
+            yield from (" · ".join(filter(None, [told, time_of(step)])), told)
         case "Failed":
             yield step.problem or (step.note or "Failed")
         case "Working" | "Done" | "Stopped":

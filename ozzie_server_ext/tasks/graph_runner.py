@@ -26,10 +26,9 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
-from ozzie_server_ext.skills.checks import FAILED, REJECTED
 from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
 from ozzie_server_ext.skills.fsm_run import FsmRun
-from ozzie_server_ext.skills.spec import RetryPolicy, State, Step, Work
+from ozzie_server_ext.skills.spec import RetryPolicy, Work
 from ozzie_server_ext.skills.templates import as_text
 from ozzie_server_ext.skills.values import Output
 from ozzie_server_ext.store.recorder import Recorder
@@ -41,6 +40,7 @@ from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.pace import Pace
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
+from ozzie_server_ext.tasks.step_ends import taken_in, tried_again
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
@@ -223,16 +223,7 @@ class Driving:
         started = self._begun_at_once.pop(work.id, None)
         if started is not None and call is None:  # it did not come to a call
             await self._journal.note(started, content=self._recorder.content)
-        if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
-            comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
-            outcome = FailedAttempt(
-                kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
-            )
-        try:
-            to = self._leads_to(work, outcome)
-        except OzzieError as error:
-            to = ""
-            outcome = FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint, call=call)
+        outcome, to = taken_in(self._run, work, outcome)
         if isinstance(outcome, FailedAttempt):
             await self._record_failure(work, attempt, outcome, to)
             return
@@ -254,9 +245,8 @@ class Driving:
 
     async def _record_failure(self, work: Work, attempt: Attempt, outcome: FailedAttempt, to: str) -> None:
         record = attempt.record
-        policy = work.retry_policy or self._skill.retry_policy or RetryPolicy()
         again_in_s: float | None = None
-        if outcome.may_retry and record.attempt < policy.max_attempts:
+        if policy := tried_again(self._skill, work, record.attempt, outcome):
             again_in_s = self._pause(policy, record.attempt)
             self._pauses[work.id] = again_in_s
             self._rejected[work.id] = outcome.message
@@ -282,13 +272,6 @@ class Driving:
         await self._journal.note(fact, content=made_from, settles=attempt.work.id if is_end else "")
         if not attempt.at_once:
             await self._journal.flushed()
-
-    def _leads_to(self, work: Work, outcome: Succeeded | FailedAttempt) -> str:
-        if not isinstance(self._run, FsmRun) or not isinstance(work, State):
-            return ""
-        if isinstance(outcome, FailedAttempt):
-            return self._run.leads_to(work, FAILED)
-        return self._run.leads_to(work, outcome.event, Output(outcome.value, outcome.content))
 
     def _pause(self, policy: RetryPolicy, attempt: int) -> float:
         """Twice as long each time, and between half and one and a half of that, so that many do not come at once."""

@@ -3,14 +3,19 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import cast
 
 from ozzie_server_ext.domain.ids import TaskId
-from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.render.graphview import GraphStep, GraphView, StepState
+from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegated import waiting_below
+from ozzie_server_ext.tasks.executor import FailedAttempt, Succeeded
+from ozzie_server_ext.tasks.held_steps import HeldStep, held_steps, may_be_held
+from ozzie_server_ext.tasks.skill_log import load_run
 
 _ASKS: Mapping[TaskStatus, StepState] = {
     TaskStatus.WAITING_APPROVAL: "Waiting for you",
@@ -40,23 +45,64 @@ class RunTasks:
         below = [f"{row['task_id']}{row['status']}" for rows in self.waiting.values() for row in rows]
         return " ".join([*own, *sorted(below)])
 
-    def told(self, view: GraphView) -> GraphView:
-        """`view` with what its steps have cost, who answers in them, and which of them wait for a person."""
-        return replace(view, steps=tuple(self._step(step) for step in view.steps))
+    async def told(self, view: GraphView, run: Row, log: EventLog, blobs: BlobStore) -> GraphView:
+        """`view` of the run of that row with what its steps have cost, who answers in them, which of them wait for a
+        person, and, where the run is held, how those ended that it has not recorded."""
+        held = await self._held(view, run, log, blobs)
+        steps = tuple(self._step(step, held.get(step.step_id)) for step in view.steps)
+        is_held = run["status"] == TaskStatus.PAUSED
+        return replace(view, steps=steps, is_held=is_held)
 
-    def _step(self, step: GraphStep) -> GraphStep:
+    async def _held(self, view: GraphView, run: Row, log: EventLog, blobs: BlobStore) -> Mapping[str, HeldStep]:
+        going_on = [step for step in view.steps if step.state == "Working" and step.task_id]
+        own = {step.step_id: self._own(step) for step in going_on}
+        asked = {step_id: row for step_id, row in own.items() if may_be_held(run, row)}
+        if not asked:
+            return {}
+        loaded = await load_run(log, blobs, TaskId(str(run["task_id"])))
+        return await held_steps(loaded, run, asked, log, blobs)
+
+    def _own(self, step: GraphStep) -> Row | None:
+        """The row of the task that carries out its latest attempt; none where that was not created."""
+        return next((row for row in self.by_step.get(step.step_id, ()) if row["task_id"] == step.task_id), None)
+
+    def _step(self, step: GraphStep, held: HeldStep | None) -> GraphStep:
         rows = self.by_step.get(step.step_id, ())
         if not rows:
-            return step
-        latest = next((row for row in rows if row["task_id"] == step.task_id), rows[-1])
-        state = step.state
-        if state == "Working":
+            return _as_held(step, held) if held else step
+        latest = self._own(step) or rows[-1]
+        if step.state == "Working":
             asking = [latest, *self.waiting.get(str(latest["task_id"]), ())]
-            state = next((_ASKS[status] for status in _ASKS if any(row["status"] == status for row in asking)), state)
+            state = next((_ASKS[status] for status in _ASKS if any(row["status"] == status for row in asking)), None)
+            step = _as_held(step, held) if held and state is None else replace(step, state=state or step.state)
         return replace(
             step,
-            state=state,
+            finished_at=self._finished_at(step, latest),
             model=step.model or str(latest["model"]),
             cost=sum(cast(int, row["cost"]) for row in rows),
             cost_known=all(row["cost_known"] for row in rows),
         )
+
+    def _finished_at(self, step: GraphStep, latest: Row) -> datetime | None:
+        """When the last of what it delegated ended: the run may have recorded that later, for it was held."""
+        if latest["status"] not in FINAL or step.state == "Working":
+            return step.finished_at
+        rows = self.by_step[step.step_id]
+        own = [row["finished_at"] for row in rows if str(row["task_id"]) >= str(latest["task_id"])]
+        ended = max((datetime.fromisoformat(str(at)) for at in own if at is not None), default=None)
+        return ended if step.finished_at is None or ended is None else min(ended, step.finished_at)
+
+
+def _as_held(step: GraphStep, held: HeldStep) -> GraphStep:
+    match held.outcome:
+        case None:
+            return replace(step, state="Paused")
+        case Succeeded() if held.next:
+            return replace(step, state="Paused", note="to be checked")
+        case Succeeded(event=event):
+            return replace(step, state="Done", note="" if event == "done" else event)
+        case FailedAttempt(message=message) if held.next:
+            attempts = max(step.attempts, step.attempt + 1)
+            return replace(step, state="Paused", note="to be tried again", problem=message, attempts=attempts)
+        case FailedAttempt(message=message):
+            return replace(step, state="Failed", problem=message)

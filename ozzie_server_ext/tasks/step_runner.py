@@ -8,24 +8,17 @@ from typing import Any
 
 from ozzie_server_ext.agent.shape import value_of
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    ApprovalRejected,
     Brief,
-    Event,
     Limits,
     MessageCompleted,
     Origin,
-    SkillCompleted,
     SkillStarted,
-    ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
-from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.briefing import input_of, order_for
-from ozzie_server_ext.skills.checks import APPROVED, REJECTED
 from ozzie_server_ext.skills.spec import Wait, Work
 from ozzie_server_ext.skills.templates import as_text, fill
 from ozzie_server_ext.store.blobs import BlobStore
@@ -40,8 +33,9 @@ from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
-from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun
+from ozzie_server_ext.tasks.skill_log import LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.step_ends import outcome_of
 from ozzie_server_ext.tasks.step_news import StepNews
 from ozzie_server_ext.tasks.updates import Updates
 from ozzie_server_ext.tools.base import ToolContext
@@ -49,7 +43,6 @@ from ozzie_server_ext.tools.base import ToolContext
 Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
 """Ends a task that was delegated, where it has not ended."""
 
-RETRIED_KINDS = frozenset({"model", "parse"})
 NOT_ACCEPTED = "step.not_accepted"
 
 
@@ -164,10 +157,7 @@ class StepRunner:
                 row = await self._parts.ends.of(task_id)
         finally:
             self._parts.news.forget(task_id)
-        events = await self._parts.log.read_stream(task_stream(task_id))
-        if row["status"] != TaskStatus.SUCCEEDED:
-            return _failed(row, events, attempt.work)
-        return await self._result(events, attempt.work)
+        return await outcome_of(row, attempt.work, self._parts.log, self._parts.blobs)
 
     async def _begin(self, task_id: TaskId, attempt: Attempt) -> None:
         work, recorder = attempt.work, self._recorder
@@ -218,27 +208,6 @@ class StepRunner:
         limits = self._parts.starts.limits()
         return replace(limits, max_rounds=most) if most else limits
 
-    async def _result(self, events: tuple[Event, ...], work: Work) -> Outcome:
-        value, content = None, CLEAN
-        for event in events:
-            match event.body:
-                case SkillCompleted(output=output, blob=blob) if work.skill is not None:
-                    value = output if blob is None else loads(await self._parts.blobs.get(blob))
-                case ToolCallCompleted(data=data) if work.skill is None and work.instruction is None:
-                    value = data
-                case MessageCompleted(text=text) if work.instruction is not None:
-                    value = text
-                case _:
-                    continue
-            content = Content(labels=event.labels, sources=event.sources)
-        if work.approve is not None:
-            return Succeeded(value={"approved": True, "comment": ""}, content=content, event=APPROVED)
-        if work.ask is not None and isinstance(value, dict):
-            value = value.get("answer")
-        if work.output_model is not None and isinstance(value, str):
-            value = value_of(value)
-        return Succeeded(value=value, content=content)
-
     async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:
         """Whether what has to hold does, by a model that sees the result and nothing else (TK-5)."""
         criterion = fill(work.acceptance or "", self._values.find)
@@ -275,19 +244,3 @@ class StepRunner:
         return FailedAttempt(
             kind="business", code=NOT_ACCEPTED, message=message, may_retry=True, content=outcome.content
         )
-
-
-def _failed(row: Row, events: tuple[Event, ...], work: Work) -> Outcome:
-    for event in events:
-        if isinstance(event.body, ApprovalRejected) and work.approve is not None:
-            return Succeeded(value={"approved": False, "comment": event.body.comment}, event=REJECTED)
-    if row["status"] == TaskStatus.CANCELLED:
-        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.")
-    kind = str(row["error_kind"] or "system")
-    return FailedAttempt(
-        kind=kind if kind in ("model", "parse", "tool", "business") else "system",
-        code=str(row["error_code"] or ""),
-        message=str(row["error_message"] or ""),
-        hint=str(row["error_hint"] or ""),
-        may_retry=kind in RETRIED_KINDS or row["error_code"] == "answer.unfit",
-    )

@@ -124,6 +124,17 @@ test('a run is held and let go on by the button beside Stop, which says what it 
   ]);
 });
 
+test('a page that is loaded while a run is about to pause says so', async () => {
+  const task = aTask({ mode: 'GRAPH', title: '%run review', pausing: true });
+  server.answers.set('tasks?', { items: [task], next: null });
+  await act(() => board.load());
+  draw();
+  await pass(300);
+
+  expect(area.querySelector('.jp-Ozzie-stateLine')?.textContent).toContain('Workingpausing');
+  expect(area.querySelector('.jp-Ozzie-actRun')?.textContent).toBe('Resume');
+});
+
 test('where there is no graph, the kernel goes on to show the run', async () => {
   server.answers.set(`tasks/${RUN}/graph`, new Refused(404, 'task.no_graph', ''));
   draw();

@@ -53,8 +53,10 @@ test('what was asked to stop says so until it has', () => {
 test('what is to pause says so until it does, is let go on, or the wish is taken back', () => {
   const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.pausing', 5, { wanted: true }));
   expect(row).toMatchObject({ status: 'RUNNING', isPausing: true });
-  expect(merged(row, aTask({ updated_at: at(5) })).isPausing).toBe(true);
-  expect(merged(row, aTask({ updated_at: at(5), status: 'PAUSED' })).isPausing).toBe(false);
+  expect(merged(row, aTask({ updated_at: at(4), pausing: false })).isPausing).toBe(true); // it answered before that
+  expect(merged(row, aTask({ updated_at: at(5), pausing: true })).isPausing).toBe(true);
+  expect(merged(row, aTask({ updated_at: at(6), status: 'PAUSED' })).isPausing).toBe(false);
+  expect(merged(undefined, aTask({ pausing: true })).isPausing).toBe(true); // a page that was loaded meanwhile
   expect(fold(row, anEvent('task.pausing', 6, { wanted: false }))).toMatchObject({ isPausing: false });
   expect(fold(row, anEvent('task.paused', 6, { reason: 'by you' }))).toMatchObject({
     status: 'PAUSED',

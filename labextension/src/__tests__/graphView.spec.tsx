@@ -94,6 +94,24 @@ test('each step has its state, its figures, and a name that says all of it', asy
   expect(all('.jp-Ozzie-picture [tabindex="0"]')).toHaveLength(1);
 });
 
+test('a step that is held is paused with what is still to come of it, and no clock', async () => {
+  const ended = { state: 'Paused', started_at: AT, finished_at: at(2.1), note: 'to be checked' } as const;
+  const search = { state: 'Paused', started_at: AT } as const;
+  const merge = { ...ended, note: 'to be tried again', attempt: 1, attempts: 3, problem: 'It did not fit.' };
+  await show(aGraph({ plan: ENDED, read: ended, search, merge }, { status: 'PAUSED', state: 'Paused' }));
+
+  expect(all('.jp-Ozzie-node').map(each => each.getAttribute('aria-label'))).toEqual([
+    'plan, Done, 0.0 s',
+    'read, Paused, to be checked, 2.1 s',
+    'search, Paused',
+    'merge, Paused, to be tried again, 2.1 s'
+  ]);
+  expect(find('[role=application]').getAttribute('aria-label')).toMatch(/Paused\. Arrow keys/);
+  await click(all('.jp-Ozzie-node')[3]!);
+  expect(find('.jp-Ozzie-stepHead').textContent).toBe('mergePaused · to be tried again · 2.1 s · attempt 1 of 3');
+  expect(find('.jp-Ozzie-stepProblem').textContent).toBe('It did not fit.');
+});
+
 test('no text of a skill is more than text', async () => {
   const evil = '<img src=x onerror=alert(1)>\u202e';
   server.answers.set(

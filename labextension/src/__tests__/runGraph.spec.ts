@@ -2,7 +2,7 @@ import type { Recorded } from '../api/frames';
 import { FeedSocket } from '../api/socket';
 import { MOST_KEPT, TaskBoard } from '../model/board';
 import { RunGraph } from '../model/runGraph';
-import { aGraph, RUN } from './graphRig';
+import { aGraph, ENDED, RUN } from './graphRig';
 import { anEvent, aTask, AT, FakePage, FakeServer, FakeSocket, FakeWebSocket, frame, Refused } from './rig';
 
 const STEP = '01M800000000000000000000BB';
@@ -88,6 +88,22 @@ test('events of the run and of its steps have it asked for, together and not one
   hear(event('task.succeeded', 41, { task_id: STEP, payload: { rounds: 1 } }));
   await pass(2_000);
   expect(asked()).toHaveLength(before);
+});
+
+test('while the run is held, the end of a step has it asked for', async () => {
+  const run = new RunGraph(RUN, server.api, board, page);
+  run.setWidth(840);
+  hear(created, event('task.queued', 12, { task_id: STEP, payload: { reason: 'created' } }));
+  hear(event('task.paused', 13, { payload: { reason: 'by you', by: 'ana' } }));
+  await pass(2_000);
+  const before = asked().length;
+  server.answers.set(PATH, aGraph({ read: ENDED }, { status: 'PAUSED', version: '2' }));
+  hear(event('task.succeeded', 14, { task_id: STEP, payload: { rounds: 1 } }));
+  await pass(300);
+
+  expect(asked()).toHaveLength(before + 1);
+  expect(run.graph?.steps[1]?.state).toBe('Done');
+  run.dispose();
 });
 
 test('a task without a graph is not asked about again', async () => {

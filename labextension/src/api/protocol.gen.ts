@@ -718,6 +718,7 @@ export interface GraphStep {
     | 'Done'
     | 'Failed'
     | 'Needs a decision'
+    | 'Paused'
     | 'Skipped'
     | 'Stopped'
     | 'Waiting'
@@ -834,14 +835,14 @@ export interface TokenUsage {
   output: number;
 }
 /**
- * One try at a step. `message` is why it failed, or why what had to hold does.
+ * One try at a step. `message` is why it failed, or why what had to hold does. Of a run that is held, one that ended meanwhile is told as the run will record it; it is "Paused" where its result is to be checked first, or its task is held itself.
  */
 export interface StepAttempt {
   attempt: number;
   finished_at: string | null;
   message: string;
   started_at: string;
-  state: 'Done' | 'Failed' | 'Working';
+  state: 'Done' | 'Failed' | 'Paused' | 'Working';
   task_id: string;
   visit: number;
 }
@@ -876,7 +877,7 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
+ * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
  */
 export interface Task {
   attempt: number;
@@ -892,6 +893,7 @@ export interface Task {
   mode: string;
   model: string;
   parent_id: string | null;
+  pausing: boolean;
   reason: string;
   risk_level: string;
   rounds: number;
@@ -949,6 +951,7 @@ export interface TaskGraph {
     | 'Done'
     | 'Failed'
     | 'Needs a decision'
+    | 'Paused'
     | 'Skipped'
     | 'Stopped'
     | 'Waiting'
@@ -1023,6 +1026,7 @@ export interface TaskWithSteps {
   mode: string;
   model: string;
   parent_id: string | null;
+  pausing: boolean;
   question: Question | null;
   reason: string;
   risk_level: string;

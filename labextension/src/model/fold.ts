@@ -109,7 +109,7 @@ export function rowOf(task: Task): TaskRow {
     reason: task.error?.message ?? task.reason,
     isUncertain: task.error?.code === UNCERTAIN,
     isStopping: false,
-    isPausing: false,
+    isPausing: task.pausing,
     createdAt: Date.parse(task.created_at),
     finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
     updatedAt: microseconds(task.updated_at),
@@ -134,8 +134,7 @@ export function merged(row: TaskRow | undefined, task: Task): TaskRow {
     return { ...row, cost: told.cost, tokens: told.tokens };
   }
   const { calls, step, ahead, isStopping } = row;
-  const isPausing = row.isPausing && told.status !== 'PAUSED';
-  const goesOn = isOpen(told) && { calls, step, ahead, isStopping, isPausing };
+  const goesOn = isOpen(told) && { calls, step, ahead, isStopping };
   return { ...told, position: row.position, ...goesOn };
 }
 

@@ -25,6 +25,8 @@ export function stepWord(state: StepState, trans: ITranslate): string {
       return trans.__('Skipped');
     case 'Stopped':
       return trans.__('Stopped');
+    case 'Paused':
+      return trans.__('Paused');
   }
 }
 
@@ -52,6 +54,8 @@ export function secondLine(step: GraphStep, after: string, now: number, trans: I
       return [visibleLabel(after) || trans.__('Waiting')];
     case 'Failed':
       return [visibleLabel(step.problem) || step.note || stepWord(step.state, trans)];
+    case 'Paused':
+      return [step.note || stepWord(step.state, trans), stepTime(step, now, trans)].filter(Boolean);
     case 'Working':
     case 'Done': {
       const parts = [stepTime(step, now, trans), step.note, visibleLabel(step.model), stepCost(step, trans)];

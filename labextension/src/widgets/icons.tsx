@@ -67,7 +67,8 @@ const STEPS: Readonly<Record<GraphStep['state'], (typeof STATES)[TaskState]>> = 
   Done: ['ok', `${RING}M5.4 8.2 7.2 10 10.7 6.2`],
   Failed: STATES.FAILED,
   Skipped: ['idle', 'M4 8h8'],
-  Stopped: STATES.CANCELLED
+  Stopped: STATES.CANCELLED,
+  Paused: STATES.PAUSED
 };
 
 export function StepIcon({ state }: { state: GraphStep['state'] }): React.JSX.Element {

@@ -108,11 +108,13 @@ class TaskGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAttempt:
-    """One try at a step. `message` is why it failed, or why what had to hold does."""
+    """One try at a step. `message` is why it failed, or why what had to hold does. Of a run that is held, one
+    that ended meanwhile is told as the run will record it; it is "Paused" where its result is to be checked first, or
+    its task is held itself."""
 
     visit: int
     attempt: int
-    state: Literal["Working", "Done", "Failed"]
+    state: Literal["Working", "Done", "Failed", "Paused"]
     message: str
     started_at: Time
     finished_at: Time | None

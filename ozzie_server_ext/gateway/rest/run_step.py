@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
 from msgspec import Meta
 
@@ -21,7 +21,10 @@ from ozzie_server_ext.skills.spec import Work
 from ozzie_server_ext.skills.templates import as_text, fill, resolve
 from ozzie_server_ext.skills.values import Values
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.tasks.skill_log import load_run
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.executor import FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.held_steps import held_steps
+from ozzie_server_ext.tasks.skill_log import LoadedRun, load_run
 
 StepId: TypeAlias = Annotated[
     str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", title="the id of a step, as its skill has it")
@@ -39,7 +42,7 @@ class RunStepQuery:
 async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
     """One step of a run of a skill: what is to be done and has to hold, what it was given and gave, and each try."""
     task_id = ids.TaskId(asked.task_id)
-    await call.ozzie.tasks.get(task_id)
+    row = await call.ozzie.tasks.get(task_id)
     events = await call.ozzie.log.read_stream(task_stream(task_id))
     started = next((event.body for event in events if isinstance(event.body, SkillStarted)), None)
     planned = next((step for step in started.steps if step.step_id == asked.step_id), None) if started else None
@@ -49,7 +52,11 @@ async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
     work, values = loaded.run.steps[asked.step_id], loaded.run.values
     attempts = _attempts(events, asked.step_id)
     output = values.outputs.get(asked.step_id)
-    result = "" if output is None else as_text(output.value)
+    value = None if output is None else output.value
+    if attempts and attempts[-1].finished_at is None and attempts[-1].task_id:
+        attempts[-1], held = await _held(call, row, loaded, asked.step_id, attempts[-1])
+        value = held.value if isinstance(held, Succeeded) else value
+    result = "" if value is None else as_text(value)
     completed = [each.body for each in events if isinstance(each.body, StepCompleted)]
     accepted = [fact.accepted for fact in completed if fact.step_id == asked.step_id]
     return StepDetail(
@@ -123,6 +130,27 @@ def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
             case _:
                 pass
     return found
+
+
+async def _held(
+    call: Call, run: Row, loaded: LoadedRun, step_id: str, attempt: StepAttempt
+) -> tuple[StepAttempt, Outcome | None]:
+    """The attempt that goes on, as far as it came where the run is held; and what it ended with."""
+    log = call.ozzie.log
+    rows = await log.rows("tasks", where={"task_id": attempt.task_id}, limit=1)
+    row = rows[0] if rows else None
+    step = (await held_steps(loaded, run, {step_id: row}, log, call.ozzie.blobs)).get(step_id)
+    if step is None:
+        return attempt, None
+    told = replace(attempt, state="Paused", finished_at=cast("str | None", row["finished_at"]) if row else None)
+    match step.outcome:
+        case Succeeded() if not step.next:
+            told = replace(told, state="Done")
+        case FailedAttempt(message=message):
+            told = replace(told, state="Failed", message=message)
+        case _:
+            pass
+    return told, step.outcome
 
 
 def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, post, until
+from tests.integration.gateway.test_run_graphs import begin, waits
 from tests.rig import Gateway, new_home, start_gateway
 
 SUM = {"tool": "calculator", "args": {"expr": "{{steps.payment.output.expr}}"}}
@@ -20,12 +21,15 @@ ORDER = {
     "steps": [{"id": "payment", "wait": {"event": "paid"}}, {"id": "sum", "call": SUM, "needs": ["payment"]}],
 }
 
+TEA = {"name": "tea", "type": "workflow", "steps": [{"id": "which", "ask": {"question": "Which tea?"}}]}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = new_home(tmp_path_factory.mktemp("control"))
     (home.home / "skills").mkdir(mode=0o700)
-    (home.home / "skills" / "order.jsonc").write_text(json.dumps(ORDER))
+    for skill in (ORDER, TEA):
+        (home.home / "skills" / f"{skill['name']}.jsonc").write_text(json.dumps(skill))
     with start_gateway(home) as running:
         yield running
 
@@ -82,6 +86,26 @@ def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(serve
         retried = ozzie(server.home, "tasks", "retry", task_id)
         assert "The task goes on as attempt 3.\nIt has left: 1 step.\n" in retried.stdout, retried.stderr
         until(lambda: get(server, f"tasks/{task_id}")["status"] == "FAILED")
+
+
+async def test_what_is_to_be_held_says_so_until_it_is(server: Gateway) -> None:
+    run_id = await begin(server, "tea")
+    (step,) = waits(server, run_id)["waiting"]
+    assert ozzie(server.home, "tasks", "pause", step["task_id"]).returncode == 0
+    told = get(server, f"tasks/{step['task_id']}")
+    assert (told["status"], told["pausing"]) == ("WAITING_INPUT", True)
+    shown = ozzie(server.home, "tasks", "show", step["task_id"]).stdout
+    assert (shown.startswith("Waiting for you  "), "  pauses   at the end of what it is doing\n" in shown) == (
+        True,
+        True,
+    )
+
+    assert ozzie(server.home, "tasks", "answer", step["task_id"], "skip").returncode == 0
+    until(lambda: get(server, f"tasks/{step['task_id']}")["status"] == "PAUSED")
+    shown = ozzie(server.home, "tasks", "show", step["task_id"]).stdout
+    assert (shown.startswith("Paused by you  "), "  pauses " in shown) == (True, False)
+    assert ozzie(server.home, "tasks", "resume", step["task_id"]).returncode == 0
+    ended(server, run_id)
 
 
 def test_what_can_not_be_is_refused_with_what_to_do(server: Gateway) -> None:

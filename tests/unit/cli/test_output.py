@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from ozzie_server_ext.cli.output import failure_lines, for_terminal
+from ozzie_server_ext.cli.output import failure_lines, for_terminal, state_word
 from ozzie_server_ext.models.driver import ModelChoice, ModelErrorCode
 from ozzie_server_ext.models.failures import model_error
 
@@ -40,3 +40,9 @@ def test_a_hint_names_what_one_does_here(in_a_cell: str, here: str) -> None:
 def test_a_failure_is_its_sentence_and_what_to_do() -> None:
     assert failure_lines({"message": "No.\x1b[31m", "hint": "Run the cell again."}) == ["No.\\u001b[31m", "Ask again."]
     assert failure_lines({"message": "No.", "hint": ""}) == ["No."]
+
+
+def test_a_task_that_is_to_be_held_says_so_unless_it_waits_for_a_person() -> None:
+    words = [state_word(status, pausing=True) for status in ("RUNNING", "QUEUED", "WAITING_APPROVAL")]
+    assert words == ["Pausing", "Pausing", "Waiting for you"]
+    assert (state_word("RUNNING"), state_word("PAUSED")) == ("Working", "Paused")

@@ -154,6 +154,7 @@ def test_lines_are_blue_into_a_running_node_and_amber_into_a_waiting_one() -> No
         ("Failed", "#d32f2f", None, "#ffffff"),
         ("Skipped", "#bdbdbd", None, "none"),
         ("Stopped", "#bdbdbd", None, "#ffffff"),
+        ("Paused", "#bdbdbd", None, "#ffffff"),
     ],
 )
 def test_the_frame_of_each_state(state: str, stroke: str, dashes: str | None, fill: str) -> None:
@@ -171,7 +172,7 @@ def test_states_differ_by_the_shape_of_their_icon_and_not_by_colour_alone() -> N
         shape = "".join(ET.tostring(each, encoding="unicode") for each in icon)
         shapes.setdefault(shape, set()).add(state)
 
-    assert sorted(map(len, shapes.values())) == [1, 1, 1, 1, 1, 1, 1, 2]
+    assert sorted(map(len, shapes.values())) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
     assert {"Waiting for you", "Waiting for your answer"} in shapes.values()
 
 
@@ -191,9 +192,11 @@ def test_a_skipped_step_is_struck_through() -> None:
         ({"state": "Failed", "problem": "The file is empty."}, "The file is empty."),
         ({"state": "Failed"}, "Failed"),
         ({"state": "Stopped"}, "Stopped · 2.0 s"),
+        ({"state": "Paused", "note": "to be checked"}, "to be checked · 2.0 s"),
+        ({"state": "Paused", "finished_at": None}, "Paused"),
         ({"finished_at": None, "state": "Working"}, "21 s"),
     ],
-    ids=["the model goes first", "cost unknown", "again", "why", "failed", "stopped", "running"],
+    ids=["the model goes first", "cost unknown", "again", "why", "failed", "stopped", "held", "held itself", "running"],
 )
 def test_the_second_line_tells_most_of_what_fits(more: dict[str, object], line: str) -> None:
     assert [each.text for each in in_state(**more).iter(f"{SVG}text")] == ["only", line]

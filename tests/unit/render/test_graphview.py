@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from ozzie_server_ext.render.graphview import GraphView, StepState, state_of_all
-from tests.unit.render.graphs import NOW, START, reworked, step, tender_scan
+from tests.unit.render.graphs import NOW, START, reworked, step, tender_scan, weekly_review
 
 
 def test_skipped_failed_and_stopped_steps_count_as_settled() -> None:
@@ -30,6 +30,8 @@ def test_the_counts_of_a_large_workflow() -> None:
         (["Working", "Failed"], "Failed"),
         (["Done", "Working", "Waiting"], "Working"),
         (["Done", "Waiting"], "Working"),
+        (["Paused", "Working"], "Working"),
+        (["Paused", "Done", "Waiting"], "Paused"),
         (["Waiting", "Waiting"], "Waiting"),
         (["Done", "Stopped", "Skipped"], "Stopped"),
         (["Done", "Skipped"], "Done"),
@@ -48,6 +50,14 @@ def test_a_state_machine_is_as_far_as_its_current_state() -> None:
     assert replace(reworked(), current="nowhere").state == "Working"
 
 
+def test_what_is_held_is_paused_unless_a_person_is_asked() -> None:
+    asking = replace(weekly_review(), is_held=True)
+    held = replace(asking, steps=asking.steps[:-1])
+
+    assert (asking.state, held.state, replace(held, is_held=False).state) == ("Waiting for you", "Paused", "Working")
+    assert replace(reworked(), is_held=True, current="review").state == "Paused"
+
+
 def test_how_long_a_step_took_or_has_been_running() -> None:
     ended = step("a", seconds=2.5)
     running = step("b", state="Working")
@@ -58,3 +68,4 @@ def test_how_long_a_step_took_or_has_been_running() -> None:
     assert step("c").seconds(NOW) is None
     assert running.seconds(START - timedelta(seconds=4)) == 0
     assert replace(running, state="Stopped").seconds(NOW) is None
+    assert replace(running, state="Paused").seconds(NOW) is None

@@ -140,7 +140,8 @@ const DOTS: Readonly<Record<StepState, string>> = {
   'Needs a decision': 'M4.5 .8 8.6 8.2H.4Z',
   Failed: 'M1 1l7 7M8 1l-7 7',
   Skipped: 'M1 4.5h7',
-  Stopped: 'M1 1h7v7H1Z'
+  Stopped: 'M1 1h7v7H1Z',
+  Paused: 'M2.5 1v7M6.5 1v7'
 };
 
 /** A button of the grid's size, so that it is hit; what is drawn in it is smaller. */

@@ -29,6 +29,7 @@ export function StepDetail({ graph, step, api, now, trans, onTask }: IStepDetail
   const attempt = step.attempts > 1 && step.attempt ? trans.__('attempt %1 of %2', step.attempt, step.attempts) : '';
   const meta = [
     stepWord(step.state, trans),
+    step.state === 'Paused' && step.note !== attempt ? step.note : '',
     stepTime(step, now, trans),
     attempt,
     visibleLabel(step.model),

@@ -1,0 +1,108 @@
+"""What the end of a delegated task makes of its step, by the log alone: for the run that records it, and for who looks
+at a run that is held."""
+
+from collections.abc import Iterable
+
+from ozzie_server_ext.agent.shape import value_of
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    ApprovalRejected,
+    Event,
+    MessageCompleted,
+    SkillCompleted,
+    ToolCallCompleted,
+)
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.skills.checks import APPROVED, FAILED, REJECTED
+from ozzie_server_ext.skills.fsm_run import FsmRun
+from ozzie_server_ext.skills.spec import RetryPolicy, Skill, State, Step, Work
+from ozzie_server_ext.skills.values import Output
+from ozzie_server_ext.skills.workflow_run import WorkflowRun
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.executor import FailedAttempt, Succeeded
+from ozzie_server_ext.tasks.skill_log import STOPPED
+
+RETRIED_KINDS = frozenset({"model", "parse"})
+
+
+async def outcome_of(row: Row, work: Work, log: EventLog, blobs: BlobStore) -> Succeeded | FailedAttempt:
+    """What came of the attempt that the task of that row carried out, which has ended. Whether what has to hold for the
+    result does is not looked at."""
+    events = await log.read_stream(task_stream(TaskId(str(row["task_id"]))))
+    if row["status"] != TaskStatus.SUCCEEDED:
+        return _failed(row, events, work)
+    return await _result(events, work, blobs)
+
+
+def taken_in(
+    run: WorkflowRun | FsmRun, work: Work, outcome: Succeeded | FailedAttempt
+) -> tuple[Succeeded | FailedAttempt, str]:
+    """What the run records of an outcome, and the state that it leads to. A no is a failure where nothing else is made
+    of it, and so is a result with which the next state can't be told."""
+    if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
+        comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
+        outcome = FailedAttempt(
+            kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
+        )
+    try:
+        return outcome, _leads_to(run, work, outcome)
+    except OzzieError as error:
+        call = outcome.call
+        return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint, call=call), ""
+
+
+def tried_again(skill: Skill, work: Work, attempt: int, outcome: FailedAttempt) -> RetryPolicy | None:
+    """By what the step is tried once more after that attempt; None where it has failed."""
+    policy = work.retry_policy or skill.retry_policy or RetryPolicy()
+    return policy if outcome.may_retry and attempt < policy.max_attempts else None
+
+
+def _leads_to(run: WorkflowRun | FsmRun, work: Work, outcome: Succeeded | FailedAttempt) -> str:
+    if not isinstance(run, FsmRun) or not isinstance(work, State):
+        return ""
+    if isinstance(outcome, FailedAttempt):
+        return run.leads_to(work, FAILED)
+    return run.leads_to(work, outcome.event, Output(outcome.value, outcome.content))
+
+
+async def _result(events: Iterable[Event], work: Work, blobs: BlobStore) -> Succeeded:
+    value, content = None, CLEAN
+    for event in events:
+        match event.body:
+            case SkillCompleted(output=output, blob=blob) if work.skill is not None:
+                value = output if blob is None else loads(await blobs.get(blob))
+            case ToolCallCompleted(data=data) if work.skill is None and work.instruction is None:
+                value = data
+            case MessageCompleted(text=text) if work.instruction is not None:
+                value = text
+            case _:
+                continue
+        content = Content(labels=event.labels, sources=event.sources)
+    if work.approve is not None:
+        return Succeeded(value={"approved": True, "comment": ""}, content=content, event=APPROVED)
+    if work.ask is not None and isinstance(value, dict):
+        value = value.get("answer")
+    if work.output_model is not None and isinstance(value, str):
+        value = value_of(value)
+    return Succeeded(value=value, content=content)
+
+
+def _failed(row: Row, events: Iterable[Event], work: Work) -> Succeeded | FailedAttempt:
+    for event in events:
+        if isinstance(event.body, ApprovalRejected) and work.approve is not None:
+            return Succeeded(value={"approved": False, "comment": event.body.comment}, event=REJECTED)
+    if row["status"] == TaskStatus.CANCELLED:
+        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.")
+    kind = str(row["error_kind"] or "system")
+    return FailedAttempt(
+        kind=kind if kind in ("model", "parse", "tool", "business") else "system",
+        code=str(row["error_code"] or ""),
+        message=str(row["error_message"] or ""),
+        hint=str(row["error_hint"] or ""),
+        may_retry=kind in RETRIED_KINDS or row["error_code"] == "answer.unfit",
+    )
