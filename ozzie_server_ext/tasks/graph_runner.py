@@ -116,6 +116,7 @@ class Driving:
         self._journal = Journal(recorder, self._checkpoint)
         self._begun_at_once: dict[str, StepStarted] = {}
         self._telling: asyncio.TimerHandle | None = None
+        self._progress = (0, 0)
 
     async def run(self) -> int:
         """See `GraphRunner.run`."""
@@ -194,7 +195,11 @@ class Driving:
         self._begun_at_once.clear()
 
     def _tell_progress(self) -> None:
-        self._parts.news.progress(self._recorder, self._run.settled, len(self._run.steps), len(self._run.running))
+        """How far it is, where that has changed: what was told since, as that a step waits for a person, stays."""
+        now = self._run.settled, len(self._run.running)
+        if now != self._progress:
+            self._progress = now
+            self._parts.news.progress(self._recorder, now[0], len(self._run.steps), now[1])
 
     async def _begin_after_all(self, attempt: Attempt) -> None:
         """Have what can't be made at once carried out by a task of its own."""

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     StepFailed,
     StepStarted,
     ToolCallDecided,
+    Transient,
 )
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
@@ -165,3 +166,24 @@ async def test_a_run_that_is_stopped_in_the_middle_of_one_ends_stopped(runs: Run
     await runs.ozzie.tasks.cancel(task_id, by="ana", reason="")
     assert await runs.rests(task_id) == "task.cancelled"
     assert [fact.step_id for fact in await runs.facts(task_id, StepCompleted)] == ["sum"], "what was noted is recorded"
+
+
+async def test_that_a_step_waits_for_a_person_is_not_told_over_by_how_far_the_run_is(runs: Runs) -> None:
+    go, told = asyncio.Event(), list[str]()
+
+    def hear(transient: Transient) -> None:
+        if transient.type == "task.progress":
+            told.append(str(transient.payload["step"]))
+
+    runs.ozzie.tools.register(slow_tool(go))
+    runs.ozzie.feed.on_publish(hear)
+    runs.workflow({"id": "slow", "call": {"tool": "wait_for_it"}}, {"id": "gate", "approve": {"question": "?"}})
+    task_id = await runs.begin()
+    await runs.pending()
+    await runs.step(StepStarted, lambda fact: fact.step_id == "slow")  # told of with how far the run is
+
+    assert [each for each in told if "of 2 steps" in each] == ["0 of 2 steps, 2 running"]
+    assert told[-1].startswith('the step "gate" waits for your yes')
+    go.set()
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
