@@ -1,6 +1,7 @@
 """The budget of a skill that is run within something else: it bounds that part, and that part alone ends by it."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from ozzie_server_ext.domain.events import (
     StepCompleted,
     StepFailed,
     StepStarted,
+    TaskCreated,
     TaskFailed,
     TaskRetried,
     ToolCallFailed,
@@ -59,6 +61,16 @@ async def inner_of(runs: Runs, task_id: TaskId, step_id: str = "a") -> TaskId:
 
 async def all_facts(runs: Runs, kind: type[T]) -> list[T]:
     return [event.body for event in await runs.ozzie.log.read() if isinstance(event.body, kind)]
+
+
+async def again(runs: Runs, task_id: TaskId) -> str:
+    """How the task ends that is tried again, with a part of its time left where it has one."""
+    head = (await runs.ozzie.log.head()).position
+    retried = await runs.ozzie.control.retries.retry(task_id, by="Ana")
+    assert retried.time_left_s is None or 0 < retried.time_left_s < WAIT_S
+    ends = frozenset({"task.succeeded", "task.failed"})
+    async with asyncio.timeout(WAIT_S), runs.ozzie.feed.subscribe(head, types=ends, task_id=task_id) as events:
+        return (await anext(events)).type
 
 
 async def test_a_step_that_runs_a_skill_fails_by_the_budget_of_that_skill_and_the_rest_goes_on(runs: Runs) -> None:
@@ -182,11 +194,7 @@ async def test_a_retry_goes_on_with_what_the_file_allows_by_then_and_repeats_not
     assert await runs.rests(task_id) == "task.failed"
     nested = await inner_of(runs, task_id)
     inner(runs, max_tokens=3 * MUCH)
-    head = (await runs.ozzie.log.head()).position
-    await runs.ozzie.control.retries.retry(task_id, by="Ana")
-    ends = frozenset({"task.succeeded", "task.failed"})
-    async with asyncio.timeout(WAIT_S), runs.ozzie.feed.subscribe(head, types=ends, task_id=task_id) as events:
-        assert (await anext(events)).type == "task.succeeded"
+    assert await again(runs, task_id) == "task.succeeded"
     assert await inner_of(runs, task_id) == nested
     assert [fact.step_id for fact in await runs.facts(nested, StepCompleted)] == ["x", "y"]
     (retried,) = await runs.facts(nested, TaskRetried)
@@ -223,7 +231,7 @@ async def test_the_time_of_a_nested_skill_ends_that_part_alone_and_what_it_had_b
     never = asyncio.Event()
 
     def answer(request: ModelRequest) -> Sequence[Step]:
-        return [Wait(never)] if asked(request).startswith("First") else [Say("done")]
+        return [Wait(never)] if asked(request).startswith("First") and not never.is_set() else [Say("done")]
 
     runs.answers(answer)
     inner(runs, deadline_s=0.1)
@@ -241,6 +249,14 @@ async def test_the_time_of_a_nested_skill_ends_that_part_alone_and_what_it_had_b
     assert (exceeded.key, exceeded.measure, exceeded.limit) == (nested, "time", 100)
     assert await runs.rests(await inner_of(runs, nested, "x")) == "task.cancelled"
 
+    with pytest.raises(Conflict, match="has worked for its"):
+        await runs.ozzie.control.retries.retry(task_id, by="Ana")
+    never.set()
+    inner(runs, deadline_s=WAIT_S)
+    assert await again(runs, task_id) == "task.succeeded"
+    assert await inner_of(runs, task_id) == nested
+    assert (await runs.outputs(task_id))["b"] == "done"
+
 
 async def test_the_time_of_a_skill_that_a_person_runs_ends_it_and_a_retry_needs_more_of_it(runs: Runs) -> None:
     never = asyncio.Event()
@@ -254,13 +270,7 @@ async def test_the_time_of_a_skill_that_a_person_runs_ends_it_and_a_retry_needs_
         await runs.ozzie.control.retries.retry(task_id, by="Ana")
     never.set()
     inner(runs, deadline_s=WAIT_S)
-    head = (await runs.ozzie.log.head()).position
-    retried = await runs.ozzie.control.retries.retry(task_id, by="Ana")
-    assert retried.time_left_s is not None
-    assert 0 < retried.time_left_s < WAIT_S
-    ends = frozenset({"task.succeeded", "task.failed"})
-    async with asyncio.timeout(WAIT_S), runs.ozzie.feed.subscribe(head, types=ends, task_id=task_id) as events:
-        assert (await anext(events)).type == "task.succeeded"
+    assert await again(runs, task_id) == "task.succeeded"
 
 
 async def test_a_gate_that_waits_for_a_person_takes_none_of_the_time(runs: Runs) -> None:
@@ -272,3 +282,37 @@ async def test_a_gate_that_waits_for_a_person_takes_none_of_the_time(runs: Runs)
     assert not runs.ozzie.runs.times.passes(nested)
     await runs.approve()
     assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_an_agent_is_told_that_what_it_handed_over_took_too_long(runs: Runs) -> None:
+    never = asyncio.Event()
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        if "You are inner." in request.messages[0].content:
+            return [Wait(never)]
+        if request.messages[-1].role == "user":
+            return [Use("skill_inner", {"input": "7"})]
+        return [Say(f"Heard: {asked(request)}")]
+
+    runs.answers(answer)
+    runs.write(name="inner", description="Inner.", instruction="You are inner.", budget={"deadline_s": 0.1})
+    task_id = await runs.say("Have inner do it.")
+    assert await runs.rests(task_id) == "task.succeeded"
+    (failed,) = await runs.facts(task_id, ToolCallFailed)
+    assert 'The skill "inner" has worked for its 0.1 s.' in failed.message
+    assert not await all_facts(runs, PromptRequested)
+
+
+async def test_what_a_nested_run_may_use_up_is_the_tighter_of_the_file_and_the_configuration(runs: Runs) -> None:
+    budgets = {"task": {"max_cost_usd": 2, "max_tokens": 5, "deadline_s": 7}}
+    (runs.ozzie.home.root / "config.jsonc").write_text(json.dumps({"budgets": budgets}))
+    call = {"id": "x", "call": {"tool": "calculator", "args": {"expr": "1+1"}}}
+    inner(runs, call, max_cost_usd=0.5, max_tokens=10, deadline_s=60)
+    runs.workflow({"id": "a", "skill": "inner", "with": {}})
+    task_id = await runs.run()
+    (created,) = await runs.facts(await inner_of(runs, task_id), TaskCreated)
+    limits = created.limits
+    assert (limits.max_cost, limits.max_tokens, limits.deadline_s) == (500_000_000, 5, 60)
+    assert (limits.skill, limits.skill_bounds) == ("inner", ("cost", "time"))
+    (outer,) = await runs.facts(task_id, TaskCreated)
+    assert (outer.limits.max_tokens, outer.limits.deadline_s, outer.limits.skill_bounds) == (5, None, ())
