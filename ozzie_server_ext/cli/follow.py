@@ -32,7 +32,7 @@ def follow(
     Where the gateway goes, `say` tells, and the next one is gone on with. Raises Answered where it refuses,
     TimeoutError after `within_s`.
     """
-    asyncio.run(_within(within_s, _follow(position, wanted, show, say, until_end_of or wanted.get("task_id", ""))))
+    asyncio.run(_within(within_s, _follow(position, wanted, show, say, until_end_of)))
 
 
 async def _within(within_s: float | None, following: Coroutine[Any, Any, None]) -> None:
@@ -45,7 +45,7 @@ async def _follow(
     wanted: Mapping[str, Any],
     show: Callable[[Object], None],
     say: Callable[[str], None],
-    task_id: str,
+    until_end_of: str,
 ) -> None:
     params: Object = {"session_id": wanted.get("session_id", ""), "task_id": wanted.get("task_id", "")}
     if "type" in wanted:
@@ -70,7 +70,9 @@ async def _follow(
                     if isinstance(frame, EventFrame) and frame.position is not None:
                         position = frame.position
                         show(_event(frame))
-                        if task_id and frame.task_id == task_id and frame.canonical in FINAL_TYPES:
+                        # Of one task, nothing of another comes.
+                        is_of_it = frame.task_id == until_end_of if until_end_of else bool(params["task_id"])
+                        if is_of_it and frame.canonical in FINAL_TYPES:
                             return
         except WebSocketClosedError:
             pass  # it ended before it was asked anything
