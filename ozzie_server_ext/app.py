@@ -283,7 +283,16 @@ class Ozzie:
         self.runs.connect(self.driver, self.tasks)
         intake = Intake(self.configuration, self.secrets, self.sessions, self.tasks, self._starts)
         self.submit, self.run_skill = intake.submit, intake.run_skill
-        self.control = TaskControl(self.log, self.blobs, self.clock, self.tasks, self.sessions, self.driver)
+        self.control = TaskControl(
+            self.log,
+            self.blobs,
+            self.clock,
+            self.tasks,
+            self.sessions,
+            self.driver,
+            self._starts,
+            self.runs.times,
+        )
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(
             self.log,

@@ -104,7 +104,7 @@ class Asking:
     async def end(self, breach: Breach) -> NoReturn:
         """End the run of a turn whose budget has no room for what comes next: with a question where that is wanted and
         somebody is there, else in words. Raises TurnHeld, LimitExceeded."""
-        wants_to_ask = breach.budget.on_breach != "stop"
+        wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
         if not (wants_to_ask and self._plan.attended):
             await self._recorder.append(exceeded(breach, "stop"))
             raise end(breach, alone=wants_to_ask)

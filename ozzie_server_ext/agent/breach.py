@@ -1,12 +1,15 @@
 """What is said where a budget has no room for the next call: a question to a person, or the end (MD-5)."""
 
 from ozzie_server_ext.agent.limits import LimitExceeded
-from ozzie_server_ext.domain.budget import Measure, OnBreach
+from ozzie_server_ext.domain.budget import Budget, Measure, OnBreach
 from ozzie_server_ext.domain.events import BudgetExceeded, PromptOption, PromptRequested, TaskWaitingInput
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 from ozzie_server_ext.models.ledger import Breach
 from ozzie_server_ext.render.text import amount_of_money, elapsed, money, token_count
+
+EXCEEDED, TOO_LATE = "budget.exceeded", "limit.deadline"
+"""The codes of what ends by a budget."""
 
 ALLOW, CHEAPER, STOP = "allow", "cheap", "stop"
 """The answers to the question of a budget (UX §2.6)."""
@@ -56,23 +59,31 @@ def end(breach: Breach, *, alone: bool) -> LimitExceeded:
     """The error that a turn ends with. `alone`: it would have asked, and nobody was there."""
     scope, setting = breach.budget.account.scope, _SETTING[breach.measure]
     nobody = " Nobody was there to ask." if alone else ""
-    code = "limit.deadline" if breach.measure == "time" else "budget.exceeded"
     return LimitExceeded(
         f"{sentence(breach)}{nobody}",
-        hint=f"Ask for a smaller step, or raise budgets.{scope}.{setting} in the configuration.",
-        code=code,
+        hint=f'Raise {setting} in the budget of the skill "{breach.skill}".'
+        if breach.skill
+        else f"Ask for a smaller step, or raise budgets.{scope}.{setting} in the configuration.",
+        code=TOO_LATE if breach.measure == "time" else EXCEEDED,
     )
 
 
 def sentence(breach: Breach) -> str:
     """That the budget is used up (string 19 of UX §10), or how nearly: "This task has used $0.98 of its $1.00." """
-    scope, limit = breach.budget.account.scope, amount(breach.measure, breach.limit)
+    limit = amount(breach.measure, breach.limit)
+    whose = f'The skill "{breach.skill}"' if breach.skill else f"This {breach.budget.account.scope}"
     if breach.measure == "time":
-        return f"This {scope} has worked for its {limit}."
+        return f"{whose} has worked for its {limit}."
     if breach.used >= breach.limit:
-        return f"This {scope} has used its {limit}."
+        return f"{whose} has used its {limit}."
     used = money(breach.used) if breach.measure == "cost" else token_count(breach.used)
-    return f"This {scope} has used {used} of its {limit}."
+    return f"{whose} has used {used} of its {limit}."
+
+
+def too_late(budget: Budget, limit_s: float) -> Breach:
+    """That all of the time of a budget is used up."""
+    limit = round(limit_s * 1000)
+    return Breach(budget=budget, measure="time", limit=limit, used=limit, wanted=0, least=0)
 
 
 def suggested(breach: Breach) -> int:
@@ -90,4 +101,4 @@ def amount(measure: Measure, value: int) -> str:
         case "tokens":
             return token_count(value)
         case "time":
-            return elapsed(value / 1000)
+            return f"{value / 1000:g} s" if value < 60_000 else elapsed(value / 1000)

@@ -13,6 +13,7 @@ import msgspec
 
 from ozzie_server_ext.agent.answer import check_whole
 from ozzie_server_ext.agent.asking import Asking
+from ozzie_server_ext.agent.breach import too_late
 from ozzie_server_ext.agent.calling import Calling
 from ozzie_server_ext.agent.checking import CHANGING, Checking, Opinion, unattended
 from ozzie_server_ext.agent.conversation import Conversation
@@ -20,7 +21,7 @@ from ozzie_server_ext.agent.doubt import doubt
 from ozzie_server_ext.agent.fitting import find_misfit
 from ozzie_server_ext.agent.limits import LimitGuard
 from ozzie_server_ext.agent.many_asks import many_asks
-from ozzie_server_ext.agent.plan import Deadline, TurnParts, TurnPlan
+from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.agent.toolbox import TurnToolbox
@@ -38,7 +39,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
-from ozzie_server_ext.models.ledger import Breach, BudgetBreach
+from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import Begun, Place
@@ -103,7 +104,7 @@ class Turn:
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None and last.unknown:  # more time would not tell what was done in that moment
                 raise uncertain(", ".join(last.unknown.values())) from None
-            breach = _too_late(deadline)
+            breach = too_late(deadline.budget, deadline.limit_s)
         return await self._asking.end(breach)  # behind the deadline, which may not cut off what it says
 
     async def _run(self) -> int:
@@ -263,8 +264,3 @@ class Turn:
                 case _:
                     pass
         raise AssertionError("what asks has a question")
-
-
-def _too_late(deadline: Deadline) -> Breach:
-    limit = round(deadline.limit_s * 1000)
-    return Breach(budget=deadline.budget, measure="time", limit=limit, used=limit, wanted=0, least=0)

@@ -1,7 +1,7 @@
 """Following the feed from a terminal, also behind a restart of the gateway (GW-2)."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from tornado.httpclient import HTTPClientError, HTTPRequest
@@ -18,17 +18,34 @@ MAX_MESSAGE_BYTES = 64 << 20
 
 
 def follow(
-    position: int, wanted: Mapping[str, Any], show: Callable[[Object], None], say: Callable[[str], None]
+    position: int,
+    wanted: Mapping[str, Any],
+    show: Callable[[Object], None],
+    say: Callable[[str], None],
+    *,
+    until_end_of: str = "",
+    within_s: float | None = None,
 ) -> None:
-    """Show every event behind `position` until interrupted, or until the one task that is `wanted` has ended.
+    """Show every event behind `position` until interrupted, or until the one task that is `wanted`, or `until_end_of`
+    which it is, has ended.
 
-    Where the gateway goes, `say` tells, and the next one is gone on with. Raises Answered where it refuses.
+    Where the gateway goes, `say` tells, and the next one is gone on with. Raises Answered where it refuses,
+    TimeoutError after `within_s`.
     """
-    asyncio.run(_follow(position, wanted, show, say))
+    asyncio.run(_within(within_s, _follow(position, wanted, show, say, until_end_of)))
+
+
+async def _within(within_s: float | None, following: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(within_s):
+        await following
 
 
 async def _follow(
-    position: int, wanted: Mapping[str, Any], show: Callable[[Object], None], say: Callable[[str], None]
+    position: int,
+    wanted: Mapping[str, Any],
+    show: Callable[[Object], None],
+    say: Callable[[str], None],
+    until_end_of: str,
 ) -> None:
     params: Object = {"session_id": wanted.get("session_id", ""), "task_id": wanted.get("task_id", "")}
     if "type" in wanted:
@@ -53,7 +70,9 @@ async def _follow(
                     if isinstance(frame, EventFrame) and frame.position is not None:
                         position = frame.position
                         show(_event(frame))
-                        if params["task_id"] and frame.canonical in FINAL_TYPES:
+                        # Of one task, nothing of another comes.
+                        is_of_it = frame.task_id == until_end_of if until_end_of else bool(params["task_id"])
+                        if is_of_it and frame.canonical in FINAL_TYPES:
                             return
         except WebSocketClosedError:
             pass  # it ended before it was asked anything

@@ -108,6 +108,17 @@ TASKS = Group(
             ),
         ),
         Verb("show", "one task with its steps, and what it used", "tasks:show_task", (_TASK,)),
+        Verb(
+            "wait",
+            "wait until one has ended, and say how",
+            "waiting:wait_for_task",
+            (
+                _TASK,
+                argument("--timeout", type=float, metavar="SECONDS", help="how long at the most (default: no limit)"),
+            ),
+            more="What it waits for is told on standard error. The status is 0 where the task did what it was for, "
+            "3 where it failed or was stopped, 4 where the time ran out.",
+        ),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
         Verb("pause", "hold one at the end of what it is doing", "task_control:pause_task", (_TASK,)),
         Verb("resume", "let one go on that is paused", "task_control:resume_task", (_TASK,)),

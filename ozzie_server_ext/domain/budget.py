@@ -47,12 +47,17 @@ NOTHING = Spending()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one account may use up at the most; None means no limit."""
+    """What one account may use up at the most; None means no limit. `skill` is the one that the account's task runs,
+    and `skill_bounds` are the limits that its file sets; `is_part`: that task is part of another one, which goes on
+    without it."""
 
     account: Account
     cost: int | None = None
     tokens: int | None = None
     on_breach: OnBreach = "ask"
+    skill: str = ""
+    skill_bounds: tuple[Measure, ...] = ()
+    is_part: bool = False
 
     @property
     def is_limited(self) -> bool:

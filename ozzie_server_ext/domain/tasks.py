@@ -153,7 +153,8 @@ def fold(task: Task, fact: TaskFact) -> Task:
         case TaskResumed():
             return replace(task, status=TaskStatus.RUNNING, reason="")
         case TaskRetried():
-            return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried")
+            limits = fact.limits or task.limits
+            return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried", limits=limits)
         case TaskSucceeded():
             return replace(task, status=TaskStatus.SUCCEEDED, reason="", stop_by="", pause_by="")
         case TaskFailed():

@@ -36,6 +36,17 @@ class Breach:
     wanted: int
     least: int
 
+    @property
+    def skill(self) -> str:
+        """The skill whose file sets this limit; empty where the configuration does."""
+        return self.budget.skill if self.measure in self.budget.skill_bounds else ""
+
+    @property
+    def ends_a_part(self) -> bool:
+        """Whether the limit is that of a skill that runs within something else: then that part ends, and nobody is
+        asked, for whatever it is part of goes on and says what to do."""
+        return bool(self.skill) and self.budget.is_part
+
 
 class BudgetBreach(Exception):
     """A budget has no room for the call, even once every other call has ended. The call is not to be made."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from ozzie_server_ext.agent.plan import Allowance, Deadline
 from ozzie_server_ext.config.settings import BudgetSettings, BudgetsSettings, Settings
@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.events import (
     TaskPaused,
     TaskQueued,
     TaskStarted,
+    TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
 )
@@ -30,6 +31,9 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.recovery import RECOVERY
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.today import today
+
+RESTS = (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskSucceeded, TaskFailed, TaskCancelled)
+"""What a task has stopped working with."""
 
 
 def limits_under(settings: Settings) -> Limits:
@@ -108,7 +112,7 @@ class Allowances:
         session_id: SessionId,
         project: Path,
         clock: Clock,
-        above: Sequence[tuple[TaskId, Limits]] = (),
+        above: Sequence["TaskLimits"] = (),
     ) -> None:
         """`above` are the tasks that delegated this one: what it uses, they use."""
         self._above = above
@@ -123,7 +127,7 @@ class Allowances:
         """The budgets that a call made now counts against."""
         settings = self._settings()
         day, _ = today(self._clock.now())
-        own = [_of_task(*each, settings) for each in ((self._task_id, self._limits), *self._above)]
+        own = [self._own(settings), *(budget_of(*each, settings) for each in self._above)]
         shared = shared_budgets(settings, self._session_id, self._project, day)
         budgets = (*(budget for budget in own if budget.is_limited), *shared)
         return Allowance(budgets=budgets, project=str(self._project), day=day)
@@ -133,54 +137,76 @@ class Allowances:
         if self._limits.deadline_s is None:
             return None
         events = await log.read_stream(task_stream(self._task_id))
-        limit_s = self._limits.deadline_s + sum(_raised_ms(event) for event in events) / 1000
+        limit_s = self._limits.deadline_s + sum(raised_ms(event) for event in events) / 1000
         left_s = limit_s - worked(events, self._clock.now()).total_seconds()
-        return Deadline(
-            left_s=max(left_s, 0.0), limit_s=limit_s, budget=_of_task(self._task_id, self._limits, self._settings())
-        )
+        return Deadline(left_s=max(left_s, 0.0), limit_s=limit_s, budget=self._own(self._settings()))
+
+    def _own(self, settings: BudgetsSettings) -> Budget:
+        return budget_of(self._task_id, self._limits, bool(self._above), settings)
 
 
-async def limits_above(log: EventLog, row: Row) -> list[tuple[TaskId, Limits]]:
+class TaskLimits(NamedTuple):
+    """A task that delegated another one, its limits, and whether it was delegated itself."""
+
+    task_id: TaskId
+    limits: Limits
+    is_part: bool
+
+
+async def limits_above(log: EventLog, row: Row) -> list[TaskLimits]:
     """The limits of the tasks that delegated the one of that row, the nearest first."""
-    found: list[tuple[TaskId, Limits]] = []
+    found: list[TaskLimits] = []
     while row["parent_id"] is not None and len(found) < MOST_DEPTH:
         rows = await log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
         if not rows:
             break
         (row,) = rows
-        found.append((TaskId(str(row["task_id"])), limits_of(row)))
+        found.append(TaskLimits(TaskId(str(row["task_id"])), limits_of(row), row["parent_id"] is not None))
     return found
 
 
-def _of_task(task_id: TaskId, limits: Limits, settings: BudgetsSettings) -> Budget:
+def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsSettings) -> Budget:
+    """That of a task with these limits; `is_part`: another one delegated it."""
     return Budget(
         account=Account("task", task_id),
         cost=limits.max_cost,
         tokens=limits.max_tokens,
         on_breach=settings.task.on_breach,
+        skill=limits.skill,
+        skill_bounds=limits.skill_bounds,
+        is_part=is_part,
     )
 
 
 def worked(events: Iterable[Event], now: datetime) -> timedelta:
-    """How long a task has run, by its events up to now, without the time that it waited: for a person, for its turn,
-    for a gateway to take it up again, or for its next attempt. Of one that a gateway's end cut off, until the last
-    thing that it recorded."""
-    total, since, last = timedelta(), None, None
+    """How long a task has run, by its events up to now, see `stretches`."""
+    return sum(((end or now) - begin for begin, end in stretches(events)), timedelta())
+
+
+def stretches(events: Iterable[Event]) -> list[tuple[datetime, datetime | None]]:
+    """From when to when a task has run, None of what goes on, by its events up to now: without the time that it waited
+    for a person, for its turn, for a gateway to take it up again, or for its next attempt. Of one that a gateway's end
+    cut off, until the last thing that it recorded."""
+    found: list[tuple[datetime, datetime | None]] = []
+    since, last = None, None
     for event in events:
         match event.body:
             case TaskStarted():
                 since = last = event.ts
             case TaskQueued(reason="recovered") if since and last:
-                total, since = total + (last - since), None
-            case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused() | TaskFailed() | TaskCancelled() if since:
-                total, since = total + (event.ts - since), None
+                found.append((since, last))
+                since = None
+            case body if isinstance(body, RESTS) and since:
+                found.append((since, event.ts))
+                since = None
             case _:
                 # What recovery records, it records long after.
                 last = last if event.source == RECOVERY else event.ts
-    return total if since is None else total + (now - since)
+    return found if since is None else [*found, (since, None)]
 
 
-def _raised_ms(event: Event) -> int:
+def raised_ms(event: Event) -> int:
+    """The time that a person allowed with that event."""
     match event.body:
         case BudgetRaised(scope="task", measure="time", amount=amount):
             return amount

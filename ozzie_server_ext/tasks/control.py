@@ -6,8 +6,10 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.outside_events import Tells
 from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.retries import Retries
+from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.service import Runner, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.updates import Updates
 
 
@@ -15,9 +17,17 @@ class TaskControl:
     """Those of one gateway."""
 
     def __init__(
-        self, log: EventLog, blobs: BlobStore, clock: Clock, tasks: TaskService, sessions: Sessions, runner: Runner
+        self,
+        log: EventLog,
+        blobs: BlobStore,
+        clock: Clock,
+        tasks: TaskService,
+        sessions: Sessions,
+        runner: Runner,
+        starts: SkillStarts,
+        times: RunTimes,
     ) -> None:
         self.pauses = Pauses(log, tasks)
         self.tells = Tells(log, tasks)
         self.updates = Updates(log, tasks)
-        self.retries = Retries(log, blobs, clock, tasks, sessions, runner)
+        self.retries = Retries(log, blobs, clock, tasks, sessions, runner, starts, times)

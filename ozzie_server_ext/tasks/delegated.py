@@ -29,6 +29,15 @@ def run_of(row: Row, chains: Mapping[str, Sequence[Row]]) -> str:
     return str(chain[-1]["task_id"] if chain else row["task_id"])
 
 
+async def retried_with(log: EventLog, row: Row) -> str:
+    """The task that is to be tried again for that of the row to be: the run that it is a part of at last. Empty for
+    what an agent handed over, which goes on without it."""
+    chain = (await above(log, [row]))[str(row["task_id"])]
+    if any(each["mode"] != "GRAPH" for each in chain):
+        return ""
+    return str(chain[-1]["task_id"] if chain else row["task_id"])
+
+
 async def waiting_below(log: EventLog) -> dict[str, list[Row]]:
     """The delegated tasks that wait for a person, oldest first, by the id of each task above them."""
     rows = await log.rows("tasks", where={"status": [str(status) for status in WAITING]}, order_by="task_id")

@@ -109,7 +109,7 @@ class SkillDelegates:
             parent=self._recorder.task_id,
             session_id=self._recorder.session_id,
             title=name,
-            limits=await starts.limits_of(name),
+            limits=await starts.limits_of(name, mode.mode),
             caller=Origin(channel=str(row["channel"]), sender_id=str(row["sender_id"])),
             text=name,
             model=starts.model_of(skill) or str(row["model"]),

@@ -36,8 +36,8 @@ class SkillFailedError(OzzieError):
 
     code = "skill.failed"
 
-    def __init__(self, message: str, *, hint: str, kind: FailureKind = "business") -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, hint: str, kind: FailureKind = "business", code: str | None = None) -> None:
+        super().__init__(message, hint=hint, code=code)
         self.kind: FailureKind = kind
 
 

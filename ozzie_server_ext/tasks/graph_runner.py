@@ -10,6 +10,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from ozzie_server_ext.agent.breach import EXCEEDED, TOO_LATE, end, exceeded, too_late
+from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
@@ -31,19 +34,24 @@ from ozzie_server_ext.skills.fsm_run import FsmRun
 from ozzie_server_ext.skills.spec import RetryPolicy, Work
 from ozzie_server_ext.skills.templates import as_text
 from ozzie_server_ext.skills.values import Output
+from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tasks.briefs import addresses_given
+from ozzie_server_ext.tasks.delegated import retried_with
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.pace import Pace
+from ozzie_server_ext.tasks.run_times import OutOfTime
+from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_ends import taken_in, tried_again
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
 MOST_BACKOFF_S = 300.0
+_KEPT = "What the other steps gave is kept."
 TELL_AFTER_S = 0.05
 """A call that is made at once and takes longer than that is told of meanwhile; many short ones, so often."""
 
@@ -63,9 +71,30 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
 
-        Raises SkillFailedError, TurnHeld where it is to be held, or what a cancellation raises: then what it had
-        delegated is stopped, too.
+        Raises SkillFailedError, LimitExceeded once it has worked for all of its time, TurnHeld where it is to be held,
+        or what a cancellation raises: then what it had delegated is stopped, too.
         """
+        try:
+            return await self._run(row, recorder)
+        except OutOfTime as error:
+            raise await self._too_late(row, recorder, error.limit_s) from None
+
+    async def _too_late(self, row: Row, recorder: Recorder, limit_s: float) -> LimitExceeded:
+        """The end of a run that its time is over for, which is told first."""
+        limits = limits_of(row)
+        budget = Budget(
+            account=Account("task", recorder.task_id),
+            skill=limits.skill,
+            skill_bounds=limits.skill_bounds,
+            is_part=row["parent_id"] is not None,
+        )
+        breach = too_late(budget, limit_s)
+        await recorder.append(exceeded(breach, "stop"))
+        error = end(breach, alone=False)
+        error.hint = f"{error.hint} {await _what_then(self._parts.log, recorder.task_id)}"
+        return error
+
+    async def _run(self, row: Row, recorder: Recorder) -> int:
         parts = self._parts
         loaded = await load_run(parts.log, parts.blobs, recorder.task_id)
         given = await addresses_given(parts.log, row, loaded)
@@ -77,8 +106,13 @@ class GraphRunner:
             return 0 < executor.pending == steps.waiting
 
         try:
-            with parts.pauses.telling(recorder.task_id, executor.wake), parts.resting.where(recorder.task_id, rests):
-                return await driving.run()
+            limit_s = None if loaded.end else limits_of(row).deadline_s
+            async with parts.times.bounded(recorder.task_id, limit_s):
+                with (
+                    parts.pauses.telling(recorder.task_id, executor.wake),
+                    parts.resting.where(recorder.task_id, rests),
+                ):
+                    return await driving.run()
         except TurnHeld:  # what it had delegated goes on to its end
             await executor.close()
             raise
@@ -309,8 +343,20 @@ class Driving:
     async def _failed(self, message: str) -> SkillFailedError:
         task_id = self._recorder.task_id
         found = failed_steps(await self._parts.log.read_stream(task_stream(task_id)))
+        hint = await _what_then(self._parts.log, task_id)
+        by_budget = bool(found) and found[0].code in (EXCEEDED, TOO_LATE)
+        if by_budget:  # what a step that is a run said of it says it already
+            hint = found[0].hint if _KEPT in found[0].hint else f"{found[0].hint} {hint}"
         return SkillFailedError(
             f"{self._skill.name} did not come to its result. {message}",
-            hint=f"What the other steps gave is kept. Once that is mended, run `ozzie tasks retry {task_id}`.",
+            hint=hint,
             kind=found[0].kind if found else "business",
+            code=found[0].code if by_budget else None,
         )
+
+
+async def _what_then(log: EventLog, task_id: TaskId) -> str:
+    """What is left of a run that failed, and how it is tried again."""
+    rows = await log.rows("tasks", where={"task_id": task_id}, limit=1)
+    again = await retried_with(log, rows[0])
+    return f"{_KEPT} Once that is mended, run `ozzie tasks retry {again}`." if again else _KEPT

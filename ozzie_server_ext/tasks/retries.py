@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from ozzie_server_ext.agent.breach import TOO_LATE, end, sentence, too_late
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.domain.budget import Account
+from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Conflict, VersionConflict
-from ozzie_server_ext.domain.events import Draft, Event, EventBody, StepFailed, TaskRetried
+from ozzie_server_ext.domain.errors import Conflict, OzzieError, VersionConflict
+from ozzie_server_ext.domain.events import Draft, Event, EventBody, Limits, StepFailed, TaskRetried
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.steps import StepStatus
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
@@ -23,9 +24,11 @@ from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.allowances import standing_of, worked
 from ozzie_server_ext.tasks.fates import not_again
+from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.service import Runner, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun, load_run
+from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.unfinished import unfinished
 
 _TRIES = 5
@@ -56,6 +59,8 @@ class _Part:
     bodies: tuple[EventBody, ...]
     rounds_left: int | None = None
     steps_left: int | None = None
+    limits: Limits | None = None
+    time_left_s: float | None = None
 
     @property
     def task_id(self) -> TaskId:
@@ -66,8 +71,18 @@ class Retries:
     """Sends tasks back to the queue."""
 
     def __init__(
-        self, log: EventLog, blobs: BlobStore, clock: Clock, tasks: TaskService, sessions: Sessions, runner: Runner
+        self,
+        log: EventLog,
+        blobs: BlobStore,
+        clock: Clock,
+        tasks: TaskService,
+        sessions: Sessions,
+        runner: Runner,
+        starts: SkillStarts,
+        times: RunTimes,
     ) -> None:
+        self._starts = starts
+        self._times = times
         self._log = log
         self._blobs = blobs
         self._clock = clock
@@ -189,10 +204,46 @@ class Retries:
                 taken_up[step_id] = TaskId(str(child["task_id"]))
         loaded.run.retried(taken_up)
         _expect_some(loaded)
-        retried = TaskRetried(by=by, attempt=_next_attempt(row), taken_up=taken_up)
+        limits = await self._limits(loaded, row)
+        time_left_s = await self._time_left_s(row, limits)
+        new = None if limits == limits_of(row) else limits
+        retried = TaskRetried(by=by, attempt=_next_attempt(row), taken_up=taken_up, limits=new)
         steps_left = len(loaded.run.steps) - loaded.run.settled if loaded.skill.type != "fsm" else None
-        whole = _Part(row=row, version=events[-1].version, bodies=(*stopped, retried), steps_left=steps_left)
+        whole = _Part(
+            row=row,
+            version=events[-1].version,
+            bodies=(*stopped, retried),
+            steps_left=steps_left,
+            limits=limits,
+            time_left_s=time_left_s,
+        )
         return [*parts, whole]
+
+    async def _limits(self, loaded: LoadedRun, row: Row) -> Limits:
+        """Those of a run that is tried again: what its skill's file says now, for that is where more is allowed."""
+        limits = limits_of(row)
+        try:
+            wanted = await self._starts.limits_of(loaded.started.skill)
+        except OzzieError:  # the file is gone, or can't be read now; the run has its own copy
+            return limits
+        return replace(wanted, max_rounds=limits.max_rounds)
+
+    async def _time_left_s(self, row: Row, limits: Limits) -> float | None:
+        """Raises Conflict where a run has none."""
+        if limits.deadline_s is None:
+            return None
+        task_id = TaskId(str(row["task_id"]))
+        left_s = round(limits.deadline_s - (await self._times.spent(task_id)).total_seconds(), 3)
+        if left_s > 0:
+            return left_s
+        account = Account("task", task_id)
+        budget = Budget(account=account, skill=limits.skill, skill_bounds=limits.skill_bounds)
+        breach = too_late(budget, limits.deadline_s)
+        raise Conflict(
+            f"{sentence(breach)} Without more time, a retry could do nothing.",
+            hint=end(breach, alone=False).hint,
+            code=TOO_LATE,
+        )
 
     async def _goes_on_by(self, child: Row, by: str) -> list[_Part] | None:
         """What is recorded where a step goes on by the task that it had: a run, which has done a part of it, and one
@@ -216,9 +267,9 @@ class Retries:
         await self._log.append(task_stream(part.task_id), drafts, expected_version=part.version)
 
     async def _told(self, part: _Part, ahead: int) -> Retried:
-        limits, task_id = limits_of(part.row), part.task_id
+        limits, task_id = part.limits or limits_of(part.row), part.task_id
         standing = await standing_of(self._log, Account("task", task_id))
-        time_left_s = None
+        time_left_s = part.time_left_s
         if limits.deadline_s is not None and part.row["mode"] != "GRAPH":
             spent = worked(await self._log.read_stream(task_stream(task_id)), self._clock.now())
             time_left_s = round(max(limits.deadline_s - spent.total_seconds(), 0.0), 3)

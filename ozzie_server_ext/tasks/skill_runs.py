@@ -19,6 +19,7 @@ from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
+from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
@@ -57,6 +58,7 @@ class SkillRuns:
         self._quick = quick
         self._context_of = context_of
         self._outside = OutsideEvents(log, clock)
+        self.times = RunTimes(log, clock)
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
         self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
@@ -75,6 +77,7 @@ class SkillRuns:
             resting=self.resting,
             outside=self._outside,
             quick=self._quick,
+            times=self.times,
             context_of=self._context_of,
             updates=Updates(self._log, tasks),
         )

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal
 
+from ozzie_server_ext.domain.budget import Measure
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
 from ozzie_server_ext.domain.json import JsonObject
@@ -20,8 +21,6 @@ from ozzie_server_ext.skills.spec import SimpleSkill, Skill, State, Step, Work
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.tasks.skill_log import know
 from ozzie_server_ext.tools.registry import ToolRegistry
-
-N = TypeVar("N", int, float)
 
 
 class SkillStarts:
@@ -84,16 +83,25 @@ class SkillStarts:
         """How it is run, and why so."""
         return mode_of(skill, self._tools.meta, by)
 
-    async def limits_of(self, name: str) -> Limits:
-        """What a run of that skill may use up: no more than a task, and no more than its file says. Raises as `of`."""
+    async def limits_of(self, name: str, mode: Literal["FREE", "GRAPH"] = "GRAPH") -> Limits:
+        """What a run of that skill may use up: no more than a task, and no more than its file says. How long a turn may
+        work says nothing of a graph, whose turns are those of its steps. Raises as `of`."""
         budget = (await self._library.look()).get(name).skill.budget
         limits = self.limits()
         cost = None if budget.max_cost_usd is None else int(budget.max_cost_usd * NANO_USD_PER_USD)
+        turn_s = limits.deadline_s if mode == "FREE" else None
+        own: dict[Measure, bool] = {
+            "cost": _is_tighter(cost, limits.max_cost),
+            "tokens": _is_tighter(budget.max_tokens, limits.max_tokens),
+            "time": _is_tighter(budget.deadline_s, turn_s),
+        }
         return replace(
             limits,
-            max_cost=_least(limits.max_cost, cost),
-            max_tokens=_least(limits.max_tokens, budget.max_tokens),
-            deadline_s=_least(limits.deadline_s, budget.deadline_s),
+            max_cost=cost if own["cost"] else limits.max_cost,
+            max_tokens=budget.max_tokens if own["tokens"] else limits.max_tokens,
+            deadline_s=budget.deadline_s if own["time"] else turn_s,
+            skill=name if any(own.values()) else "",
+            skill_bounds=tuple(measure for measure, is_own in own.items() if is_own),
         )
 
     def model_of(self, thinking: Skill | Work) -> str:
@@ -124,9 +132,9 @@ class SkillStarts:
                     pending.append((get(work.skill), (*way, work.skill)))
 
 
-def _least(one: N | None, other: N | None) -> N | None:
-    """The tighter of two limits, None being none."""
-    return other if one is None else one if other is None else min(one, other)
+def _is_tighter(limit: float | None, other: float | None) -> bool:
+    """Whether a limit, None being none, is the one that bounds."""
+    return limit is not None and (other is None or limit <= other)
 
 
 def _planned(skill: Skill) -> Iterator[PlannedStep]:

@@ -33,6 +33,7 @@ from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
+from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.skill_log import LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_ends import outcome_of
@@ -61,6 +62,7 @@ class StepParts:
     resting: Resting
     outside: OutsideEvents
     quick: QuickCalls
+    times: RunTimes
     context_of: Callable[[Row, Recorder], ToolContext]
     updates: Updates
 
@@ -104,7 +106,8 @@ class StepRunner:
         where a crash cut it off."""
         work = attempt.work
         if attempt.at_once:
-            return await self._made_at_once(attempt)
+            with self._parts.times.working(self._recorder.task_id):
+                return await self._made_at_once(attempt)
         if work.wait is not None:
             return await self._heard(attempt, work.wait)
         if not work.kinds:
@@ -177,7 +180,7 @@ class StepRunner:
             parent=recorder.task_id,
             session_id=recorder.session_id,
             title=f"{self._skill.name}: {work.name}",
-            limits=self._limits(work),
+            limits=await self._limits(work),
             caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
             step=work.id,
             text=text,
@@ -203,9 +206,11 @@ class StepRunner:
             return starts.stronger(chosen)
         return chosen
 
-    def _limits(self, work: Work) -> Limits:
+    async def _limits(self, work: Work) -> Limits:
+        """Of a skill that is run, what its file says, too: what the tasks above may use up bounds it in any case."""
         most = work.max_iterations or self._skill.max_iterations
-        limits = self._parts.starts.limits()
+        starts = self._parts.starts
+        limits = starts.limits() if work.skill is None else await starts.limits_of(work.skill)
         return replace(limits, max_rounds=most) if most else limits
 
     async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:

@@ -396,13 +396,15 @@ export interface GivenCall {
   tool: string;
 }
 /**
- * What one task may use up. None means no limit. Money in 1e-9 USD.
+ * What one task may use up. None means no limit. Money in 1e-9 USD. `skill` is the one that it runs, where that has a budget, and `skill_bounds` say which of the limits are that budget's, the configuration's being wider.
  */
 export interface Limits {
   deadline_s: number | null;
   max_cost: number | null;
   max_rounds: number;
   max_tokens: number | null;
+  skill: string;
+  skill_bounds: ('cost' | 'time' | 'tokens')[];
 }
 /**
  * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key.
@@ -442,11 +444,12 @@ export interface TaskResumed {
   by: string;
 }
 /**
- * A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are the steps of a run that go on by the tasks that they had, with those: all others begin by new ones.
+ * A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are the steps of a run that go on by the tasks that they had, with those: all others begin by new ones. `limits` take the place of those that the task had, where its skill's budget is another one by now.
  */
 export interface TaskRetried {
   attempt: number;
   by: string;
+  limits: Limits | null;
   taken_up: {
     [k: string]: unknown;
   };

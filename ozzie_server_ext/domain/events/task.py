@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+from ozzie_server_ext.domain.budget import Measure
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -10,12 +11,15 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one task may use up. None means no limit. Money in 1e-9 USD."""
+    """What one task may use up. None means no limit. Money in 1e-9 USD. `skill` is the one that it runs, where that
+    has a budget, and `skill_bounds` say which of the limits are that budget's, the configuration's being wider."""
 
     max_rounds: int = 25
     max_tokens: int | None = None
     max_cost: int | None = None
     deadline_s: float | None = None
+    skill: str = ""
+    skill_bounds: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +148,14 @@ class TaskResumed(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(Fact):
     """A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are
-    the steps of a run that go on by the tasks that they had, with those: all others begin by new ones."""
+    the steps of a run that go on by the tasks that they had, with those: all others begin by new ones. `limits` take
+    the place of those that the task had, where its skill's budget is another one by now."""
 
     type: ClassVar[str] = "task.retried"
     by: str
     attempt: int
     taken_up: dict[str, TaskId] = field(default_factory=dict[str, TaskId])
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

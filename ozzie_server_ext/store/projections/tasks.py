@@ -211,7 +211,7 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         "risk_level": fact.risk_level,
         "model": fact.model,
         "attended": int(fact.attended),
-        "limits": canonical_bytes(msgspec.to_builtins(task.limits)).decode(),
+        "limits": _limits_text(task.limits),
         "latest_event_id": event.event_id,
         "updates": 0,
         "heard": 0,
@@ -250,9 +250,19 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
             }
         case TaskRetried() | TaskQueued() | TaskStarted():
             changes |= _NO_ERROR
+            if isinstance(fact, TaskRetried) and fact.limits is not None:
+                changes["limits"] = _limits_text(fact.limits)
         case _:
             pass
     return changes
+
+
+def _limits_text(limits: Limits) -> str:
+    """As JSON. What no skill bounds is written as it was before skills had budgets of their own."""
+    told = msgspec.to_builtins(limits)
+    if not limits.skill:
+        del told["skill"], told["skill_bounds"]
+    return canonical_bytes(told).decode()
 
 
 def _use(event: Event, row: Row) -> Row:

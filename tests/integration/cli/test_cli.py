@@ -324,7 +324,7 @@ def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["nonesuch"], "There is no command 'nonesuch' here, but ask, status"),
-        (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, cancel, pause"),
+        (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, wait, cancel, pause"),
         (["tasks"], "COMMAND"),
         (["tasks", "list", "--limit", "many"], "invalid int value: 'many'"),
         (["ask", "hi", "--nonesuch", "\x1b[31m"], "unrecognized arguments: --nonesuch \\u001b[31m"),

@@ -1,5 +1,7 @@
 """What is said where a budget has no room for the next call."""
 
+from dataclasses import replace
+
 import pytest
 
 from ozzie_server_ext.agent.breach import end, exceeded, question, sentence, suggested
@@ -26,6 +28,7 @@ def breach(scope: Scope, measure: Measure, limit: int, used: int, wanted: int = 
         (breach("session", "tokens", 9000, 8400), "This session has used 8,400 tokens of its 9,000 tokens."),
         (breach("project", "cost", 20 * USD, 19 * USD), "This project has used $19.00 of its $20.00."),
         (breach("day", "cost", 10 * USD, 10 * USD), "This day has used its $10.00."),
+        (breach("task", "time", 1500, 1500), "This task has worked for its 1.5 s."),
         (breach("task", "time", 90_000, 90_000), "This task has worked for its 1 min 30 s."),
     ],
 )
@@ -85,6 +88,18 @@ def test_the_end_names_the_setting(found: Breach, code: str, setting: str) -> No
 
     assert (error.code, setting in error.hint, "Nobody" in str(error)) == (code, True, False)
     assert str(end(found, alone=True)).endswith(" Nobody was there to ask.")
+
+
+def test_the_budget_of_a_skill_is_named_where_it_is_the_one_that_bounds() -> None:
+    whole = breach("task", "tokens", 9000, 8400)
+    of_skill = replace(whole.budget, skill="scout", skill_bounds=("tokens",), is_part=True)
+    bound, free = replace(whole, budget=of_skill), replace(whole, budget=replace(of_skill, skill_bounds=("cost",)))
+
+    assert sentence(bound) == 'The skill "scout" has used 8,400 tokens of its 9,000 tokens.'
+    assert end(bound, alone=False).hint == 'Raise max_tokens in the budget of the skill "scout".'
+    assert (bound.ends_a_part, free.ends_a_part, whole.ends_a_part) == (True, False, False)
+    assert not replace(bound, budget=replace(of_skill, is_part=False)).ends_a_part
+    assert sentence(free) == sentence(whole)
 
 
 def test_the_fact_holds_the_figures() -> None:

@@ -54,3 +54,29 @@ def test_a_gateway_that_goes_in_any_moment_is_followed_on_the_next_connection(mo
 
     assert shown == [5, 6]
     assert [asked.params["from_position"] for found in connections for asked in found.asked] == [4, 5, 5]
+
+
+def test_of_a_whole_session_it_ends_with_the_one_task_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(task_id: str, position: int) -> str:
+        ended = EventFrame(event="e", canonical="task.succeeded", position=position, payload={}, task_id=task_id)
+        return encode_frame(ended)
+
+    async def connect() -> Any:
+        return Connection(of("step", 5), of("t", 6), of("other", 7))
+
+    monkeypatch.setattr(module, "_connect", connect)
+    shown: list[int] = []
+
+    follow(4, {"session_id": "s"}, lambda event: shown.append(event["position"]), print, until_end_of="t")
+
+    assert shown == [5, 6]
+
+
+def test_the_time_that_it_may_take_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect() -> Any:
+        return None
+
+    monkeypatch.setattr(module, "_connect", connect)
+
+    with pytest.raises(TimeoutError):
+        follow(4, {"task_id": "t"}, print, lambda sentence: None, within_s=0.01)
