@@ -23,7 +23,7 @@ async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 async def until_it_rests(runs: Runs) -> None:
     async with asyncio.timeout(WAIT_S):
-        while runs.ozzie.busy:  # noqa: ASYNC110 (nothing tells of it: it is asked for now and then)
+        while runs.ozzie.busy:  # noqa: ASYNC110  # a gateway tells nobody that it rests
             await asyncio.sleep(0)
 
 
