@@ -21,7 +21,7 @@ _IDLE_S = 2.0
 
 
 class KernelRun:
-    """`is_there` tells whether the same process is still running; `interrupt` interrupts whatever runs in it."""
+    """`is_there` tells whether the same process is running and stays; `interrupt` interrupts whatever runs in it."""
 
     def __init__(
         self,
@@ -72,6 +72,9 @@ class KernelRun:
             why = Ended.CUT
         if not self._is_over and not self._is_lost and self._has_begun:
             await self._stop()
+        if self._has_failed and not await self._is_there():
+            # Jupyter interrupts a kernel before it ends it, and the reply to that can come first.
+            self._is_lost = True
         return self._ran(why)
 
     async def _stop(self) -> None:
@@ -104,6 +107,10 @@ class KernelRun:
                 if not await self._is_there():
                     self._is_lost = True
                     return
+
+    @property
+    def _has_failed(self) -> bool:
+        return self._reply is not None and self._reply.content.get("status") == "error"
 
     @property
     def _is_cut(self) -> bool:
@@ -151,9 +158,9 @@ class KernelRun:
         )
 
     def _ended(self, why: Ended) -> Ended:
+        if self._is_lost:
+            return Ended.LOST
         if self._reply is None:
-            if self._is_lost:
-                return Ended.LOST
             if self._is_free:
                 return why
             return Ended.RUNS_ON if self._has_begun else Ended.QUEUED

@@ -156,7 +156,9 @@ class LiveKernels:
         return greeting
 
     async def _is_there(self, kernel_id: str, kernel: Any, pid: Any) -> bool:
-        return kernel_id in self._kernels and _pid(kernel) == pid and bool(await kernel.is_alive())
+        if kernel_id not in self._kernels or kernel.shutting_down:
+            return False
+        return _pid(kernel) == pid and bool(await kernel.is_alive())
 
     async def _interrupt(self, kernel_id: str) -> None:
         try:

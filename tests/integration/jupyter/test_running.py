@@ -3,10 +3,11 @@
 import asyncio
 import base64
 import signal
+from typing import Any
 
 import pytest
 
-from ozzie_server_ext.jupyter.kernels import Ended, KernelBusy, KernelChanged, KernelUnfit, NoSuchKernel
+from ozzie_server_ext.jupyter.kernels import Ended, KernelBusy, KernelChanged, KernelUnfit, NoSuchKernel, Ran
 from ozzie_server_ext.jupyter.outputs import MOST_CHARACTERS, pictures_of, raised_in, text_of
 from tests.integration.jupyter.rig import WAIT_S, KernelBench, open_files
 
@@ -221,6 +222,34 @@ async def test_a_kernel_that_is_restarted_in_the_middle_is_lost(kernels: KernelB
     await kernels.restart(kernel)
 
     assert (await running).ended is Ended.LOST
+
+
+async def test_a_restart_whose_interrupt_is_answered_first_is_no_failure_of_the_code(
+    kernels: KernelBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = await kernels.kernel("interrupted.ipynb")
+    manager = kernels.manager.get_kernel(kernel)
+    begun, ended = asyncio.Event(), asyncio.Event()
+    shut_down = manager._async_request_shutdown
+
+    async def once_it_ended(**how: Any) -> None:
+        await asyncio.wait_for(ended.wait(), WAIT_S)
+        await shut_down(**how)
+
+    async def run() -> Ran:
+        code = "print('begun', flush=True)\nimport time\ntime.sleep(600)"
+        try:
+            return await kernels.run(kernel, code, show=lambda text: begun.set())
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(manager, "_async_request_shutdown", once_it_ended)
+    running = asyncio.create_task(run())
+    await asyncio.wait_for(begun.wait(), WAIT_S)
+    await kernels.restart(kernel)
+
+    ran = await running
+    assert (ran.ended, raised_in(ran.outputs)) == (Ended.LOST, "KeyboardInterrupt")
 
 
 async def test_a_kernel_that_was_restarted_before_runs_nothing(kernels: KernelBench) -> None:
