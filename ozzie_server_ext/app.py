@@ -66,6 +66,7 @@ from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.project_files import ProjectFiles
 from ozzie_server_ext.tasks.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.recovery import recover
+from ozzie_server_ext.tasks.resting import Resting
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import TaskService
@@ -73,6 +74,7 @@ from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_runs import SkillRuns
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.skill_tools import SkillTools
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.today import TodaysUsage
 from ozzie_server_ext.tasks.turn_runner import TurnRunner
 from ozzie_server_ext.tasks.watchdog import Watchdog
@@ -224,6 +226,7 @@ class Ozzie:
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
         progress = Progress(self.feed.publish)
+        self.times, resting = TaskTimes(self.log, self.clock), Resting()
         pauses = PausePoints(self.log)
         await pauses.load()
         self._runner = TurnRunner(
@@ -246,6 +249,8 @@ class Ozzie:
             skill_tools=skill_tools,
             delegates=lambda row, recorder, room: self.runs.delegates(row, recorder, room),
             pauses=pauses,
+            times=self.times,
+            resting=resting,
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
@@ -264,6 +269,8 @@ class Ozzie:
             self.clock,
             QuickCalls(gate(RecentRules(self.rules, self.clock)), registry.meta),
             self._runner.context_of,
+            self.times,
+            resting,
         )
         places = TaskPlaces(self.log, lambda: self.config.settings, progress.place)
         self.driver = TaskDriver(
@@ -274,7 +281,7 @@ class Ozzie:
             progress.place,
             fates,
             places.of,
-            rests=self.runs.resting.rests,
+            rests=resting.rests,
         )
         self._closing.push_async_callback(self.driver.stop)
         self.turns = FoldedTurns(self.log)
@@ -286,12 +293,11 @@ class Ozzie:
         self.control = TaskControl(
             self.log,
             self.blobs,
-            self.clock,
             self.tasks,
             self.sessions,
             self.driver,
             self._starts,
-            self.runs.times,
+            self.times,
         )
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
         taken = await recover(

@@ -13,6 +13,14 @@ class LimitExceeded(OzzieError):
     code = "limit.exceeded"
 
 
+class OutOfTime(Exception):
+    """A task has worked for all of its `limit_s`."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"{limit_s:g} s")
+        self.limit_s = limit_s
+
+
 class LimitGuard:
     """Watches one run of a turn."""
 

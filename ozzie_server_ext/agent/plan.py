@@ -1,6 +1,7 @@
 """What a turn is given before it begins: its plan, and the parts that it works with."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from ozzie_server_ext.domain.budget import Budget
@@ -45,11 +46,12 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """`left_s`: how much of `limit_s` this run of the turn has; `budget` is the task's, which says what then."""
+    """For how many seconds a turn may work; `budget` is the task's, which says what then. What is `within` raises
+    OutOfTime once that is over, with what was worked before counted."""
 
-    left_s: float
     limit_s: float
     budget: Budget
+    within: Callable[[], AbstractAsyncContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

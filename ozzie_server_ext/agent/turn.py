@@ -7,6 +7,7 @@ begins a turn and goes on with one that a crash cut off.
 import asyncio
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import msgspec
@@ -19,7 +20,7 @@ from ozzie_server_ext.agent.checking import CHANGING, Checking, Opinion, unatten
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.doubt import doubt
 from ozzie_server_ext.agent.fitting import find_misfit
-from ozzie_server_ext.agent.limits import LimitGuard
+from ozzie_server_ext.agent.limits import LimitGuard, OutOfTime
 from ozzie_server_ext.agent.many_asks import many_asks
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.rounds import Round
@@ -72,9 +73,15 @@ class Turn:
         self._conversation = conversation
         self._recorder = recorder
         self._context = msgspec.structs.replace(context, toolbox=toolbox)
+        self._calls = 0
         calling = Calling(parts, plan, recorder, leaving)
         self._asking = Asking(parts, plan, conversation, recorder, calling, toolbox)
         self._checking = Checking(parts, plan, conversation, recorder, calling)
+
+    @property
+    def rests(self) -> bool:
+        """Whether all that it does is to wait for what it has handed over."""
+        return 0 < self._calls == self._context.delegates.waiting
 
     async def run(self) -> int:
         """Go on until the model has answered; returns how many rounds that took.
@@ -92,15 +99,13 @@ class Turn:
 
     async def _in_time(self) -> int:
         deadline = self._plan.deadline
-        limit = asyncio.timeout(deadline.left_s if deadline else None)
         try:
-            async with limit:
+            async with deadline.within() if deadline else nullcontext():
                 return await self._run()
         except BudgetBreach as error:
             breach = error.breach
-        except TimeoutError:
-            if deadline is None or not limit.expired():
-                raise
+        except OutOfTime:
+            assert deadline is not None, "nothing else raises it"
             last = self._conversation.last_round(self._recorder.task_id)
             if last is not None and last.unknown:  # more time would not tell what was done in that moment
                 raise uncertain(", ".join(last.unknown.values())) from None
@@ -209,7 +214,11 @@ class Turn:
         content = asked.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = replace(asked.reading, content=content, followed=asked.reading.followed + going_out)
         context = msgspec.structs.replace(self._context, reading=reading)
-        return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
+        self._calls += 1
+        try:
+            return await self._parts.broker.call(use, place, context, self._recorder, earlier, begun)
+        finally:
+            self._calls -= 1
 
     async def _checked(
         self, asked: Round, index: int, use: ToolUse, facts: tuple[EventBody, ...]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -14,26 +14,15 @@ from ozzie_server_ext.domain.events import (
     BudgetRaised,
     Event,
     Limits,
-    TaskCancelled,
-    TaskFailed,
-    TaskPaused,
-    TaskQueued,
-    TaskStarted,
-    TaskSucceeded,
-    TaskWaitingApproval,
-    TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.ledger import Standing
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.recovery import RECOVERY
 from ozzie_server_ext.tasks.service import limits_of
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.today import today
-
-RESTS = (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskSucceeded, TaskFailed, TaskCancelled)
-"""What a task has stopped working with."""
 
 
 def limits_under(settings: Settings) -> Limits:
@@ -132,14 +121,14 @@ class Allowances:
         budgets = (*(budget for budget in own if budget.is_limited), *shared)
         return Allowance(budgets=budgets, project=str(self._project), day=day)
 
-    async def deadline(self, log: EventLog) -> Deadline | None:
-        """How much time this run of the task has; None where time does not matter. The log is read for it."""
+    async def deadline(self, log: EventLog, times: TaskTimes) -> Deadline | None:
+        """How much time the task has; None where time does not matter. The log is read for it."""
         if self._limits.deadline_s is None:
             return None
         events = await log.read_stream(task_stream(self._task_id))
         limit_s = self._limits.deadline_s + sum(raised_ms(event) for event in events) / 1000
-        left_s = limit_s - worked(events, self._clock.now()).total_seconds()
-        return Deadline(left_s=max(left_s, 0.0), limit_s=limit_s, budget=self._own(self._settings()))
+        within = partial(times.bounded, self._task_id, limit_s)
+        return Deadline(limit_s=limit_s, budget=self._own(self._settings()), within=within)
 
     def _own(self, settings: BudgetsSettings) -> Budget:
         return budget_of(self._task_id, self._limits, bool(self._above), settings)
@@ -176,33 +165,6 @@ def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsS
         skill_bounds=limits.skill_bounds,
         is_part=is_part,
     )
-
-
-def worked(events: Iterable[Event], now: datetime) -> timedelta:
-    """How long a task has run, by its events up to now, see `stretches`."""
-    return sum(((end or now) - begin for begin, end in stretches(events)), timedelta())
-
-
-def stretches(events: Iterable[Event]) -> list[tuple[datetime, datetime | None]]:
-    """From when to when a task has run, None of what goes on, by its events up to now: without the time that it waited
-    for a person, for its turn, for a gateway to take it up again, or for its next attempt. Of one that a gateway's end
-    cut off, until the last thing that it recorded."""
-    found: list[tuple[datetime, datetime | None]] = []
-    since, last = None, None
-    for event in events:
-        match event.body:
-            case TaskStarted():
-                since = last = event.ts
-            case TaskQueued(reason="recovered") if since and last:
-                found.append((since, last))
-                since = None
-            case body if isinstance(body, RESTS) and since:
-                found.append((since, event.ts))
-                since = None
-            case _:
-                # What recovery records, it records long after.
-                last = last if event.source == RECOVERY else event.ts
-    return found if since is None else [*found, (since, None)]
 
 
 def raised_ms(event: Event) -> int:

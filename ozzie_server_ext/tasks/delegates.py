@@ -53,6 +53,7 @@ class SkillDelegates:
         self._stop = stop
         self._leaving = leaving
         self._beginning = asyncio.Lock()
+        self.waiting = 0
 
     async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
         """See `tools.delegates.Delegates`."""
@@ -62,7 +63,7 @@ class SkillDelegates:
         try:
             async with self._beginning:  # calls of one round come side by side, and each takes some of the room
                 await self._begin(task_id, skill, given, key, reading)
-            row = await parts.ends.of(task_id)
+            row = await self._end_of(task_id)
         except asyncio.CancelledError:
             if not self._leaving():
                 await uncut(self._stop(task_id))
@@ -70,6 +71,13 @@ class SkillDelegates:
         finally:
             parts.news.forget(task_id)
         return await self._result(skill, row, await parts.log.read_stream(task_stream(task_id)))
+
+    async def _end_of(self, task_id: TaskId) -> Row:
+        self.waiting += 1
+        try:
+            return await self._parts.ends.of(task_id)
+        finally:
+            self.waiting -= 1
 
     async def _begin(self, task_id: TaskId, skill: str, given: JsonObject, key: str, reading: Reading) -> None:
         """Begin it, unless it was begun before a crash."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ozzie_server_ext.agent.breach import EXCEEDED, TOO_LATE, end, exceeded, too_late
-from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.agent.limits import LimitExceeded, OutOfTime
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import OzzieError
@@ -44,7 +44,6 @@ from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, In
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.pace import Pace
-from ozzie_server_ext.tasks.run_times import OutOfTime
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
 from ozzie_server_ext.tasks.step_ends import taken_in, tried_again

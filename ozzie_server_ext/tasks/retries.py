@@ -11,7 +11,6 @@ from typing import cast
 from ozzie_server_ext.agent.breach import TOO_LATE, end, sentence, too_late
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.budget import Account, Budget
-from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody, Limits, StepFailed, TaskRetried
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
@@ -22,13 +21,13 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.allowances import standing_of, worked
+from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tasks.fates import not_again
-from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.service import Runner, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_log import STOPPED, LoadedRun, load_run
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.unfinished import unfinished
 
 _TRIES = 5
@@ -74,18 +73,16 @@ class Retries:
         self,
         log: EventLog,
         blobs: BlobStore,
-        clock: Clock,
         tasks: TaskService,
         sessions: Sessions,
         runner: Runner,
         starts: SkillStarts,
-        times: RunTimes,
+        times: TaskTimes,
     ) -> None:
         self._starts = starts
         self._times = times
         self._log = log
         self._blobs = blobs
-        self._clock = clock
         self._tasks = tasks
         self._sessions = sessions
         self._runner = runner
@@ -271,7 +268,7 @@ class Retries:
         standing = await standing_of(self._log, Account("task", task_id))
         time_left_s = part.time_left_s
         if limits.deadline_s is not None and part.row["mode"] != "GRAPH":
-            spent = worked(await self._log.read_stream(task_stream(task_id)), self._clock.now())
+            spent = await self._times.spent(task_id)
             time_left_s = round(max(limits.deadline_s - spent.total_seconds(), 0.0), 3)
         return Retried(
             task_id=task_id,

@@ -19,11 +19,11 @@ from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
-from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_news import StepNews, Tell
 from ozzie_server_ext.tasks.step_runner import StepParts
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.updates import Updates
 from ozzie_server_ext.tools.base import ToolContext
 
@@ -46,6 +46,8 @@ class SkillRuns:
         clock: Clock,
         quick: QuickCalls,
         context_of: Callable[[Row, Recorder], ToolContext],
+        times: TaskTimes,
+        resting: Resting,
     ) -> None:
         self._log = log
         self._blobs = blobs
@@ -53,12 +55,12 @@ class SkillRuns:
         self._starts = starts
         self._run_turn = run_turn
         self._ends = Ends(log)
-        self.resting = Resting()
+        self._resting = resting
         self._pauses = pauses
         self._quick = quick
         self._context_of = context_of
         self._outside = OutsideEvents(log, clock)
-        self.times = RunTimes(log, clock)
+        self._times = times
         self._news = StepNews(log, tell)
         self.graphs: GraphRunner | None = None
         self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
@@ -74,10 +76,10 @@ class SkillRuns:
             starts=self._starts,
             news=self._news,
             pauses=self._pauses,
-            resting=self.resting,
+            resting=self._resting,
             outside=self._outside,
             quick=self._quick,
-            times=self.times,
+            times=self._times,
             context_of=self._context_of,
             updates=Updates(self._log, tasks),
         )

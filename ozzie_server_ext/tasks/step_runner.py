@@ -33,11 +33,11 @@ from ozzie_server_ext.tasks.outside_events import OutsideEvents
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
-from ozzie_server_ext.tasks.run_times import RunTimes
 from ozzie_server_ext.tasks.skill_log import LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.step_ends import outcome_of
 from ozzie_server_ext.tasks.step_news import StepNews
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.updates import Updates
 from ozzie_server_ext.tools.base import ToolContext
 
@@ -62,7 +62,7 @@ class StepParts:
     resting: Resting
     outside: OutsideEvents
     quick: QuickCalls
-    times: RunTimes
+    times: TaskTimes
     context_of: Callable[[Row, Recorder], ToolContext]
     updates: Updates
 

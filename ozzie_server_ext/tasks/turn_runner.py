@@ -31,10 +31,12 @@ from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
 from ozzie_server_ext.tasks.model_service import ModelService
 from ozzie_server_ext.tasks.pause_points import PausePoints
 from ozzie_server_ext.tasks.progress import Progress
+from ozzie_server_ext.tasks.resting import Resting
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.skill_tools import SkillTools
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tools.base import Marks, ToolContext
 from ozzie_server_ext.tools.delegates import Delegates
 from ozzie_server_ext.tools.offering import Offers
@@ -67,6 +69,8 @@ class TurnRunner:
         skill_tools: SkillTools,
         delegates: Callable[[Row, Recorder, Room], Delegates],
         pauses: PausePoints,
+        times: TaskTimes,
+        resting: Resting,
         worker_ready: Callable[[], bool],
         leaving: Callable[[], bool],
     ) -> None:
@@ -87,6 +91,8 @@ class TurnRunner:
         self._skill_tools = skill_tools
         self._delegates = delegates
         self._pauses = pauses
+        self._times = times
+        self._resting = resting
         self._worker_ready = worker_ready
         self._leaving = leaving
         self._conversations = conversations
@@ -134,7 +140,7 @@ class TurnRunner:
             recovered=row["reason"] == "recovered",
             allowance=budgets.now,
             priced=self._knowledge.priced,
-            deadline=await budgets.deadline(self._log),
+            deadline=await budgets.deadline(self._log, self._times),
             cheaper=self._cheaper,
             checker=lambda: self._checker(chain),
             attended=bool(row["attended"]),
@@ -150,7 +156,9 @@ class TurnRunner:
             may_call=partial(may_call, brief),
             asks_first=partial(asks_first, brief),
         )
-        return await Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving).run()
+        turn = Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving)
+        with self._resting.where(recorder.task_id, lambda: turn.rests):
+            return await turn.run()
 
     def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
         """What the tools are given that are called for that task."""

@@ -11,6 +11,11 @@ from ozzie_server_ext.policy.reading import Reading
 class Delegates(Protocol):
     """Those of one task."""
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for what they have handed over."""
+        ...
+
     async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
         """What the skill gives. `reading` is what the input is made from; with the same `key`, it is the same
         work, which goes on where a crash cut it off. Cancelling stops it.
@@ -22,6 +27,8 @@ class Delegates(Protocol):
 
 class NoDelegates:
     """Of what runs outside of any task."""
+
+    waiting = 0
 
     async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
         raise PolicyError("Nothing can be handed over to a skill here.", code="skill.not_here")

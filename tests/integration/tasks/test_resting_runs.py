@@ -1,6 +1,7 @@
 """A run that only waits for people or for something outside keeps no gateway up; one that works does (TK-4)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from ozzie_server_ext.domain.events import StepStarted
 from ozzie_server_ext.models.driver import ModelRequest
-from ozzie_server_ext.models.scripted import Step, Wait
+from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 
 GATE = {"id": "gate", "approve": {"question": "Go on?"}}
@@ -97,3 +98,77 @@ async def test_a_run_whose_step_runs_a_skill_that_waits_rests_with_it(runs: Runs
 
     assert await runs.rests(task_id) == "task.succeeded"
     await until_it_rests(runs)
+
+
+async def test_a_turn_rests_with_what_it_handed_over_and_its_time_stands_still(runs: Runs) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    hands_over_to_a_gate(runs, Wait(go_on, reached))
+    task_id = await runs.say("Have it checked.")
+    await asyncio.wait_for(reached.wait(), WAIT_S)
+    assert runs.ozzie.busy
+    assert runs.ozzie.times.passes(task_id)
+    go_on.set()
+    await runs.pending()
+    await until_it_rests(runs)
+    assert not runs.ozzie.times.passes(task_id)
+
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+    await until_it_rests(runs)
+
+
+async def test_so_it_does_after_a_restart(runs: Runs) -> None:
+    hands_over_to_a_gate(runs)
+    task_id = await runs.say("Have it checked.")
+    await runs.pending()
+    await runs.restart()
+    hands_over_to_a_gate(runs)
+    await until_it_rests(runs)
+    assert not runs.ozzie.times.passes(task_id)
+    worked = await runs.ozzie.times.spent(task_id)
+
+    await until_it_rests(runs)
+    assert await runs.ozzie.times.spent(task_id) == worked
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_a_turn_of_which_another_call_goes_on_is_busy(runs: Runs) -> None:
+    go_on = asyncio.Event()
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        if "Look it up." in request.messages[0].content:
+            return [Wait(go_on), Say("found")]
+        if request.messages[-1].role == "user":
+            return [Use("skill_check", {}, "1"), Use("skill_scout", {"input": "tea"}, "2")]
+        return [Say("Both came.")]
+
+    runs.answers(answer)
+    runs.write(name="check", description="Checks.", type="workflow", steps=[GATE])
+    runs.write(name="scout", description="Looks something up.", instruction="Look it up.")
+    task_id = await runs.say("Have both done.")
+    await runs.pending()
+
+    for _ in range(200):
+        await asyncio.sleep(0)
+        assert runs.ozzie.busy
+    go_on.set()
+    await until_it_rests(runs)
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+def hands_over_to_a_gate(runs: Runs, *before: Step) -> None:
+    """The agent, whose turns may work for a minute, hands what it is told over to a skill that asks a person first."""
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        if request.messages[-1].role == "user":
+            return [*before, Use("skill_check", {})]
+        return [Say("It is checked.")]
+
+    (runs.ozzie.home.root / "config.jsonc").write_text(json.dumps({"budgets": {"task": {"deadline_s": 60}}}))
+    runs.answers(answer)
+    runs.write(name="check", description="Checks.", type="workflow", steps=[GATE])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    TaskCreated,
+    TaskQueued,
+    TaskStarted,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -29,12 +33,13 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
     Transient,
 )
-from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.domain.toolmeta import SideEffect, ToolResult
 from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Use, Wait
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.offering import FIND_ID
@@ -48,6 +53,14 @@ T = TypeVar("T", bound=EventBody)
 def only(kind: type[T], bodies: list[EventBody]) -> T:
     (found,) = [body for body in bodies if isinstance(body, kind)]
     return found
+
+
+async def deadline(rig: TurnRig, limit_s: float, budget: Budget) -> Deadline:
+    """That of a task which has begun now."""
+    created = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
+    await rig.record(created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
+    within = partial(TaskTimes(rig.log, rig.clock).bounded, TaskId("t1"), limit_s)
+    return Deadline(limit_s=limit_s, budget=budget, within=within)
 
 
 # --- answers ------------------------------------------------------------------------------------------
@@ -208,7 +221,7 @@ async def test_a_change_of_which_nobody_knows_ends_the_turn_though_its_time_is_u
     budget = Budget(account=Account("task", "t1"), on_breach="ask")
 
     with pytest.raises(ToolUncertain, match="change may or may not have happened"):
-        await rig.run(deadline=Deadline(left_s=0.05, limit_s=0.05, budget=budget), attended=False)
+        await rig.run(deadline=await deadline(rig, 0.05, budget), attended=False)
 
     assert begun.is_set()
     assert "prompt.requested" not in await rig.types()
@@ -396,11 +409,12 @@ async def test_a_turn_may_ask_the_model_so_often_and_not_more(project: Path) -> 
 async def test_a_turn_that_takes_too_long_ends_in_the_middle_of_what_it_does(project: Path) -> None:
     gate, reached = asyncio.Event(), asyncio.Event()
     rig = TurnRig(project, [[Say("Once upon"), Wait(gate, reached), Say(" a time")]])
-    deadline = Deadline(left_s=0.05, limit_s=30, budget=Budget(account=Account("task", "t1"), on_breach="stop"))
     await rig.ask("a story")
+    limit = await deadline(rig, 30, Budget(account=Account("task", "t1"), on_breach="stop"))
+    rig.clock.advance(29.95)
 
     with pytest.raises(LimitExceeded) as failure:
-        await rig.run(deadline=deadline)
+        await rig.run(deadline=limit)
 
     assert failure.value.code == "limit.deadline"
     assert str(failure.value) == "This task has worked for its 30 s."

@@ -1,11 +1,14 @@
-"""How long a run of a skill has worked: what its log says, and what passes while it goes on."""
+"""How long tasks have worked: what the log says, and what passes while they go on."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from ozzie_server_ext.agent.limits import OutOfTime
 from ozzie_server_ext.domain.events import (
     Draft,
+    Event,
     EventBody,
     Limits,
     MadeCall,
@@ -16,14 +19,19 @@ from ozzie_server_ext.domain.events import (
     TaskStarted,
     TaskSucceeded,
     TaskWaitingApproval,
+    ToolCallCompleted,
+    ToolCallRequested,
+    ToolCallStarted,
     ToolsetInjected,
 )
-from ozzie_server_ext.domain.ids import MessageId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId, task_stream
+from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.run_times import OutOfTime, RunTimes
+from ozzie_server_ext.tasks.task_times import TaskTimes
 
-RUN, INNER, A, B = TaskId("run"), TaskId("inner"), TaskId("a"), TaskId("b")
+RUN, INNER, A, B, TURN = TaskId("run"), TaskId("inner"), TaskId("a"), TaskId("b"), TaskId("turn")
+HANDED = CallId("handed")
 ASKED = TaskWaitingApproval(approval_id="p")
 CALL = MadeCall(tool_id="t", name="t", version="1", args={}, rule="r", policy="p", duration_ms=1500)
 RECOVERED = TaskQueued(reason="recovered")
@@ -35,7 +43,7 @@ class Story:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.log = InMemoryEventLog(self.clock, CountingIds())
-        self.times = RunTimes(self.log, self.clock)
+        self.times = TaskTimes(self.log, self.clock)
 
     async def happens(self, task_id: TaskId, *bodies: EventBody, source: str = "agent") -> None:
         drafts = [Draft(body=body, actor="kernel", source=source, task_id=task_id) for body in bodies]
@@ -47,8 +55,19 @@ class Story:
         started = TaskStarted(attempt=attempt, epoch="e")
         await self.happens(task_id, created, TaskQueued(reason="created"), started)
 
-    async def spent(self) -> float:
-        return (await self.times.spent(RUN)).total_seconds()
+    async def hands_over(self, task_id: TaskId) -> None:
+        """To a skill: from here on it waits for that."""
+        asked = ToolCallRequested(
+            call_id=HANDED, use_id="u", tool_id=f"{SKILLS}review", name="n", version="1", args={}, round=1, index=0
+        )
+        await self.happens(task_id, asked, ToolCallStarted(call_id=HANDED))
+
+    async def gets_it(self, task_id: TaskId) -> None:
+        """What it has handed over."""
+        await self.happens(task_id, ToolCallCompleted(call_id=HANDED, ok=True, data=None, summary="", duration_ms=1))
+
+    async def spent(self, task_id: TaskId = RUN) -> float:
+        return (await self.times.spent(task_id)).total_seconds()
 
 
 @pytest.fixture
@@ -149,3 +168,61 @@ async def test_without_a_limit_nothing_is_watched(story: Story) -> None:
     async with story.times.bounded(RUN, None):
         await story.begins(A, RUN)
         assert not story.times.passes(RUN)
+
+
+async def test_a_turn_works_by_itself_and_by_what_works_for_it(story: Story) -> None:
+    await story.begins(TURN, None)
+    story.clock.advance(1)
+    await story.hands_over(TURN)
+    story.clock.advance(100)
+    await story.begins(B, TURN)
+    story.clock.advance(10)
+    await story.happens(B, ASKED)
+    story.clock.advance(1000)
+    assert await story.spent(TURN) == 11
+    await story.gets_it(TURN)
+    story.clock.advance(2)
+    assert await story.spent(TURN) == 13
+
+
+async def test_the_time_of_a_turn_stands_still_while_what_it_handed_over_waits(story: Story) -> None:
+    await story.begins(TURN, None)
+    async with story.times.bounded(TURN, 60):
+        assert story.times.passes(TURN)
+        await story.hands_over(TURN)
+        assert not story.times.passes(TURN)
+        await story.begins(B, TURN)
+        assert story.times.passes(TURN)
+        await story.happens(B, ASKED)
+        assert not story.times.passes(TURN)
+        await story.gets_it(TURN)
+        assert story.times.passes(TURN)
+
+
+async def test_a_turn_that_goes_on_after_a_restart_knows_what_it_had_handed_over(story: Story) -> None:
+    await story.begins(TURN, None)
+    await story.hands_over(TURN)
+    await story.happens(TURN, RECOVERED, TaskStarted(attempt=2, epoch="f"), ToolCallStarted(call_id=HANDED))
+    async with story.times.bounded(TURN, 60):
+        assert not story.times.passes(TURN)
+        await story.gets_it(TURN)
+        assert story.times.passes(TURN)
+
+
+async def test_what_happens_while_the_log_is_read_is_heard_of_once(story: Story) -> None:
+    await story.begins(TURN, None)
+    read_stream = story.log.read_stream
+
+    async def read(stream: str, **how: Any) -> tuple[Event, ...]:
+        events = await read_stream(stream, **how)
+        if stream == task_stream(TURN):
+            story.log.read_stream = read_stream
+            await story.hands_over(TURN)
+            await story.begins(B, TURN)
+        return events
+
+    story.log.read_stream = read
+    async with story.times.bounded(TURN, 60):
+        assert story.times.passes(TURN)
+        await story.happens(B, TaskSucceeded(rounds=1))
+        assert not story.times.passes(TURN)

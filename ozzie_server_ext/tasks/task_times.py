@@ -1,7 +1,8 @@
-"""How long runs of skills work, and their end once that is as long as their budgets say (MD-5).
+"""How long tasks work, and their end once that is as long as their budgets say (MD-5).
 
-A run works while one of the tasks below it does, or a call that its steps make at once. What waits for a person, for an
-event outside or for a place, and what is paused, takes no time; side by side, time passes once.
+A run of a skill works while one of the tasks below it does, or a call that its steps make at once; a turn besides while
+it does something itself. What waits for a person, for an event outside or for a place, and what is paused, takes no
+time; side by side, time passes once.
 """
 
 import asyncio
@@ -10,33 +11,22 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 
+from ozzie_server_ext.agent.limits import OutOfTime
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import (
     Event,
     StepCompleted,
     StepFailed,
     TaskCreated,
-    TaskQueued,
-    TaskStarted,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.tasks.allowances import RESTS, stretches
-
-_Stretch = tuple[datetime, datetime | None]
+from ozzie_server_ext.tasks.stretches import Stretch, Work, stretches
 
 
-class OutOfTime(Exception):
-    """A run has worked for all of its `limit_s`."""
-
-    def __init__(self, limit_s: float) -> None:
-        super().__init__(f"{limit_s:g} s")
-        self.limit_s = limit_s
-
-
-class RunTimes:
-    """Hears of all that runs do. What is kept in memory of a run that goes on, the log says after a restart."""
+class TaskTimes:
+    """Hears of all that tasks do. What is kept in memory of one that goes on, the log says after a restart."""
 
     def __init__(self, log: EventLog, clock: Clock) -> None:
         self._log = log
@@ -45,15 +35,15 @@ class RunTimes:
         log.on_commit(self._follow)
 
     @asynccontextmanager
-    async def bounded(self, run: TaskId, limit_s: float | None) -> AsyncIterator[None]:
-        """End what is within once the run has worked for so long, before a restart too; None does nothing.
+    async def bounded(self, task_id: TaskId, limit_s: float | None) -> AsyncIterator[None]:
+        """End what is within once the task has worked for so long, before a restart too; None does nothing.
 
         Raises OutOfTime, also at once.
         """
         if limit_s is None:
             yield
             return
-        watch = self._watches[run] = _Watch(run)
+        watch = self._watches[task_id] = _Watch(task_id)
         limit = asyncio.timeout(None)
         try:
             left_s = limit_s - (await self._load(watch)).total_seconds()
@@ -67,11 +57,11 @@ class RunTimes:
                 raise OutOfTime(limit_s) from None
             raise
         finally:
-            del self._watches[run]
+            del self._watches[task_id]
 
-    async def spent(self, run: TaskId) -> timedelta:
-        """How long a run has worked so far."""
-        return await self._load(_Watch(run))
+    async def spent(self, task_id: TaskId) -> timedelta:
+        """How long a task has worked so far."""
+        return await self._load(_Watch(task_id))
 
     @contextmanager
     def working(self, run: TaskId) -> Iterator[None]:
@@ -86,14 +76,14 @@ class RunTimes:
             for watch in watches:
                 watch.rests(key)
 
-    def passes(self, run: TaskId) -> bool:
-        """Whether the time of a run that is bounded passes now."""
-        return run in self._watches and bool(self._watches[run].working)
+    def passes(self, task_id: TaskId) -> bool:
+        """Whether the time of a task that is bounded passes now."""
+        return task_id in self._watches and bool(self._watches[task_id].working)
 
     async def _load(self, watch: "_Watch") -> timedelta:
-        """How long the run has worked by the log; what works now, the watch knows then."""
-        found: list[_Stretch] = []
-        pending = [watch.run]
+        """How long the task has worked by the log; what works now, the watch knows then."""
+        found: list[Stretch] = []
+        pending = [watch.root]
         while pending:
             for task_id in pending:
                 events = await self._log.read_stream(task_stream(task_id))
@@ -110,45 +100,61 @@ class RunTimes:
 
 
 class _Watch:
-    """One run: the tasks below it, by whether they are runs, and what of them works now."""
+    """One task, `root`, and those below it, by whether they are runs of skills; and what of all these works now."""
 
-    def __init__(self, run: TaskId) -> None:
-        self.run = run
-        self.members: dict[TaskId, bool] = {run: True}
+    def __init__(self, root: TaskId) -> None:
+        self.root = root
+        self.members: dict[TaskId, bool] = {root: False}
         self.working: set[object] = set()
+        self._work: dict[TaskId, Work] = {}
         self._read: dict[TaskId, int] = {}
+        self._early: list[Event] | None = []
+        """What was heard of before all was read."""
         self._limit: asyncio.Timeout | None = None
         self._left_s = 0.0
         self._since = 0.0
 
-    def read(self, task_id: TaskId, events: tuple[Event, ...]) -> list[_Stretch]:
-        """When the task worked. The same events may be heard of once more later, and those behind them before."""
-        self._read[task_id] = max(events[-1].version if events else 0, self._read.get(task_id, 0))
+    def read(self, task_id: TaskId, events: tuple[Event, ...]) -> list[Stretch]:
+        """When the task worked. What is heard of it later may be among these."""
+        for event in events:
+            if isinstance(event.body, TaskCreated):
+                self.members[task_id] = event.body.mode == "GRAPH"
+            self._heard(task_id, event)
         if self.members[task_id]:
             return [call for event in events for call in _made(event)]
-        found = stretches(events)
-        if found and found[-1][1] is None and events[-1].version == self._read[task_id]:
-            self.working.add(task_id)
-        return found
+        return stretches(events)
 
     def begin(self, limit: asyncio.Timeout, left_s: float) -> None:
         """From here on, the time that passes is taken off."""
         self._limit, self._left_s = limit, left_s
         if self.working:
             self._start()
+        early, self._early = self._early or [], None
+        for event in early:
+            self.take(event)
 
     def take(self, event: Event) -> None:
         task_id = event.task_id
+        if self._early is not None:
+            self._early.append(event)
+            return
         if task_id is None:
             return
         if isinstance(event.body, TaskCreated) and event.body.parent in self.members:
             self.members.setdefault(task_id, event.body.mode == "GRAPH")
-        if self.members.get(task_id, True) or event.version <= self._read.get(task_id, 0):
+        if task_id in self.members:
+            self._heard(task_id, event)
+
+    def _heard(self, task_id: TaskId, event: Event) -> None:
+        """Time passes for a run by what is below it alone."""
+        if self.members[task_id] or event.version <= self._read.get(task_id, 0):
             return
         self._read[task_id] = event.version
-        if isinstance(event.body, TaskStarted):
+        work = self._work.setdefault(task_id, Work())
+        work.take(event)
+        if work.goes_on:
             self.works(task_id)
-        elif isinstance(event.body, (*RESTS, TaskQueued)):
+        else:
             self.rests(task_id)
 
     def works(self, key: object) -> None:
@@ -176,7 +182,7 @@ class _Watch:
             self._limit.reschedule(when)
 
 
-def _made(event: Event) -> Iterator[_Stretch]:
+def _made(event: Event) -> Iterator[Stretch]:
     """The time of a call that was recorded with the end of its step (ADR 44)."""
     match event.body:
         case StepCompleted(call=call) | StepFailed(call=call) if call is not None:
@@ -185,7 +191,7 @@ def _made(event: Event) -> Iterator[_Stretch]:
             return
 
 
-def _union(found: Iterable[_Stretch], now: datetime) -> timedelta:
+def _union(found: Iterable[Stretch], now: datetime) -> timedelta:
     """How long all of these take together, counting once what lies side by side."""
     total, until = timedelta(), None
     for begin, end in sorted((begin, end or now) for begin, end in found):
