@@ -52,9 +52,11 @@ def for_terminal(hint: str) -> str:
     return hint
 
 
-def state_word(status: str, *, pausing: bool = False) -> str:
-    """The state of a task in words; one that is to be held says so, unless it waits for a person."""
-    return "Pausing" if pausing and status in _GO_ON else STATES[status]
+def state_word(status: str, *, stopping: bool = False, pausing: bool = False) -> str:
+    """The state of a task in words; one that is to end or to be held says so, unless it waits for a person."""
+    if status in _GO_ON and (stopping or pausing):
+        return "Stopping" if stopping else "Pausing"
+    return STATES[status]
 
 
 def failure_lines(error: Mapping[str, str]) -> list[str]:

@@ -44,7 +44,7 @@ def list_tasks(options: argparse.Namespace) -> int:
         print("No tasks. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
     for task in tasks:
         status = task["waiting"][0]["status"] if task["waiting"] else task["status"]
-        state = state_word(status, pausing=task["pausing"])
+        state = state_word(status, stopping=task["stopping"], pausing=task["pausing"])
         print(f"{task['task_id']}  {cell(state, 15)}  {cell(task['title'], 35)}".rstrip())
         for step in () if options.all else task["waiting"]:
             print(f"  {step['task_id']}  the step {cell(step['title'], 40)}".rstrip())
@@ -59,7 +59,7 @@ def show_task(options: argparse.Namespace) -> int:
         print_json(task)
         return 0
     used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
-    state = state_word(task["status"], pausing=task["pausing"])
+    state = state_word(task["status"], stopping=task["stopping"], pausing=task["pausing"])
     state += f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else ""
     print(f"{state}  {cell(task['title'], 60)}".rstrip())
     print(f"  task     {task['task_id']}")
@@ -71,7 +71,7 @@ def show_task(options: argparse.Namespace) -> int:
     if task["attempt"] > 1:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
-    if task["pausing"]:
+    if task["pausing"] and not task["stopping"]:
         print("  pauses   at the end of what it is doing")
     for words in task["updates"]:
         print(f"  added    {cell(words, 60)}".rstrip())

@@ -46,7 +46,9 @@ test('what ends has an end, no running call, and figures that only the server kn
 test('what was asked to stop says so until it has', () => {
   const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.stopping', 5));
   expect(row).toMatchObject({ status: 'RUNNING', isStopping: true });
-  expect(merged(row, aTask({ updated_at: at(5) })).isStopping).toBe(true);
+  expect(merged(row, aTask({ updated_at: at(4), stopping: false })).isStopping).toBe(true); // it answered before that
+  expect(merged(row, aTask({ updated_at: at(5), stopping: true })).isStopping).toBe(true);
+  expect(merged(undefined, aTask({ stopping: true })).isStopping).toBe(true); // a page that was loaded meanwhile
   expect(fold(row, anEvent('task.cancelled', 6, { reason: '' }))).toMatchObject({ isStopping: false });
 });
 

@@ -61,6 +61,7 @@ export function aTask(given: Partial<Task> = {}): Task {
     mode: 'FREE',
     attempt: 1,
     reason: '',
+    stopping: false,
     pausing: false,
     created_at: AT,
     updated_at: AT,

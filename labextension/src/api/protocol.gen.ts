@@ -880,7 +880,7 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
+ * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
  */
 export interface Task {
   attempt: number;
@@ -914,6 +914,7 @@ export interface Task {
     | 'WAITING_APPROVAL'
     | 'WAITING_INPUT';
   step: string;
+  stopping: boolean;
   task_id: string;
   title: string;
   token_usage: TokenUsage;
@@ -1049,6 +1050,7 @@ export interface TaskWithSteps {
     | 'WAITING_INPUT';
   step: string;
   steps: Step[];
+  stopping: boolean;
   task_id: string;
   text: string;
   title: string;

@@ -108,7 +108,7 @@ export function rowOf(task: Task): TaskRow {
     status: task.status,
     reason: task.error?.message ?? task.reason,
     isUncertain: task.error?.code === UNCERTAIN,
-    isStopping: false,
+    isStopping: task.stopping,
     isPausing: task.pausing,
     createdAt: Date.parse(task.created_at),
     finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
@@ -133,8 +133,8 @@ export function merged(row: TaskRow | undefined, task: Task): TaskRow {
   if (told.updatedAt < row.updatedAt) {
     return { ...row, cost: told.cost, tokens: told.tokens };
   }
-  const { calls, step, ahead, isStopping } = row;
-  const goesOn = isOpen(told) && { calls, step, ahead, isStopping };
+  const { calls, step, ahead } = row;
+  const goesOn = isOpen(told) && { calls, step, ahead };
   return { ...told, position: row.position, ...goesOn };
 }
 

@@ -47,10 +47,11 @@ class WaitingStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
-    it is in its state, where there is more to say; `pausing`: it is to be held, and goes on to where it can be.
-    `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that
-    delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where
-    nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person."""
+    it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it
+    is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it
+    came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id`
+    the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however
+    deep, and waits for a person."""
 
     task_id: str
     session_id: str | None
@@ -59,6 +60,7 @@ class Task:
     mode: str
     attempt: int
     reason: str
+    stopping: bool
     pausing: bool
     created_at: Time
     updated_at: Time

@@ -231,6 +231,7 @@ class _Told:
         return {name: values[name] for name in same.split()} | {
             "run_id": run_of(row, self.chains),
             "step": values["step_id"],
+            "stopping": bool(values["stop_by"]),
             "pausing": bool(values["pause_by"]),
             "waiting": [
                 WaitingStep(task_id=each["task_id"], title=each["title"], status=each["status"]) for each in below

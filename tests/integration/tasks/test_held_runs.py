@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted
-from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.events import Draft, StepCompleted, StepFailed, StepStarted, TaskStopping
+from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.rest import graph_shapes, task_shapes
 from ozzie_server_ext.gateway.rest.graph import TaskGraphQuery, get_task_graph
@@ -248,3 +248,19 @@ async def test_a_pause_that_is_wished_for_and_has_not_come_is_told_with_the_task
     await runs.paused(task_id)
     told = await runs.told(task_id)
     assert (told.status, told.pausing) == ("PAUSED", False)
+
+
+async def test_a_task_whose_end_was_asked_for_is_told_as_stopping_until_it_has_ended(runs: Seen) -> None:
+    stops = Stops("One")
+    runs.workflow({"id": "a", "instruction": "One"})
+    runs.answers(stops)
+    task_id = await runs.begin()
+    await stops.reached()
+    assert not (await runs.told(task_id)).stopping
+    asked_for = Draft(body=TaskStopping(by="Ana", reason=""), actor="user", source="hub", task_id=task_id)
+    await runs.ozzie.log.append(task_stream(task_id), [asked_for])
+    row = await runs.told(task_id)
+    assert (row.status, row.stopping) == ("RUNNING", True)
+    await runs.ozzie.tasks.cancel(task_id, by="Ana")
+    assert await runs.rests(task_id) == "task.cancelled"
+    assert not (await runs.told(task_id)).stopping

@@ -46,3 +46,8 @@ def test_a_task_that_is_to_be_held_says_so_unless_it_waits_for_a_person() -> Non
     words = [state_word(status, pausing=True) for status in ("RUNNING", "QUEUED", "WAITING_APPROVAL")]
     assert words == ["Pausing", "Pausing", "Waiting for you"]
     assert (state_word("RUNNING"), state_word("PAUSED")) == ("Working", "Paused")
+
+
+def test_a_task_whose_end_was_asked_for_says_so_whatever_else_was_asked_of_it() -> None:
+    assert state_word("RUNNING", stopping=True) == state_word("RUNNING", stopping=True, pausing=True) == "Stopping"
+    assert state_word("CANCELLED", stopping=True) == "Stopped"
