@@ -84,9 +84,7 @@ const pass = (milliseconds: number): Promise<void> =>
     await jest.advanceTimersByTimeAsync(milliseconds);
   });
 const hear = (...events: Parameters<typeof frame>[0][]): void => act(() => FakeSocket.last.say(...events.map(frame)));
-const isOpenRun = (): boolean => board.row(RUN)?.finishedAt === null;
-const draw = (isSaved = false): void =>
-  act(() => drawRuns(notebook, isOpenRun() ? [board.row(RUN)!] : [], parts, () => isSaved));
+const draw = (isOver = false): void => act(() => drawRuns(notebook, board.openRuns, parts, () => isOver));
 
 test('a run that goes on is drawn once in its cell, in place of what the kernel shows', async () => {
   draw();
