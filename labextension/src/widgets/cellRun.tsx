@@ -21,6 +21,7 @@ import { GraphView } from './graph/graphView';
 import { useNow, useRunGraph } from './graph/useRunGraph';
 import { StateIcon, Stop } from './icons';
 import { IN_CELL } from './liveTurn';
+import { takeOut } from './outOfView';
 import { StepAsks } from './stepAsks';
 
 /** A run that the cell itself is need not stand in the kernel's own form as well. */
@@ -87,7 +88,7 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
             onStop={isGoingOn ? onStop : null}
             onAct={onAct}
           />
-          <GraphView {...{ graph, api, width, now, trans, onTask, onLeave }} />
+          <GraphView {...{ graph, api, width, now, trans, isNamed, onTask, onLeave }} />
         </>
       )}
       {row && <StepAsks {...props} waiting={row.waiting} isAlone={(graph?.running ?? 0) === 0} />}
@@ -220,8 +221,8 @@ function hideForm(known: ReadonlyMap<string, IDrawn>, area: HTMLElement): void {
 
 function takeAway(known: Map<string, IDrawn>, old: IDrawn): void {
   old.outputs.disconnect();
+  takeOut(old.node);
   old.root.unmount();
-  old.node.remove();
   known.delete(old.run.row.taskId);
   hideForm(known, old.area);
 }
