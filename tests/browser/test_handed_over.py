@@ -121,9 +121,11 @@ async def test_several_runs_stand_one_below_the_other_and_what_the_turn_itself_a
     for index in range(2):
         await it.page.keyboard.press("Alt+Shift+A")
         await expect(asked.nth(index).locator(".jp-Ozzie-sentence")).to_be_focused()
+    await expect(outer.locator("[data-pick^='inner ']")).to_have_attribute("data-state", "Waiting for you")
     await screenshot(it.page, "handed-over-several")
     await it.page.keyboard.press("Escape")
-    await expect(it.page.locator(".jp-Notebook.jp-mod-commandMode")).to_be_focused()
+    await expect(it.page.locator(".jp-Ozzie-cellRun :focus")).to_have_count(0)
+    await expect(it.page.locator(".jp-Notebook.jp-mod-commandMode")).to_have_count(1)
 
     await letter.get_by_role("button", name="Stop", exact=True).click()
     await expect(letter.locator(".jp-Ozzie-stateLine")).to_contain_text("Stopped")
