@@ -292,6 +292,20 @@ test('one that has ended stays for a moment, and goes without the others', async
   expect(lines()).toEqual(['letter']);
 });
 
+test('as long as the turn asks something below it, one that has ended stays where it is', async () => {
+  await handOver();
+  hear(anEvent('task.succeeded', 20, { rounds: 1 }, { ts: at(20) }));
+  hear(anEvent('task.waiting_approval', 21, {}, { taskId: TURN, ts: at(21) }));
+  draw();
+  await pass(10 * STAYS_MS);
+  draw();
+  expect(lines()).toEqual(['review', 'letter']);
+
+  hear(anEvent('task.queued', 22, { reason: 'answered' }, { taskId: TURN, ts: at(22) }));
+  draw();
+  expect(lines()).toEqual(['letter']);
+});
+
 test('as long as the cell is a run itself, what the kernel shows stays hidden, whatever else goes', async () => {
   const own = aTask({ task_id: TURN, mode: 'GRAPH', title: '%run again', created_at: at(3) });
   draw();

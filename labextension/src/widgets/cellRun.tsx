@@ -7,7 +7,7 @@ import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
 import type { OzzieApi } from '../api/requests';
-import { isOpen, shownState, type TaskRow } from '../model/fold';
+import { isOpen, needsPerson, shownState, type TaskRow } from '../model/fold';
 import type { TaskBoard } from '../model/board';
 import { summary } from '../model/graphWording';
 import { type IOwnRun, isHandedOver } from '../model/ownRuns';
@@ -71,6 +71,8 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
   const now = useNow(isGoingOn);
   const { graph } = run;
   const isDrawn = graph !== null;
+  // A graph of before the end has steps that run.
+  const told = graph && (isGoingOn || graph.running === 0) ? summary(graph, trans) : '';
   React.useLayoutEffect(() => {
     onDrawn(isDrawn);
   }, [isDrawn, onDrawn]);
@@ -82,7 +84,7 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
           <StateLine
             row={row}
             name={isNamed ? visibleLabel(row.title) : ''}
-            told={summary(graph, trans)}
+            told={told}
             now={now}
             trans={trans}
             onStop={isGoingOn ? onStop : null}
@@ -173,9 +175,12 @@ export function drawRuns(
       continue;
     }
     const row = parts.board.row(taskId);
+    const turn = parts.board.row(old.run.turn.taskId);
     old.endedAt ??= Date.now();
     const isShown = row !== undefined && !isOpen(row) && old.area.isConnected;
-    if (!isShown || isOver(old.run) || Date.now() - old.endedAt > STAYS_MS) {
+    // What the turn asks by now stands below it, and does not move from under the hand.
+    const isLate = Date.now() - old.endedAt > STAYS_MS && !(turn && needsPerson(turn));
+    if (!isShown || isOver(old.run) || isLate) {
       takeAway(known, old);
     }
   }
