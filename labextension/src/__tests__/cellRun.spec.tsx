@@ -217,7 +217,7 @@ const lines = (): (string | null)[] =>
   [...area.querySelectorAll('.jp-Ozzie-stateLine')].map(line => line.querySelector('.jp-Ozzie-runName')!.textContent);
 const roots = (): Element[] => [...area.querySelectorAll(':scope > .jp-Ozzie-cellRun')];
 
-test('what a turn has handed over stands below what the kernel shows of the turn, by name, the oldest first', async () => {
+test('what a turn has handed over stands below what the kernel shows of it, by name, the oldest first', async () => {
   await handOver();
 
   expect(lines()).toEqual(['review', 'letter']);
@@ -228,7 +228,7 @@ test('what a turn has handed over stands below what the kernel shows of the turn
   expect(stopped).toEqual([RUN]);
 });
 
-test('one that is heard of later stands above those that were begun after it, and above what the turn asks', async () => {
+test('one that is heard of late stands above those that were begun after it, and what the turn asks below', async () => {
   const asks = area.appendChild(document.createElement('div'));
   asks.className = 'jp-Ozzie-inCell';
   await handOver();

@@ -157,7 +157,7 @@ test('what a step uses has its run summed up, and not the step', async () => {
   expect(server.asked.filter(path => path.startsWith('GET tasks/'))).toEqual([`GET tasks/${RUN}`]);
 });
 
-test('a run that a turn handed over to waits for what is below it, and has figures of its own, as the turn has', async () => {
+test('a run that a turn handed over to waits for what is below it, and is summed up as the turn is', async () => {
   const [turn, of] = ['01M8000000000000000000TURN', { channel: 'notebook', model: '' } as const];
   const handed = aTask({ mode: 'GRAPH', title: 'review', parent_id: turn, run_id: turn });
   server.answers.set('tasks?', { items: [aTask({ task_id: turn }), handed], next: null });

@@ -7,7 +7,7 @@ type Known = ReadonlyMap<string, TaskRow>;
 /** The mode of a task that is a run of a skill. */
 const RUNS = 'GRAPH';
 
-/** A run that is part of no other one. `turn` is the task whose cell it belongs to: itself where nobody delegated it. */
+/** A run that is part of no other one. `turn` is the task whose cell it is in: itself where nobody delegated it. */
 export interface IOwnRun {
   readonly row: TaskRow;
   readonly turn: TaskRow;
@@ -40,7 +40,7 @@ export function ownRun(row: TaskRow, known: Known): IOwnRun | undefined {
   return isOwn ? { row, turn: chain.at(-1) ?? row } : undefined;
 }
 
-/** Those that go on, the oldest first. Ids do not tell: what was delegated has the time of who delegated it in its own. */
+/** Those that go on, the oldest first. Ids do not tell that: the time in them is that of who delegated. */
 export function openRuns(known: Known): readonly IOwnRun[] {
   const runs = [...known.values()].filter(isOpen).flatMap(row => ownRun(row, known) ?? []);
   return runs.sort((a, b) => a.row.createdAt - b.row.createdAt || (a.row.taskId < b.row.taskId ? -1 : 1));

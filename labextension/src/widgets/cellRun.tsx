@@ -1,6 +1,6 @@
 /**
- * Runs of skills that go on, below their cells: the state of each, its graph, and what its steps ask. As a question does,
- * it stands beside Lab's outputs and never in them (docs/adr/0040).
+ * Runs of skills that go on, below their cells: the state of each, its graph, and what its steps ask. As a question
+ * does, it stands beside Lab's outputs and never in them (docs/adr/0040).
  */
 
 import * as React from 'react';

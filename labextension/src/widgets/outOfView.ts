@@ -1,4 +1,4 @@
-/** What goes from a cell by itself must not leave whoever looks at it before an empty page: Lab lets one scroll that far. */
+/** What goes from a cell by itself must leave nobody before an empty page: Lab lets one scroll beyond its end. */
 
 /** Less of a cell than this, in px, tells nothing. */
 const LEAST_PX = 48;
