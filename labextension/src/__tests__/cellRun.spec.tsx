@@ -228,7 +228,7 @@ test('what a turn has handed over stands below what the kernel shows of it, by n
   expect(stopped).toEqual([RUN]);
 });
 
-test('one that is heard of late stands above those that were begun after it, and what the turn asks below', async () => {
+test('one that is heard of late stands above those begun after it, and what the turn asks below', async () => {
   const asks = area.appendChild(document.createElement('div'));
   asks.className = 'jp-Ozzie-inCell';
   await handOver();

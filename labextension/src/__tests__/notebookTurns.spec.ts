@@ -474,7 +474,7 @@ async function handOver(): Promise<IOwnRun> {
   return turns.openRuns[0]!;
 }
 
-test('a run that a turn has handed over to is in the cell of the turn, also where its id is a smaller one', async () => {
+test('a run that a turn has handed over to is in the cell of the turn, also where its id is smaller', async () => {
   const { row, turn } = await handOver();
   expect([row.taskId, turn.taskId, turn.cellId]).toEqual([HANDED.task_id, TASK, CELL]);
   expect(HANDED.task_id < TASK).toBe(true);

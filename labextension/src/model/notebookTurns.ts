@@ -90,8 +90,8 @@ export class NotebookTurns {
   }
 
   /**
-   * Whether a run that has ended need not be shown any longer: its picture stands in the cell, or that was run again. Of
-   * what a turn has handed over there is no picture.
+   * Whether a run that has ended need not be shown any longer: its picture stands in the cell, or that was run again.
+   * Of what a turn has handed over there is no picture.
    */
   isOver(run: IOwnRun): boolean {
     const { cellId, taskId } = run.turn;
