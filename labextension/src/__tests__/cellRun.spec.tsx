@@ -1,6 +1,7 @@
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 
+import type { Task } from '../api/protocol.gen';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook } from '../model/approvals';
 import { TaskBoard } from '../model/board';
@@ -84,9 +85,7 @@ const pass = (milliseconds: number): Promise<void> =>
     await jest.advanceTimersByTimeAsync(milliseconds);
   });
 const hear = (...events: Parameters<typeof frame>[0][]): void => act(() => FakeSocket.last.say(...events.map(frame)));
-const isOpenRun = (): boolean => board.row(RUN)?.finishedAt === null;
-const draw = (isSaved = false): void =>
-  act(() => drawRuns(notebook, isOpenRun() ? [board.row(RUN)!] : [], parts, () => isSaved));
+const draw = (isOver = false): void => act(() => drawRuns(notebook, board.openRuns, parts, () => isOver));
 
 test('a run that goes on is drawn once in its cell, in place of what the kernel shows', async () => {
   draw();
@@ -197,4 +196,128 @@ test('where Lab took the cell out of the page and made it anew, it is drawn ther
   await pass(300);
 
   expect(other.querySelectorAll('.jp-Ozzie-cellRun')).toHaveLength(1);
+});
+
+const TURN = '01M800000000000000000000TT';
+const LETTER = '01M800000000000000000000LL';
+
+/** Instead of a run there is a turn that has handed work over to two skills, to `review` first. */
+async function handOver(...more: Task[]): Promise<void> {
+  const handed = (task_id: string, title: string, second: number): Task =>
+    aTask({ task_id, title, mode: 'GRAPH', cell_id: '', parent_id: TURN, run_id: TURN, created_at: at(second) });
+  const tasks = [handed(LETTER, 'letter', 2), aTask({ task_id: TURN }), handed(RUN, 'review', 1), ...more];
+  server.answers.set('tasks?', { items: tasks, next: null });
+  server.answers.set(`tasks/${LETTER}/graph`, aGraph({}, { name: 'letter', task_id: LETTER }));
+  await act(() => board.load());
+  draw();
+  await pass(300);
+}
+
+const lines = (): (string | null)[] =>
+  [...area.querySelectorAll('.jp-Ozzie-stateLine')].map(line => line.querySelector('.jp-Ozzie-runName')!.textContent);
+const roots = (): Element[] => [...area.querySelectorAll(':scope > .jp-Ozzie-cellRun')];
+
+test('what a turn has handed over stands below what the kernel shows of it, by name, the oldest first', async () => {
+  await handOver();
+
+  expect(lines()).toEqual(['review', 'letter']);
+  expect(area.classList).not.toContain('jp-Ozzie-mod-graphed');
+  expect(roots()[0]?.querySelector('.jp-Ozzie-stateLine')?.textContent).toMatch(/^reviewWorking/);
+  expect(roots()[0]?.querySelector('.jp-Ozzie-graphName')?.textContent).toBe('');
+  act(() => roots()[0]?.querySelector<HTMLElement>('.jp-Ozzie-stopRun')?.click());
+  expect(stopped).toEqual([RUN]);
+});
+
+test('one that is heard of late stands above those begun after it, and what the turn asks below', async () => {
+  const asks = area.appendChild(document.createElement('div'));
+  asks.className = 'jp-Ozzie-inCell';
+  await handOver();
+  const [, letter] = roots();
+  const first = aTask({
+    task_id: '01M800000000000000000000ZZ',
+    title: 'first',
+    mode: 'GRAPH',
+    parent_id: TURN,
+    created_at: at(0)
+  });
+  server.answers.set(`tasks/${first.task_id}/graph`, aGraph());
+  server.answers.set(`tasks/${first.task_id}`, first);
+  hear(anEvent('task.started', 30, { attempt: 1 }, { taskId: first.task_id }));
+  await pass(500);
+  draw();
+  await pass(300);
+
+  expect(lines()).toEqual(['first', 'review', 'letter']);
+  expect(roots()[2]).toBe(letter);
+  expect(area.lastElementChild).toBe(asks);
+});
+
+test('what a step asks is in its own run, however deep, and only that one waits', async () => {
+  const step = aTask({ task_id: '01M8000000000000000000STEP', title: 'review: read', parent_id: RUN });
+  const inner = aTask({
+    task_id: '01M800000000000000000INNER',
+    mode: 'GRAPH',
+    title: 'inner',
+    parent_id: step.task_id
+  });
+  const deep = aTask({
+    task_id: '01M8000000000000000000DEEP',
+    title: 'inner: publish',
+    parent_id: inner.task_id,
+    status: 'WAITING_APPROVAL'
+  });
+  await handOver(step, inner, deep);
+  hear({ ...asking(12, { task_id: deep.task_id }), taskId: deep.task_id });
+  await pass(300);
+
+  expect(lines()).toEqual(['review', 'letter']);
+  const [review, letter] = roots();
+  expect(area.querySelectorAll('.jp-Ozzie-approval')).toHaveLength(1);
+  expect(review?.querySelector('.jp-Ozzie-kicker')?.textContent).toContain(
+    'Approval needed by step “publish” of inner'
+  );
+  expect(review?.querySelector('.jp-Ozzie-stateLine b')?.textContent).toBe('Waiting for you');
+  expect(letter?.querySelector('.jp-Ozzie-stateLine b')?.textContent).toBe('Working');
+});
+
+test('one that has ended stays for a moment, and goes without the others', async () => {
+  await handOver();
+  hear(anEvent('task.succeeded', 20, { rounds: 1 }, { ts: at(20) }));
+  draw();
+  await pass(300);
+  expect(roots()[0]?.querySelector('.jp-Ozzie-stateLine')?.textContent).toMatch(/^reviewDone/);
+  await pass(STAYS_MS + 1);
+  draw();
+
+  expect(lines()).toEqual(['letter']);
+});
+
+test('as long as the turn asks something below it, one that has ended stays where it is', async () => {
+  await handOver();
+  hear(anEvent('task.succeeded', 20, { rounds: 1 }, { ts: at(20) }));
+  hear(anEvent('task.waiting_approval', 21, {}, { taskId: TURN, ts: at(21) }));
+  draw();
+  await pass(10 * STAYS_MS);
+  draw();
+  expect(lines()).toEqual(['review', 'letter']);
+
+  hear(anEvent('task.queued', 22, { reason: 'answered' }, { taskId: TURN, ts: at(22) }));
+  draw();
+  expect(lines()).toEqual(['letter']);
+});
+
+test('as long as the cell is a run itself, what the kernel shows stays hidden, whatever else goes', async () => {
+  const own = aTask({ task_id: TURN, mode: 'GRAPH', title: '%run again', created_at: at(3) });
+  draw();
+  await pass(300);
+  server.answers.set('tasks?', { items: [own, aTask({ mode: 'GRAPH', title: '%run review' })], next: null });
+  server.answers.set(`tasks/${TURN}/graph`, aGraph());
+  await act(() => board.load());
+  draw();
+  await pass(300);
+  hear(anEvent('task.succeeded', 20, { rounds: 1 }, { ts: at(20) }));
+  draw(true);
+
+  expect(roots()).toHaveLength(1);
+  expect(area.classList).toContain('jp-Ozzie-mod-graphed');
 });

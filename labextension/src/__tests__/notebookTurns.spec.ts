@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { Task } from '../api/protocol.gen';
 import { rowOf, type TaskRow } from '../model/fold';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
+import { type IOwnRun, openRuns } from '../model/ownRuns';
 import { aTask, AT, at, FakePage, FakeServer } from './rig';
 
 const TASK = aTask().task_id;
@@ -64,12 +65,17 @@ class FakeNotebook implements INotebook {
 
 class FakeBoard {
   rows: TaskRow[] = [];
+  delegated: TaskRow[] = [];
   readonly state = 'ready';
   readonly taskChanged = new Signal<never, TaskRow>(this as never);
   readonly renewed = new Signal<never, void>(this as never);
 
   row(taskId: string): TaskRow | undefined {
     return this.rows.find(row => row.taskId === taskId);
+  }
+
+  get openRuns(): readonly IOwnRun[] {
+    return openRuns(new Map([...this.rows, ...this.delegated].map(row => [row.taskId, row])));
   }
 
   tell(task: Task): void {
@@ -454,4 +460,54 @@ test('the turn that can be stopped is one of this notebook', async () => {
   board.tell(aTask({ task_id: '01M800000000000000000000ZZ', session_id: 'sess_another' }));
 
   expect(turns.openTask?.taskId).toBe(TASK);
+});
+
+const HANDED = aTask({ task_id: '01M80000000000000000000000', mode: 'GRAPH', parent_id: TASK, cell_id: '' });
+const NEWER = aTask({ task_id: '01M800000000000000000000ZZ' });
+
+/** A turn of the notebook goes on, and has handed work over to a skill. */
+async function handOver(): Promise<IOwnRun> {
+  serve(RUNNING);
+  await turns.look();
+  board.tell(RUNNING);
+  board.delegated = [rowOf(HANDED)];
+  return turns.openRuns[0]!;
+}
+
+test('a run that a turn has handed over to is in the cell of the turn, also where its id is smaller', async () => {
+  const { row, turn } = await handOver();
+  expect([row.taskId, turn.taskId, turn.cellId]).toEqual([HANDED.task_id, TASK, CELL]);
+  expect(HANDED.task_id < TASK).toBe(true);
+
+  board.delegated = [rowOf(aTask({ ...HANDED, status: 'SUCCEEDED' }))];
+  expect(turns.openRuns).toEqual([]);
+});
+
+test('what a turn of another notebook, or of no cell, has handed over is in no cell of this one', async () => {
+  await handOver();
+  board.rows = [rowOf(aTask({ session_id: 'sess_another' }))];
+  expect(turns.openRuns).toEqual([]);
+
+  board.rows = [rowOf(aTask({ cell_id: '' }))];
+  expect(turns.openRuns).toEqual([]);
+});
+
+test('the end of the turn in its cell does not take away what it has handed over', async () => {
+  const run = await handOver();
+  notebook.cells.set(CELL, [end()]);
+  expect(turns.isOver(run)).toBe(false);
+
+  const own = rowOf(RUNNING);
+  expect(turns.isOver({ row: own, turn: own })).toBe(true);
+});
+
+test.each([
+  ['in this page', () => turns.begun(CELL)],
+  ['in another one', () => board.tell(NEWER)]
+])('a cell that is run again %s has nothing more of what it had handed over', async (_, again) => {
+  const run = await handOver();
+  again();
+
+  expect(turns.openRuns).toEqual([]);
+  expect(turns.isOver(run)).toBe(true);
 });

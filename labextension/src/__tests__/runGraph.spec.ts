@@ -157,6 +157,35 @@ test('what a step uses has its run summed up, and not the step', async () => {
   expect(server.asked.filter(path => path.startsWith('GET tasks/'))).toEqual([`GET tasks/${RUN}`]);
 });
 
+test('a run that a turn handed over to waits for what is below it, and is summed up as the turn is', async () => {
+  const [turn, of] = ['01M8000000000000000000TURN', { channel: 'notebook', model: '' } as const];
+  const handed = aTask({ mode: 'GRAPH', title: 'review', parent_id: turn, run_id: turn });
+  server.answers.set('tasks?', { items: [aTask({ task_id: turn }), handed], next: null });
+  await board.load();
+  hear(
+    event('task.created', 11, { task_id: STEP, payload: { title: 'review: read', parent: RUN, mode: 'FREE', ...of } })
+  );
+  hear(event('task.waiting_approval', 12, { task_id: STEP, payload: { reason: '' } }));
+  expect([RUN, turn].map(taskId => board.row(taskId)?.waiting.map(row => row.title))).toEqual([
+    ['review: read'],
+    ['review: read']
+  ]);
+  expect(board.row(STEP)?.waiting).toEqual([]);
+  expect([turn, RUN, STEP].map(taskId => board.isPartOf(board.row(STEP)!, taskId))).toEqual([true, true, false]);
+  expect(board.runOf(board.row(STEP)!)).toBe(turn);
+
+  const graph = new RunGraph(RUN, server.api, board, page);
+  graph.setWidth(840);
+  await pass(2_000);
+  server.asked.length = 0;
+  hear(event('task.succeeded', 15, { task_id: STEP, payload: { rounds: 1 } }));
+  await pass(1_000);
+  expect(asked()).not.toEqual([]);
+  const summed = server.asked.filter(path => /^GET tasks\/\w+$/.test(path));
+  expect(new Set(summed)).toEqual(new Set([`GET tasks/${RUN}`, `GET tasks/${turn}`]));
+  graph.dispose();
+});
+
 test('of many that have ended, steps are forgotten first', () => {
   for (let at = 0; at <= MOST_KEPT * 1.1; at += 1) {
     const task_id = `01M8${String(at).padStart(22, '0')}`;

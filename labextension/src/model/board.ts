@@ -8,6 +8,7 @@ import { AskError, type OzzieApi } from '../api/requests';
 import type { FeedSocket } from '../api/socket';
 import { fold, isOpen, isQueued, merged, needsPerson, type TaskRow } from './fold';
 import { ordered } from './order';
+import { above, countedFor, type IOwnRun, openRuns } from './ownRuns';
 import type { PageView } from './pageView';
 import type { TaskAct } from './taskActs';
 
@@ -121,18 +122,19 @@ export class TaskBoard {
     return row && this.told(row);
   }
 
-  /** The run that a task is a part of; itself where nobody delegated it. */
+  /** The task that nobody delegated and that this one is a part of; itself where nobody delegated it. */
   runOf(row: TaskRow): string {
-    for (let at = row; ;) {
-      const parent = at.parentId ? this._rows.get(at.parentId) : at;
-      if (!parent) {
-        return at.runId || at.parentId;
-      }
-      if (parent === at) {
-        return at.taskId;
-      }
-      at = parent;
-    }
+    return above(row, this._rows).at(-1) ?? row.taskId;
+  }
+
+  /** Whether a task was delegated by another one, however deep. */
+  isPartOf(row: TaskRow, taskId: string): boolean {
+    return above(row, this._rows).includes(taskId);
+  }
+
+  /** The runs of skills that go on and are part of no other run, the oldest first. */
+  get openRuns(): readonly IOwnRun[] {
+    return openRuns(this._rows);
   }
 
   /** Have the server tell of a task that is not known. */
@@ -271,29 +273,32 @@ export class TaskBoard {
 
   private put(row: TaskRow): void {
     if (row !== this._rows.get(row.taskId)) {
+      this._rows.set(row.taskId, row);
       // What a step uses counts for its run: the server sums that up, and not each of its steps.
-      const run = row.parentId && row.stale ? this._rows.get(this.runOf(row)) : undefined;
-      if (run) {
-        this._rows.set(run.taskId, { ...run, stale: true });
+      const counted = row.stale ? countedFor(row, this._rows) : [];
+      if (counted.length > 0) {
+        this._rows.set(row.taskId, { ...row, stale: false });
+        counted.forEach(each => this._rows.set(each.taskId, { ...each, stale: true }));
       }
-      this._rows.set(row.taskId, run ? { ...row, stale: false } : row);
       this._ordered = this._waiting = null;
       this._taskChanged.emit(row);
     }
   }
 
-  /** The row of a run with what of it waits for a person. */
+  /** The row with what of it waits for a person, however deep. */
   private told(row: TaskRow): TaskRow {
-    this._waiting ??= this.byRun(this.all.filter(each => each.parentId !== '' && needsPerson(each)));
+    this._waiting ??= this.waitingBelow();
     const waiting = this._waiting.get(row.taskId);
     return waiting ? { ...row, waiting } : row;
   }
 
-  private byRun(rows: readonly TaskRow[]): Map<string, TaskRow[]> {
+  private waitingBelow(): Map<string, TaskRow[]> {
     const found = new Map<string, TaskRow[]>();
-    for (const row of [...rows].sort((a, b) => (a.taskId < b.taskId ? -1 : 1))) {
-      const runId = this.runOf(row);
-      found.set(runId, [...(found.get(runId) ?? []), row]);
+    const waiting = this.all.filter(each => each.parentId !== '' && needsPerson(each));
+    for (const row of waiting.sort((a, b) => (a.taskId < b.taskId ? -1 : 1))) {
+      for (const taskId of above(row, this._rows)) {
+        found.set(taskId, [...(found.get(taskId) ?? []), row]);
+      }
     }
     return found;
   }
@@ -355,7 +360,7 @@ export class TaskBoard {
   private _outdatedAt = -Infinity;
   private _rows = new Map<string, TaskRow>();
   private _ordered: readonly TaskRow[] | null = null;
-  /** The steps that wait for a person, by run. */
+  /** What was delegated and waits for a person, by each task above it. */
   private _waiting: ReadonlyMap<string, readonly TaskRow[]> | null = null;
   private _isWhole = true;
   private _hasAllOpen = true;

@@ -8,6 +8,7 @@ import type { TaskBoard } from './board';
 import { isOpen, rowOf, type TaskRow } from './fold';
 import type { Lead } from './lead';
 import { finished, isFinished, sessionOf, shownTurn, staying, taskOf, toDo } from './outputs';
+import { type IOwnRun, isHandedOver } from './ownRuns';
 import type { PageView } from './pageView';
 
 /** How often it is looked how a turn goes on: calm, as whoever began it sees it live in its own page. */
@@ -16,8 +17,6 @@ const DRAW_MS = 1_000;
 const KERNEL_MS = 3_000;
 const LOOK_AGAIN_MS = 500;
 const MOST_TASKS = 200;
-/** The mode of a task that is a run of a skill. */
-const RUNS = 'GRAPH';
 /** A session that is none of this notebook's may become one by a word in another page: it is asked about again. */
 const FOREIGN_MS = 60_000;
 
@@ -58,7 +57,7 @@ export class NotebookTurns {
   constructor(
     private readonly notebook: INotebook,
     private readonly api: Pick<OzzieApi, 'tasks' | 'output'>,
-    private readonly board: Pick<TaskBoard, 'rows' | 'row' | 'taskChanged' | 'renewed' | 'state'>,
+    private readonly board: Pick<TaskBoard, 'rows' | 'row' | 'openRuns' | 'taskChanged' | 'renewed' | 'state'>,
     private readonly lead: Pick<Lead, 'isHeld' | 'take' | 'inherited'>,
     private readonly page: PageView = document
   ) {
@@ -81,22 +80,23 @@ export class NotebookTurns {
 
   /** The newest turn of this notebook that goes on. */
   get openTask(): TaskRow | undefined {
-    return this.board.rows.find(
-      row => isOpen(row) && (this._sessions.has(row.sessionId) || (row.cellId !== '' && this._own.has(row.cellId)))
-    );
+    return this.board.rows.find(row => isOpen(row) && this.isOfThis(row));
   }
 
-  /** The runs of skills that go on in cells of this notebook. */
-  get openRuns(): readonly TaskRow[] {
-    const runs = this.board.rows.filter(
-      row => isOpen(row) && row.mode === RUNS && row.cellId !== '' && !this.isBefore(row.cellId, row.taskId)
-    );
-    return runs.filter(row => this._sessions.has(row.sessionId) || this._own.has(row.cellId));
+  /** The runs of skills that go on in its cells, the oldest first: those, too, that a turn has handed work over to. */
+  get openRuns(): readonly IOwnRun[] {
+    const inCells = this.board.openRuns.filter(({ turn }) => turn.cellId !== '' && this.isOfThis(turn));
+    return inCells.filter(({ turn }) => !this.isOvertaken(turn.cellId, turn.taskId));
   }
 
-  /** Whether the end of a turn stands in its cell. */
-  isSaved({ cellId, taskId }: TaskRow): boolean {
-    return isFinished(this.notebook.outputs(cellId) ?? [], taskId);
+  /**
+   * Whether a run that has ended need not be shown any longer: its picture stands in the cell, or that was run again.
+   * Of what a turn has handed over there is no picture.
+   */
+  isOver(run: IOwnRun): boolean {
+    const { cellId, taskId } = run.turn;
+    const isSaved = !isHandedOver(run) && isFinished(this.notebook.outputs(cellId) ?? [], taskId);
+    return isSaved || this.isOvertaken(cellId, taskId);
   }
 
   /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */
@@ -253,6 +253,10 @@ export class NotebookTurns {
       }
     }
     this.letGo(cellId);
+  }
+
+  private isOfThis({ sessionId, cellId }: TaskRow): boolean {
+    return this._sessions.has(sessionId) || (cellId !== '' && this._own.has(cellId));
   }
 
   /** Whether the cell was run again since, or a newer turn of it has begun elsewhere. */

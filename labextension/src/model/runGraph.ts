@@ -20,7 +20,7 @@ export class RunGraph {
   constructor(
     readonly runId: string,
     private readonly api: Pick<OzzieApi, 'graph'>,
-    private readonly board: Pick<TaskBoard, 'taskChanged' | 'renewed' | 'runOf'>,
+    private readonly board: Pick<TaskBoard, 'taskChanged' | 'renewed' | 'isPartOf'>,
     private readonly page: PageView = document
   ) {
     board.taskChanged.connect(this.onTask);
@@ -62,7 +62,7 @@ export class RunGraph {
   }
 
   private readonly onTask = (_: unknown, row: TaskRow): void => {
-    if (row.taskId === this.runId || (row.parentId && this.board.runOf(row) === this.runId)) {
+    if (row.taskId === this.runId || this.board.isPartOf(row, this.runId)) {
       this.soon();
     }
   };

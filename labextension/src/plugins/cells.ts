@@ -58,7 +58,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       for (const [panel, turns] of open) {
         const task = turns.openTask;
         drawAsks(panel.content, task && needsPerson(task) ? task : undefined, parts);
-        drawRuns(panel.content, turns.openRuns, parts, row => turns.isSaved(row));
+        drawRuns(panel.content, turns.openRuns, parts, run => turns.isOver(run));
       }
     };
 
@@ -89,7 +89,10 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
 
     tracker.widgetAdded.connect((_, panel) => void watch(panel));
     tracker.forEach(panel => void watch(panel));
-    NotebookActions.executionScheduled.connect((_, { notebook, cell }) => turnsOf(notebook)?.begun(cell.model.id));
+    NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
+      turnsOf(notebook)?.begun(cell.model.id);
+      askAll(); // what the cell showed of before goes at once
+    });
     NotebookActions.executed.connect((_, { notebook, cell }) => turnsOf(notebook)?.ended(cell.model.id));
 
     const current = (): NotebookTurns | undefined =>

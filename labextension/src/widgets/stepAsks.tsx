@@ -20,7 +20,7 @@ export interface IStepAsksProps {
   readonly isAlone: boolean;
   readonly api: Pick<OzzieApi, 'task' | 'answer' | 'artifactText'>;
   readonly approvals: ApprovalBook;
-  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'runOf'>;
+  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf'>;
   readonly trans: ITranslate;
   readonly onLeave?: () => void;
 }
@@ -38,7 +38,7 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
   };
   const isOfRun = (asked: ApprovalRow): boolean => {
     const row = board.row(asked.task_id);
-    return row !== undefined && row.parentId !== '' && board.runOf(row) === runId;
+    return row !== undefined && board.isPartOf(row, runId);
   };
   return (
     <>

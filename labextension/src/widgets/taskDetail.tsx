@@ -26,7 +26,7 @@ const ASK_MS = 1_000;
 export interface ITaskDetailProps {
   readonly row: TaskRow;
   readonly approvals: ApprovalBook;
-  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'runOf' | 'taskChanged' | 'renewed'>;
+  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf' | 'taskChanged' | 'renewed'>;
   readonly api: Pick<OzzieApi, 'answer' | 'artifactText' | 'events' | 'graph' | 'runStep' | 'task'>;
   readonly now: number;
   readonly trans: ITranslate;

@@ -21,13 +21,15 @@ export interface IGraphViewProps {
   readonly now: number;
   readonly trans: ITranslate;
   readonly onTask: ((taskId: string) => void) | null;
+  /** Whether its name stands above it already. */
+  readonly isNamed?: boolean;
   /** Leave it by Esc, where it follows the run already. */
   readonly onLeave?: () => void;
 }
 
 /** Drawn again only where the graph or the time is another: of a large run, much else is heard. */
 export const GraphView = React.memo(function GraphView(props: IGraphViewProps): React.JSX.Element {
-  const { graph, api, width, now, trans, onTask, onLeave } = props;
+  const { graph, api, width, now, trans, onTask, isNamed, onLeave } = props;
   const [chosen, setChosen] = React.useState<'graph' | 'list' | null>(null);
   const [picked, setPicked] = React.useState<IPick | null>(null);
   const [last, setLast] = React.useState<IPick | null>(null);
@@ -68,7 +70,7 @@ export const GraphView = React.memo(function GraphView(props: IGraphViewProps): 
   return (
     <div className="jp-Ozzie-graph" data-lm-suppress-shortcuts="true" ref={outer} onKeyDown={onKey}>
       <div className="jp-Ozzie-graphHead">
-        <span className="jp-Ozzie-graphName">{visibleLabel(graph.name)}</span>
+        <span className="jp-Ozzie-graphName">{isNamed ? '' : visibleLabel(graph.name)}</span>
         <Bar graph={graph} />
         <span className="jp-Ozzie-figure">{counts(graph, trans)}</span>
         <span className="jp-Ozzie-segments" role="group" aria-label={trans.__('Form')}>

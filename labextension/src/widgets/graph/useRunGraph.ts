@@ -19,7 +19,7 @@ export interface IFollowedGraph {
 export function useRunGraph(
   runId: string,
   api: Pick<OzzieApi, 'graph'>,
-  board: Pick<TaskBoard, 'taskChanged' | 'renewed' | 'runOf'>
+  board: Pick<TaskBoard, 'taskChanged' | 'renewed' | 'isPartOf'>
 ): IFollowedGraph {
   const run = React.useMemo(() => new RunGraph(runId, api, board), [runId, api, board]);
   const ref = React.useRef<HTMLDivElement>(null);
