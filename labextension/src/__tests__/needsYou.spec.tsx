@@ -12,6 +12,7 @@ import {
   anApproval,
   anEvent,
   asking,
+  at,
   aTask,
   AT,
   FakePage,
@@ -130,10 +131,10 @@ test('while the connection is lost nothing can be answered', async () => {
 
 test('what is asked is said to a screen reader, and once more when a minute is left', async () => {
   draw(<Asks approvals={book} trans={TRANS} />);
-  hear(ask(11, 'A'));
+  hear(ask(11, 'A', { expires_at: at(120) }));
   expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe(
     'Approval needed: Change A.md? Alt Shift A to go there.'
   );
-  await pass(3_541_000);
+  await pass(61_000);
   expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe('1 minute left: Change A.md?');
 });
