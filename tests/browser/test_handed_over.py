@@ -9,8 +9,9 @@ from playwright.async_api import Page, expect
 
 from tests.browser.lab_server import Lab
 from tests.browser.notebook_page import NotebookPage
-from tests.browser.run_skills import LETTER, OUTER, REVIEW, RunCell, write
+from tests.browser.run_skills import LETTER, OUTER, REVIEW, RunCell, Skill, write
 from tests.browser.screenshots import screenshot
+from tests.browser.sidebar import Sidebar
 from tests.browser.test_approvals import armed, press
 from tests.browser.test_run_graph import in_state
 from tests.fakes.openai_server import FakeOpenAI
@@ -22,7 +23,16 @@ NewNotebook: TypeAlias = Callable[..., NotebookPage]
 REVIEWED = ToolCall("skill_weekly-review", {"topic": "unit prices"}, id="review")
 SENT = ToolCall("skill_letter", {}, id="letter")
 NESTED = ToolCall("skill_outer", {}, id="outer")
+SCRIBED = ToolCall("skill_scribe", {"input": "the unit prices"}, id="scribe")
+WRITTEN = ToolCall("write_file", {"path": "notes/scribed.md", "text": "Noted."}, id="scribed")
 NOTED = ToolCall("write_file", {"path": "notes/handed.md", "text": "Handed over."}, id="note")
+SCRIBE: Skill = {
+    "name": "scribe",
+    "description": "Writes a note.",
+    "instruction": "Write a note.",
+    "model": "scripted",
+    "tools": ["write_file"],
+}
 SAID = "Post the weekly-review, send the letter, and run outer, please."
 
 
@@ -141,6 +151,33 @@ async def test_several_runs_stand_one_below_the_other_and_what_the_turn_itself_a
     await expect(it.final(1)).to_contain_text("All of it is done.")
     await expect(runs).to_have_count(0)
     assert lab.path("notes/handed.md").exists()
+
+
+async def test_what_an_agent_asks_that_was_handed_work_is_answered_in_the_cell(
+    notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
+) -> None:
+    write(lab, SCRIBE)
+    noted, done = Answer(pieces=pieces_of("It is noted.")), Answer(pieces=pieces_of("The scribe has noted it."))
+    provider.queue(Answer(tool_calls=(SCRIBED,)), Answer(tool_calls=(WRITTEN,)), noted, done)
+    it = notebook("%model scripted", "Have the scribe note the unit prices.")
+    await begun(it)
+    asked = it.output(1).locator(".jp-Ozzie-approval")
+    await expect(asked).to_have_count(1)
+    await expect(asked.locator(".jp-Ozzie-kicker")).to_contain_text("Approval needed by “scribe”")
+    await expect(asked).to_contain_text("notes/scribed.md")
+    await expect(it.live(1)).to_be_visible()
+    sidebar = Sidebar(it.page)
+    await sidebar.open()
+    await expect(sidebar.root.locator(".jp-Ozzie-needs")).to_contain_text("“scribe” for Have the scribe note")
+    await screenshot(it.page, "handed-over-agent-asks")
+    await it.save()
+    await it.page.reload()
+    await it.is_ready()
+    await expect(asked).to_have_count(1)
+    await press(asked, "Approve once")
+    await expect(it.final(1)).to_contain_text("The scribe has noted it.")
+    await expect(asked).to_have_count(0)
+    assert lab.path("notes/scribed.md").exists()
 
 
 async def test_a_cell_that_is_run_again_has_nothing_left_of_what_it_had_handed_over(

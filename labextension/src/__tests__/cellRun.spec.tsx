@@ -5,6 +5,7 @@ import type { Task } from '../api/protocol.gen';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook } from '../model/approvals';
 import { TaskBoard } from '../model/board';
+import { asksInCell, drawAsks } from '../widgets/cellAsks';
 import { drawRuns, hasRuns, type IRunParts, STAYS_MS } from '../widgets/cellRun';
 import { aDetail, aGraph, ENDED, RUN, RUNS } from './graphRig';
 import {
@@ -278,6 +279,42 @@ test('what a step asks is in its own run, however deep, and only that one waits'
   );
   expect(review?.querySelector('.jp-Ozzie-stateLine b')?.textContent).toBe('Waiting for you');
   expect(letter?.querySelector('.jp-Ozzie-stateLine b')?.textContent).toBe('Working');
+});
+
+test('what an agent asks that the turn has handed over to stands below the runs, once', async () => {
+  const scout = aTask({
+    task_id: '01M800000000000000000SCOUT',
+    title: 'scout',
+    parent_id: TURN,
+    status: 'WAITING_APPROVAL'
+  });
+  await handOver(scout);
+  hear({ ...asking(12, { task_id: scout.task_id }), taskId: scout.task_id });
+  const drawTurn = (): void => {
+    const turn = board.row(TURN)!;
+    act(() => drawAsks(notebook, asksInCell(turn, board) ? turn : undefined, parts));
+  };
+  drawTurn();
+  await pass(300);
+  drawTurn();
+
+  expect(area.querySelectorAll('.jp-Ozzie-approval')).toHaveLength(1);
+  expect(area.lastElementChild?.querySelector('.jp-Ozzie-kicker')?.textContent).toContain('Approval needed by “scout”');
+  expect(roots().some(each => each.querySelector('.jp-Ozzie-approval'))).toBe(false);
+  hear(anEvent('task.queued', 22, { reason: 'answered' }, { taskId: scout.task_id, ts: at(22) }));
+  drawTurn();
+  expect(area.querySelector(':scope > .jp-Ozzie-inCell:not(.jp-Ozzie-cellRun)')).toBeNull();
+});
+
+test('what waits in a run is not asked once more by the turn, nor by the cell of a run itself', async () => {
+  const step = aTask({ task_id: STEP, title: 'review: read', parent_id: RUN, status: 'WAITING_APPROVAL' });
+  server.answers.set('tasks?', { items: [aTask({ mode: 'GRAPH' }), step], next: null });
+  await act(() => board.load());
+  expect(asksInCell(board.row(RUN)!, board)).toBe(false);
+
+  await handOver(step);
+  expect(board.row(TURN)?.waiting).toHaveLength(1);
+  expect(asksInCell(board.row(TURN)!, board)).toBe(false);
 });
 
 test('one that has ended stays for a moment, and goes without the others', async () => {

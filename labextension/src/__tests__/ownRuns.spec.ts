@@ -1,5 +1,5 @@
 import { rowOf, type TaskRow } from '../model/fold';
-import { above, countedFor, openRuns, ownRun } from '../model/ownRuns';
+import { above, countedFor, openRuns, ownRun, shownIn } from '../model/ownRuns';
 import { aTask, at } from './rig';
 
 type Given = Parameters<typeof aTask>[0] & { task_id: string };
@@ -70,4 +70,10 @@ test('what a step uses counts for the run that is shown, and for the turn', () =
   expect(ids(countedFor(of('deep'), ALL))).toEqual(['run', 'turn']);
   expect(ids(countedFor(of('run'), ALL))).toEqual(['run', 'turn']);
   expect(ids(countedFor(of('agent'), ALL))).toEqual(['turn']);
+});
+
+test('what is asked is shown with the run that is drawn, or with the turn where an agent alone asks', () => {
+  const places = Object.fromEntries([...ALL.keys()].map(taskId => [taskId, shownIn(of(taskId), ALL)]));
+
+  expect(places).toEqual({ turn: 'turn', agent: 'turn', run: 'turn', step: 'run', inner: 'run', deep: 'run' });
 });

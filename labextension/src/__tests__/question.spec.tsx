@@ -351,7 +351,14 @@ describe('what the model asks', () => {
 describe('below a cell', () => {
   const area = (): HTMLElement => node.querySelector<HTMLElement>('.jp-Cell-outputArea')!;
   let notebook: ICells;
-  const asking = (): Asking => ({ taskId: ID, cellId: 'cell-1', position: 1, status: 'WAITING_INPUT' });
+  const asking = (): Asking => ({
+    taskId: ID,
+    cellId: 'cell-1',
+    mode: 'FREE',
+    position: 1,
+    status: 'WAITING_INPUT',
+    waiting: []
+  });
   const parts = (rows: readonly ApprovalRow[] = []): IAskParts => {
     const signal = new Signal({});
     return {

@@ -8,7 +8,7 @@ import { AskError, type OzzieApi } from '../api/requests';
 import type { FeedSocket } from '../api/socket';
 import { fold, isOpen, isQueued, merged, needsPerson, type TaskRow } from './fold';
 import { ordered } from './order';
-import { above, countedFor, type IOwnRun, openRuns } from './ownRuns';
+import { above, countedFor, type IOwnRun, openRuns, shownIn } from './ownRuns';
 import type { PageView } from './pageView';
 import type { TaskAct } from './taskActs';
 
@@ -130,6 +130,11 @@ export class TaskBoard {
   /** Whether a task was delegated by another one, however deep. */
   isPartOf(row: TaskRow, taskId: string): boolean {
     return above(row, this._rows).includes(taskId);
+  }
+
+  /** Where in a cell it is shown what a task asks: with the run that it is a step of, or with its turn. */
+  shownIn(row: TaskRow): string {
+    return shownIn(row, this._rows);
   }
 
   /** The runs of skills that go on and are part of no other run, the oldest first. */

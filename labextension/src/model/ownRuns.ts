@@ -7,6 +7,8 @@ type Known = ReadonlyMap<string, TaskRow>;
 /** The mode of a task that is a run of a skill. */
 const RUNS = 'GRAPH';
 
+export const isRun = ({ mode }: Pick<TaskRow, 'mode'>): boolean => mode === RUNS;
+
 /** A run that is part of no other one. `turn` is the task whose cell it is in: itself where nobody delegated it. */
 export interface IOwnRun {
   readonly row: TaskRow;
@@ -32,12 +34,22 @@ export function above(row: TaskRow, known: Known): readonly string[] {
 
 /** Undefined for what is no run, is part of another one, or came from nobody knows where. */
 export function ownRun(row: TaskRow, known: Known): IOwnRun | undefined {
-  if (row.mode !== RUNS) {
+  if (!isRun(row)) {
     return undefined;
   }
   const chain = above(row, known).map(taskId => known.get(taskId));
   const isOwn = chain.every(each => each !== undefined && each.mode !== RUNS);
   return isOwn ? { row, turn: chain.at(-1) ?? row } : undefined;
+}
+
+/**
+ * The task where it is shown, in a cell, what one asks that was delegated: the run that is drawn there, or, where an agent
+ * alone was asked to do it, the turn.
+ */
+export function shownIn(row: TaskRow, known: Known): string {
+  const chain = above(row, known);
+  const run = [...chain].reverse().find(taskId => known.get(taskId)?.mode === RUNS);
+  return run ?? chain.at(-1) ?? row.taskId;
 }
 
 /** Those that go on, the oldest first. Ids do not tell that: the time in them is that of who delegated. */

@@ -4,6 +4,7 @@ import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';
 import { shownState, stepOf, type TaskRow, type TaskState } from './fold';
 import { type IMistake, STATE_FILTERS } from './order';
+import { visibleLabel } from './visible';
 
 /** Lab's translator, as far as it is needed. */
 export interface ITranslate {
@@ -33,6 +34,13 @@ export function stateWord(status: TaskState, trans: ITranslate): string {
   }
 }
 
+/** A delegated task: "step “publish”" of a run; "“scout”" of a skill that is one agent, and has none. */
+export function partName(row: Pick<TaskRow, 'title'>, trans: ITranslate): string {
+  const { skill, step } = stepOf(row);
+  const name = `“${visibleLabel(step)}”`;
+  return skill ? trans.__('step %1', name) : name;
+}
+
 /**
  * The second line of a row: the state, what it does or why it ended, and for how long or since when. `asks`: for so many
  * approvals it waits.
@@ -46,7 +54,7 @@ function detail(row: TaskRow, trans: ITranslate): string {
   const [first, ...others] = row.status === 'RUNNING' ? row.waiting : [];
   if (first) {
     const more = others.length;
-    return more ? trans.__('%1 steps', more + 1) : trans.__('step “%1”', stepOf(first).step);
+    return more ? trans.__('%1 steps', more + 1) : partName(first, trans);
   }
   switch (row.status) {
     case 'QUEUED':

@@ -8,12 +8,11 @@ import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterl
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CATEGORY, CommandIDs } from '../commands';
-import { needsPerson } from '../model/fold';
 import { Lead } from '../model/lead';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
 import { IOzzie, ISidebar } from '../tokens';
-import { drawAsks } from '../widgets/cellAsks';
+import { asksInCell, drawAsks } from '../widgets/cellAsks';
 import { drawRuns, hasRuns, type IRunParts } from '../widgets/cellRun';
 import { drawLive } from '../widgets/liveTurn';
 import { act, stop } from './taskControl';
@@ -57,7 +56,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     const askAll = (): void => {
       for (const [panel, turns] of open) {
         const task = turns.openTask;
-        drawAsks(panel.content, task && needsPerson(task) ? task : undefined, parts);
+        drawAsks(panel.content, task && asksInCell(task, ozzie.board) ? task : undefined, parts);
         drawRuns(panel.content, turns.openRuns, parts, run => turns.isOver(run));
       }
     };

@@ -1,5 +1,6 @@
 /**
- * What a turn asks, below its cell: its approvals, or a question. It stands beside Lab's outputs and never in them: nothing
+ * What a turn asks, below its cell: its approvals, or a question; or what skills ask that it has handed work over to, but
+ * for runs, which are drawn with what they ask. It stands beside Lab's outputs and never in them: nothing
  * of it is saved, and it is there without the kernel (docs/adr/0027).
  */
 
@@ -9,25 +10,27 @@ import { createRoot, type Root } from 'react-dom/client';
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
-import type { TaskRow } from '../model/fold';
+import { needsPerson, type TaskRow } from '../model/fold';
+import { isRun } from '../model/ownRuns';
 import type { ITranslate } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './following';
 import { IN_CELL } from './liveTurn';
 import { QuestionCard } from './questionCard';
+import { StepAsks } from './stepAsks';
 
 /** As far as a notebook is needed here. */
 export interface ICells {
   readonly widgets: readonly { readonly model: { readonly id: string }; readonly node: HTMLElement }[];
 }
 
-export type Asking = Pick<TaskRow, 'taskId' | 'cellId' | 'position' | 'status'>;
+export type Asking = Pick<TaskRow, 'taskId' | 'cellId' | 'mode' | 'position' | 'status' | 'waiting'>;
 
 /** What the cards are drawn with. */
 export interface IAskParts {
   readonly api: Pick<OzzieApi, 'task' | 'answer' | 'artifactText'>;
   readonly approvals: ApprovalBook;
-  readonly board: Pick<TaskBoard, 'changed' | 'state'>;
+  readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf' | 'shownIn'>;
   readonly trans: ITranslate;
   /** Leave a card by Esc. */
   readonly onLeave: () => void;
@@ -73,8 +76,10 @@ class CellAsks {
     this.root.render(
       status === 'WAITING_APPROVAL' ? (
         <CellApprovals taskId={taskId} {...this.parts} onShown={this.onShown} />
-      ) : (
+      ) : status === 'WAITING_INPUT' ? (
         <QuestionCard taskId={taskId} version={position} api={api} trans={trans} onShown={this.onShown} />
+      ) : (
+        <HandedOverAsks taskId={taskId} {...this.parts} />
       )
     );
   }
@@ -118,6 +123,20 @@ function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
       ))}
     </>
   );
+}
+
+/** What is asked by whom a turn has handed work over to. */
+function HandedOverAsks(props: IAskParts & { taskId: string }): React.JSX.Element {
+  const { taskId, board } = props;
+  useChanges(board.changed);
+  const isHere = (row: TaskRow): boolean => board.isPartOf(row, taskId) && board.shownIn(row) === taskId;
+  const waiting = (board.row(taskId)?.waiting ?? []).filter(isHere);
+  return <StepAsks {...props} runId={taskId} isAlone={true} {...{ waiting, isHere }} />;
+}
+
+/** Whether a turn has something to ask in its cell, itself or by whom it has handed work over to. */
+export function asksInCell(task: Asking, board: Pick<TaskBoard, 'shownIn'>): boolean {
+  return needsPerson(task) || (!isRun(task) && task.waiting.some(row => board.shownIn(row) === task.taskId));
 }
 
 /** Draw what `task` asks below its cell, and take away what another one asked; without a task, only that. */

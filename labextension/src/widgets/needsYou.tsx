@@ -97,14 +97,17 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
   );
 }
 
-/** What asks, in words: a turn by its title, a step by its run and its own. */
+/** What asks, in words: a turn by its title, a step by its run and its own, an agent by whom it works for. */
 function originText(task: TaskRow | undefined, board: TaskBoard, trans: ITranslate): string {
   if (!task?.parentId) {
     return visibleLabel(task?.title ?? '') || trans.__('Approval needed');
   }
   const { skill, step } = stepOf(task);
-  const run = board.row(board.runOf(task));
-  return trans.__('Step “%1” of %2', visibleLabel(step), visibleLabel(run?.title ?? skill));
+  const above = visibleLabel(board.row(board.runOf(task))?.title ?? skill);
+  if (!skill) {
+    return trans.__('“%1” for %2', visibleLabel(step), above);
+  }
+  return trans.__('Step “%1” of %2', visibleLabel(step), above);
 }
 
 function channelOf(task: TaskRow | undefined, board: TaskBoard): string | undefined {
