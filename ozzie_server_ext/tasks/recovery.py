@@ -33,6 +33,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
+from ozzie_server_ext.tasks.handed_down import hand_down
 from ozzie_server_ext.tasks.pause_points import wished
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
@@ -75,6 +76,7 @@ async def recover(
     """
     await _see_off_workers(event_log)
     await _end_the_abandoned(event_log)
+    await hand_down(event_log, RECOVERY)
     taken = 0
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
