@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskPaused,
     TaskQueued,
+    TaskWaitingInput,
     Transient,
     WorkerLost,
 )
@@ -104,6 +105,9 @@ async def recover(
             gives_up=task.mode != "GRAPH" and left.recoveries + 1 >= most,
             wish=wished(events),
         )
+        if verdict.facts and isinstance(verdict.facts[-1], TaskPaused | TaskWaitingInput):
+            # Before that is recorded: who hears of it in the log can't know that the task was delegated.
+            runner.hold(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
         try:
             if verdict.facts:
                 await recorder.append(*verdict.facts)

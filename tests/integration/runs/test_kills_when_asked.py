@@ -21,8 +21,7 @@ from ozzie_server_ext.domain.events import (
 )
 from tests.integration.crashes.counter import Client, counting
 from tests.integration.runs.people import (
-    MOMENTS,
-    Gateway,
+    Answer,
     Left,
     Moment,
     RunsHome,
@@ -82,21 +81,32 @@ class Story:
         self.run = self.gateway.answer("begin", skill=skill)["task"]
         return self.run
 
-    def asks(self, what: str, moment: Moment | None = None, do: str = "ask_for", **more: Any) -> bool:
-        """Whether it died over that."""
-        self.was_taken_in = False
+    def asks(self, what: str, moment: Moment | None = None, do: str = "ask_for", **more: Any) -> None:
+        """A request that its gateway dies around, or a while after it."""
         moment = moment or some_moment(self._chance)
         request = {"what": what, "task": self.run, **more}
+        self.was_taken_in = False
         answer = self.gateway.ask(do, **request, moment=moment.name, nth=moment.nth)
-        self._met.append(f"{what} ({moment})" + (f": {self.gateway.died}" if answer is None else ""))
+        self._met.append(f"{what} ({moment})")
         if answer is not None:
-            return False
-        self.died_at = self.home.head()
-        self.gateway = self.home.start()
+            return
+        self._next()
         self.was_taken_in = self.gateway.answer("was_asked", task=self.run, fact=FACTS[what])["times"] > 0
         if not self.was_taken_in:
             self.gateway.answer("ask_for", **request | {"at": 0}, moment="never", nth=1)
-        return True
+
+    def answer(self, do: str, **request: Any) -> Answer:
+        """What a gateway answers that need not live any more, or the next one."""
+        answer = self.gateway.ask(do, **request)
+        if answer is None:
+            self._next()
+            self.was_taken_in = True
+        return answer if answer is not None else self.gateway.answer(do, **request)
+
+    def _next(self) -> None:
+        self._met[-1] += f": {self.gateway.died}"
+        self.died_at = self.home.head()
+        self.gateway = self.home.start()
 
     def told(self) -> str:
         return ", ".join(self._met)
@@ -146,13 +156,13 @@ def holds_and_goes_on(home: RunsHome, chance: random.Random) -> str:
     story = Story(home, chance)
     run = story.begin("held")
     story.asks("pause", at=chance.randint(1, 40))
-    states = story.gateway.answer("quiet")
+    states = story.answer("quiet")
     held_from = story.died_at if story.was_taken_in else home.head()
     if states[run] == "PAUSED":
         is_open = {state for state in states.values() if state not in ENDED}
         assert is_open == {"PAUSED"}, "something goes on, or waits for who is held"
         story.asks("resume")
-    assert story.gateway.answer("ended", task=run)[run] == "SUCCEEDED"
+    assert story.answer("ended", task=run)[run] == "SUCCEEDED"
     story.gateway.stop()
     assert home.effects(*HELD) == dict.fromkeys(HELD, 1), "an effect was had twice, or never"
     left = home.left(run)
