@@ -1,10 +1,10 @@
 """A gateway whose runs somebody asks for something, and which dies around that.
 
-`python -m tests.integration.runs.asked_gateway FOLDER PORT`: what skills there are lies in the home below the folder; what
+`python -m tests.integration.runs.asked_gateway FOLDER PORT [holds]`: what skills there are lies in the home below the folder; what
 their steps change is counted by the process at PORT. It takes one request a line and answers each by a line, both JSON;
 see `Asked`. What is asked for is asked for at the `at`th commit, and it kills itself at the `nth` time that a moment
 comes: `before` it asks, `writing` (so many turns of the event loop after), at a `commit` after it asked, whoever made it,
-at a commit of the `request` itself, or when it was `answered`; `never`. It says where it died, in a line that is no JSON.
+at a commit of the `request` itself, when it was `answered`, or when a budget is `over`; `never`. It says where it died, in a line that is no JSON.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     FINAL_TYPES,
+    BudgetExceeded,
     Event,
     EventBody,
     Origin,
@@ -30,7 +31,7 @@ from ozzie_server_ext.domain.events import (
     TaskTold,
     TaskUpdated,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, ScriptedDriver, Step, Use, Wait
@@ -46,14 +47,28 @@ LINGERS_S = 0.1
 WAITS_S = 30.0
 
 
-class Model:
-    """Answers by what a step is told first: `holds` is not answered before the gateway was asked for something, `fails`
-    not before a file says that it may, and `lingers` takes its time, by a tool. Who has read the words says so."""
+class Arrivals(asyncio.Event):
+    """Counts how often it was set."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = asyncio.Semaphore(0)
+
+    def set(self) -> None:
+        super().set()
+        self.counted.release()
+
+
+class Model:
+    """Answers by what a step is told first: where it `holds`, it answers `holds` once the gateway was asked for something,
+    and `fails` once a file says that it may; `lingers` takes its time, by a tool. Who has read the words says so."""
+
+    def __init__(self, folder: Path, holds: bool) -> None:
         self._mended = folder / "mended"
         self.go = asyncio.Event()
-        self.reached = asyncio.Event()
+        self.arrivals = Arrivals()
+        if not holds:
+            self.go.set()
 
     def __call__(self, request: ModelRequest) -> Sequence[Step]:
         said = next(each.content for each in request.messages if each.role == "user").splitlines()[0]
@@ -63,7 +78,7 @@ class Model:
             return [Fail("provider.auth")]
         heard = any(WORDS in each.content for each in request.messages)
         answer = Say(f"<{said}, heard>" if heard else f"<{said}>")
-        return [Wait(self.go, self.reached), answer] if "holds" in said else [answer]
+        return [Wait(self.go, self.arrivals), answer] if "holds" in said else [answer]
 
 
 def lingering_tool(counter: Client) -> FunctionTool:
@@ -94,6 +109,7 @@ class Asked:
         self._fate = Fate("never", 1)
         self._has_asked = False
         self._commits = 0
+        self._ended: set[str | None] = set()
         self._committed = asyncio.Condition()
         ozzie.log.on_commit(self._follow)
 
@@ -105,13 +121,15 @@ class Asked:
     async def ask_for(self, what: str, task: str, moment: str, nth: int, at: int = 0, **more: Any) -> dict[str, Any]:
         """What a person does to the run: pause, resume, tell, update, retry; or nothing, and it dies all the same."""
         async with asyncio.timeout(WAITS_S), self._committed:
-            await self._committed.wait_for(lambda: self._commits >= at)
+            await self._committed.wait_for(lambda: self._commits >= at or task in self._ended)
         return await self._do(what, TaskId(task), Fate(moment, nth), more)
 
-    async def ask_held(self, what: str, task: str, moment: str, nth: int, **more: Any) -> dict[str, Any]:
-        """The same while a step holds that is in the middle of its answer."""
-        await asyncio.wait_for(self._model.reached.wait(), WAITS_S)
-        return await self._do(what, TaskId(task), Fate(moment, nth), more)
+    async def ask_held(self, what: str, task: str, moment: str, nth: int, held: int) -> dict[str, Any]:
+        """The same while so many agents are held in the middle of their answers."""
+        async with asyncio.timeout(WAITS_S):
+            for _ in range(held):
+                await self._model.arrivals.counted.acquire()
+        return await self._do(what, TaskId(task), Fate(moment, nth), {})
 
     async def _do(self, what: str, task: TaskId, fate: Fate, more: dict[str, Any]) -> dict[str, Any]:
         self._fate = fate
@@ -139,11 +157,6 @@ class Asked:
             return {"refused": error.code}
         return {"told": told if what == "tell" else True}
 
-    async def let_go(self) -> dict[str, Any]:
-        """What holds is answered, and what is asked of a model later, at once."""
-        self._model.go.set()
-        return {}
-
     async def quiet(self) -> dict[str, Any]:
         """The states of all tasks, once nothing goes on."""
         return await self._once(lambda rows: not any(row["status"] in GOES_ON for row in rows))
@@ -153,17 +166,14 @@ class Asked:
         await self._once(lambda rows: any(row["task_id"] == task and row["status"] in _FINAL for row in rows))
         return await self.quiet()
 
-    async def was_asked(self, task: str, fact: str) -> dict[str, Any]:
-        """How often the run was asked for that, as the log has it."""
-        events = await self.ozzie.log.read_stream(task_stream(TaskId(task)))
-        return {"times": sum(event.type == fact for event in events)}
-
-    async def waits(self, step: str) -> dict[str, Any]:
-        """Once that step has begun."""
-        async with self._feed() as events:
-            while not await self.ozzie.log.rows("steps", where={"step_id": step, "status": "RUNNING"}):
+    async def waits(self, step: str, times: int) -> dict[str, Any]:
+        """Once a step of that name waits, after so many others have."""
+        async with asyncio.timeout(WAITS_S), self._feed() as events:
+            while True:
+                rows = await self.ozzie.log.rows("steps", where={"step_id": step})
+                if len(rows) == times and any(row["status"] == "RUNNING" for row in rows):
+                    return {}
                 await anext(events)
-        return {}
 
     async def retry_refused(self, task: str) -> dict[str, Any]:
         try:
@@ -185,11 +195,14 @@ class Asked:
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         self._commits += 1
+        self._ended |= {event.task_id for event in events if event.type in FINAL_TYPES}
         if self._has_asked:
             what = events[-1].type
             self._fate.meet("commit", what)
             if any(isinstance(event.body, REQUESTS) for event in events):
                 self._fate.meet("request", what)
+            if any(isinstance(event.body, BudgetExceeded) for event in events):
+                self._fate.meet("over", what)
         self._notifying = asyncio.ensure_future(self._notify())
 
     async def _notify(self) -> None:
@@ -200,8 +213,8 @@ class Asked:
 _FINAL = {kind.removeprefix("task.").upper() for kind in FINAL_TYPES}
 
 
-async def main(folder: Path, counter: Client) -> None:
-    model = Model(folder)
+async def main(folder: Path, counter: Client, holds: bool) -> None:
+    model = Model(folder, holds)
     script = ScriptedDriver([model] * 500)
     tools = (*builtin_tools(), counting_tool(counter, Fate("never", 1)), lingering_tool(counter))
     app.OfflineDriver = lambda: script
@@ -218,4 +231,4 @@ async def main(folder: Path, counter: Client) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Client(int(sys.argv[2]))))
+    asyncio.run(main(Path(sys.argv[1]), Client(int(sys.argv[2])), "holds" in sys.argv[3:]))

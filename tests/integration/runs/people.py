@@ -49,11 +49,16 @@ def some_moment(chance: random.Random) -> Moment:
 class Gateway:
     """One gateway's process."""
 
-    def __init__(self, folder: Path, counter: Client) -> None:
+    def __init__(self, folder: Path, counter: Client, holds: bool) -> None:
         command = [sys.executable, "-m", "tests.integration.runs.asked_gateway", str(folder), str(counter.port)]
         env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
-            command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, *(["holds"] if holds else [])],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.died = ""
 
@@ -103,8 +108,8 @@ class RunsHome:
     def write(self, **skill: Any) -> None:
         (self.folder / "home" / "skills" / f"{skill['name']}.jsonc").write_text(json.dumps(skill))
 
-    def start(self) -> Gateway:
-        self.started.append(Gateway(self.folder, self.counter))
+    def start(self, holds: bool = False) -> Gateway:
+        self.started.append(Gateway(self.folder, self.counter, holds))
         return self.started[-1]
 
     def effects(self, *names: str) -> dict[str, int]:
@@ -112,9 +117,16 @@ class RunsHome:
 
     def head(self) -> int:
         """The position of the last event."""
+        return self._read("SELECT max(position) FROM events")
+
+    def count(self, task: str, fact: str) -> int:
+        """How often the log has that of the task."""
+        return self._read("SELECT count(*) FROM events WHERE stream = ? AND type = ?", task_stream(TaskId(task)), fact)
+
+    def _read(self, query: str, *values: str) -> int:
         reading = open_readable(Home(self.folder / "home").database)
         try:
-            return reading.execute("SELECT max(position) FROM events").fetchone()[0]
+            return reading.execute(query, values).fetchone()[0]
         finally:
             reading.close()
 
