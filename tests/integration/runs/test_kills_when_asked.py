@@ -327,7 +327,7 @@ def comes_to_the_end_of_its_time(home: RunsHome, chance: random.Random) -> str:
     story = Story(home, chance)
     run = story.begin("slow")
     for _ in range(2):
-        story.asks("nothing", Moment("before"), at=chance.randint(40, 80))
+        story.asks("nothing", Moment("before"), at=chance.randint(15, 50))
     story.asks("nothing", Moment("over"))
     assert story.ends() == "FAILED"
     assert story.gateway.answer("retry_refused", task=run) == {"refused": "limit.deadline"}
