@@ -1,5 +1,5 @@
-"""A run that is asked to pause, or to go on, concerns the runs within it, each of which is told in an append of its own. A
-gateway that died between these leaves it to the next one to tell the others (TK-1, TK-2)."""
+"""A run that is asked to pause, or to go on, concerns the runs within it, each of which is told in an append of its
+own. A gateway that died between these leaves it to the next one to tell the others (TK-1, TK-2)."""
 
 import contextlib
 from collections.abc import Iterable

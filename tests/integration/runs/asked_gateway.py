@@ -1,10 +1,11 @@
 """A gateway whose runs somebody asks for something, and which dies around that.
 
-`python -m tests.integration.runs.asked_gateway FOLDER PORT [holds]`: what skills there are lies in the home below the folder; what
-their steps change is counted by the process at PORT. It takes one request a line and answers each by a line, both JSON;
-see `Asked`. What is asked for is asked for at the `at`th commit, and it kills itself at the `nth` time that a moment
-comes: `before` it asks, `writing` (so many turns of the event loop after), at a `commit` after it asked, whoever made it,
-at a commit of the `request` itself, when it was `answered`, or when a budget is `over`; `never`. It says where it died, in a line that is no JSON.
+`python -m tests.integration.runs.asked_gateway FOLDER PORT [holds]`: what skills there are lies in the home below the
+folder; what their steps change is counted by the process at PORT. It takes one request a line and answers each by a
+line, both JSON; see `Asked`. What is asked for is asked for at the `at`th commit, and it kills itself at the `nth` time
+that a moment comes: `before` it asks, `writing` (so many turns of the event loop after), at a `commit` after it asked,
+whoever made it, at a commit of the `request` itself, when it was `answered`, or when a budget is `over`; `never`. It
+says where it died, in a line that is no JSON.
 """
 
 import asyncio
@@ -60,8 +61,8 @@ class Arrivals(asyncio.Event):
 
 
 class Model:
-    """Answers by what a step is told first: where it `holds`, it answers `holds` once the gateway was asked for something,
-    and `fails` once a file says that it may; `lingers` takes its time, by a tool. Who has read the words says so."""
+    """Answers by what a step is told first: what `holds` once the gateway was asked for something, what `fails` once a
+    file says that it may, and what `lingers` takes its time, by a tool. Who has read the words says so."""
 
     def __init__(self, folder: Path, holds: bool) -> None:
         self._mended = folder / "mended"
@@ -118,13 +119,16 @@ class Asked:
         sent = await self.ozzie.run_skill(session.session_id, skill, [], Origin(channel="notebook", sender_id="ana"))
         return {"task": sent.task_id}
 
-    async def ask_for(self, what: str, task: str, moment: str, nth: int, at: int = 0, **more: Any) -> dict[str, Any]:
-        """What a person does to the run: pause, resume, tell, update, retry; or nothing, and it dies all the same."""
+    async def ask_for(
+        self, what: str, task: str, at: int = 0, moment: str = "", nth: int = 1, **more: Any
+    ) -> dict[str, Any]:
+        """What a person does to the run: pause, resume, tell, update, retry; or nothing, and it dies all the same.
+        Without a `moment`, it dies when it was to die anyway."""
         async with asyncio.timeout(WAITS_S), self._committed:
             await self._committed.wait_for(lambda: self._commits >= at or task in self._ended)
-        return await self._do(what, TaskId(task), Fate(moment, nth), more)
+        return await self._do(what, TaskId(task), Fate(moment, nth) if moment else self._fate, more)
 
-    async def ask_held(self, what: str, task: str, moment: str, nth: int, held: int) -> dict[str, Any]:
+    async def ask_held(self, what: str, task: str, held: int, moment: str = "never", nth: int = 1) -> dict[str, Any]:
         """The same while so many agents are held in the middle of their answers."""
         async with asyncio.timeout(WAITS_S):
             for _ in range(held):

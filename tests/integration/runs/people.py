@@ -1,4 +1,4 @@
-"""Runs that people do something to while gateways die: starts these, asks them, and looks at the log that they leave."""
+"""Runs that people do something to while gateways die: starts and asks these, and looks at the log that they leave."""
 
 import asyncio
 import json

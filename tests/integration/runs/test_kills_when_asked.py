@@ -97,7 +97,7 @@ class Story:
             self._next(holds=not self.was_taken_in)
             if not self.was_taken_in:
                 again = {key: value for key, value in request.items() if key != "at"}
-                self.gateway.answer(do, **again, moment="never", nth=1)
+                self.gateway.answer(do, **again)
 
     def tells(self, event: str, data: Any, key: str, at: int = 0) -> None:
         """Tell the run of an event, once more where the gateway died over that, and once more in any case."""
@@ -106,7 +106,7 @@ class Story:
         self._met.append(f"tell {key} ({moment})")
         if self.gateway.ask("ask_for", **request, at=at, moment=moment.name, nth=moment.nth) is None:
             self._next()
-        told = self.answer("ask_for", **request, moment="never", nth=1)
+        told = self.answer("ask_for", **request)
         assert "refused" not in told
 
     def answer(self, do: str, **request: Any) -> Answer:
@@ -232,7 +232,7 @@ def is_told_for_what_is_within(home: RunsHome, chance: random.Random) -> str:
     story.tells("paid", {"n": 1}, "first")
     story.answer("waits", step="pay", times=2)
     again = {"what": "tell", "task": story.run, "event": "paid", "data": {"n": 1}, "key": "first"}
-    assert story.answer("ask_for", **again, moment="never", nth=1) == {"told": True}
+    assert story.answer("ask_for", **again) == {"told": True}
     story.tells("paid", {"n": 2}, "second")
     assert story.ends() == "SUCCEEDED"
     story.gateway.stop()
