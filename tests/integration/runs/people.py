@@ -26,7 +26,7 @@ WAIT_S = 60.0
 T = TypeVar("T", bound=EventBody)
 Answer = dict[str, Any]
 
-MOMENTS = {"before": 1, "writing": 12, "request": 4, "answered": 1, "commit": 16}
+MOMENTS = {"before": 1, "writing": 12, "request": 3, "answered": 1, "commit": 16}
 """Where a gateway may die around what it is asked for, and how often it comes by there at the most before it does."""
 
 
