@@ -78,7 +78,7 @@ async def recover(
     await _see_off_workers(event_log)
     await _end_the_abandoned(event_log)
     await hand_down(event_log, RECOVERY)
-    taken = 0
+    taken: list[tuple[Task, SessionId, bool]] = []
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
         if waiting.session_id is not None:  # it stays as it is (TK-1), and what was asked after it comes after it
@@ -123,9 +123,11 @@ async def recover(
         if verdict.runs:
             for reply_id in left.replies:
                 publish(_reset(reply_id, task.session_id, task.task_id))
-            runner.enqueue(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
-            taken += 1
-    return taken
+            taken.append((task, task.session_id, row["parent_id"] is not None))
+    # A run looks at its steps first: what they were in the middle of has its end in the log by then.
+    for task, session_id, delegated in taken:
+        runner.enqueue(task.task_id, session_id, delegated=delegated)
+    return len(taken)
 
 
 async def _end_the_abandoned(event_log: EventLog) -> None:

@@ -614,3 +614,13 @@ async def test_that_a_task_was_delegated_is_known_before_it_is_said_to_wait(
     runner = Knowing(log)
     await recover(log, runner, ids=CountingIds())
     assert (runner.known, runner.tasks) == (["step"], ["run"])
+
+
+async def test_nothing_runs_before_all_that_was_cut_off_has_its_end(log: InMemoryEventLog) -> None:
+    """Else a run would take the time without a gateway for time in which its steps worked."""
+    await left(log, "run", replace(CREATED, mode="GRAPH"), QUEUED, STARTED)
+    await left(log, "step", replace(CREATED, parent=TaskId("run")), QUEUED, STARTED, CALLED)
+    runner, late = Taken(), list[str]()
+    log.on_commit(lambda events: late.extend(event.type for event in events if runner.tasks))
+    await recover(log, runner, ids=CountingIds())
+    assert (runner.tasks, late) == (["run", "step"], [])
