@@ -300,6 +300,7 @@ class Ozzie:
             self.times,
         )
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
+        await self.control.updates.hand_on_the_rest()
         taken = await recover(
             self.log,
             self.driver,

@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_strea
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tasks.service import Runner
 
 
@@ -104,8 +105,13 @@ class Delegation:
             for body in (*bodies, TaskQueued(reason="created"))
         ]
         drafts[-1:-1] = [handed_on(event, wanted.task_id) for event in wanted.said]
-        await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
-        self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
+
+        async def created_and_queued() -> None:
+            await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
+            self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
+
+        # Who delegates may let go of it in this moment, to be held: a task that is in the log is run by somebody.
+        await uncut(created_and_queued())
         return True
 
 

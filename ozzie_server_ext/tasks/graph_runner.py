@@ -42,6 +42,7 @@ from ozzie_server_ext.tasks.briefs import addresses_given
 from ozzie_server_ext.tasks.delegated import retried_with
 from ozzie_server_ext.tasks.executor import Attempt, Executor, FailedAttempt, InProcess, NotAtOnce, Succeeded
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
+from ozzie_server_ext.tasks.handed_down import hold_within
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.pace import Pace
 from ozzie_server_ext.tasks.service import limits_of
@@ -112,8 +113,10 @@ class GraphRunner:
                     parts.resting.where(recorder.task_id, rests),
                 ):
                     return await driving.run()
-        except TurnHeld:  # what it had delegated goes on to its end
+        except TurnHeld:  # what it had delegated goes on to its end, but for runs
             await executor.close()
+            with contextlib.suppress(OzzieError):  # else the next gateway has them held
+                await hold_within(parts.log, recorder.task_id, recorder.source)
             raise
         except BaseException:
             await executor.close()

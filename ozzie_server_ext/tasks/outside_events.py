@@ -108,7 +108,7 @@ class Tells:
         while True:
             row = await self._tasks.get(task_id)
             events = await self._log.read_stream(task_stream(task_id))
-            if key and any(each.idempotency_key == key for each in events):
+            if key and await self._was_told(task_id, events, key):
                 return True
             known = _names(events)
             if not known and row["mode"] != "GRAPH":
@@ -151,6 +151,16 @@ class Tells:
             if (further := await self._within(inner, event)) is not None:
                 return further
         return None
+
+    async def _was_told(self, task_id: TaskId, events: Iterable[Event], key: str) -> bool:
+        """Whether the run of these events was told of it by that key, or one within it was, also one that has ended."""
+        if any(event.idempotency_key == key for event in events):
+            return True
+        for inner in await self._log.rows("tasks", where={"parent_id": task_id, "mode": "GRAPH"}):
+            within = TaskId(str(inner["task_id"]))
+            if await self._was_told(within, await self._log.read_stream(task_stream(within)), key):
+                return True
+        return False
 
     async def _runs_within(self, row: Row) -> list[Row]:
         is_open: list[Json] = [str(status) for status in OPEN]

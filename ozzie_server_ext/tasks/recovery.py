@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskPaused,
     TaskQueued,
+    TaskWaitingInput,
     Transient,
     WorkerLost,
 )
@@ -33,6 +34,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
+from ozzie_server_ext.tasks.handed_down import hand_down
 from ozzie_server_ext.tasks.pause_points import wished
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
@@ -75,7 +77,8 @@ async def recover(
     """
     await _see_off_workers(event_log)
     await _end_the_abandoned(event_log)
-    taken = 0
+    await hand_down(event_log, RECOVERY)
+    taken: list[tuple[Task, SessionId, bool]] = []
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
         if waiting.session_id is not None:  # it stays as it is (TK-1), and what was asked after it comes after it
@@ -102,6 +105,9 @@ async def recover(
             gives_up=task.mode != "GRAPH" and left.recoveries + 1 >= most,
             wish=wished(events),
         )
+        if verdict.facts and isinstance(verdict.facts[-1], TaskPaused | TaskWaitingInput):
+            # Before that is recorded: who hears of it in the log can't know that the task was delegated.
+            runner.hold(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
         try:
             if verdict.facts:
                 await recorder.append(*verdict.facts)
@@ -117,9 +123,11 @@ async def recover(
         if verdict.runs:
             for reply_id in left.replies:
                 publish(_reset(reply_id, task.session_id, task.task_id))
-            runner.enqueue(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
-            taken += 1
-    return taken
+            taken.append((task, task.session_id, row["parent_id"] is not None))
+    # A run looks at its steps first: what they were in the middle of has its end in the log by then.
+    for task, session_id, delegated in taken:
+        runner.enqueue(task.task_id, session_id, delegated=delegated)
+    return len(taken)
 
 
 async def _end_the_abandoned(event_log: EventLog) -> None:

@@ -84,12 +84,12 @@ def stretches(events: Iterable[Event]) -> list[Stretch]:
     since, last = None, None
     for event in events:
         work.take(event)
-        if since is None and work.goes_on:
+        is_late = event.source == RECOVERY  # what that records, it records long after the task was cut off
+        if since is None and work.goes_on and not is_late:
             since = event.ts
         elif since and not work.goes_on:
-            cut_off = isinstance(event.body, TaskQueued) and event.body.reason == "recovered"
-            found.append((since, last if cut_off and last else event.ts))
+            found.append((since, last if is_late and last else event.ts))
             since = None
-        if event.source != RECOVERY:  # what that records, it records long after
+        if not is_late:
             last = event.ts
     return found if since is None else [*found, (since, None)]

@@ -58,6 +58,19 @@ class Updates:
         if said := [event for event in await self.said_to(run) if event.event_id not in known]:
             await self._to_one_below(await self._tasks.get(step), said)
 
+    async def hand_on_the_rest(self) -> None:
+        """Say to all tasks what was said to those above them and what a gateway that died had not handed on. Before
+        anything runs: it would end without that."""
+        is_open: list[Json] = [str(status) for status in OPEN]
+        for row in await self._log.rows("tasks", where={"status": is_open}, order_by="task_id"):
+            if not row["updates"]:
+                continue
+            said = await self.said_to(TaskId(str(row["task_id"])))
+            for below in await self._log.rows("tasks", where={"parent_id": row["task_id"], "status": is_open}):
+                begun = (await self._log.read_stream(task_stream(TaskId(str(below["task_id"])))))[0].position
+                # What an agent was told before it handed work over, that does not know; a step knows all.
+                await self._to_one_below(below, [e for e in said if row["mode"] == "GRAPH" or e.position > begun])
+
     async def _to_those_below(self, task_id: TaskId, said: list[Event]) -> None:
         is_open: list[Json] = [str(status) for status in OPEN]
         for row in await self._log.rows("tasks", where={"parent_id": task_id, "status": is_open}):

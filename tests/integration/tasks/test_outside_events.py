@@ -135,6 +135,27 @@ async def test_a_run_within_the_run_hears_of_it(runs: Telling) -> None:
     assert await runs.result(task_id) == {"amount": 3}
 
 
+async def test_with_a_key_it_is_told_once_also_where_the_run_that_heard_of_it_has_ended(runs: Telling) -> None:
+    runs.write(name="inner", type="workflow", steps=[PAID])
+    runs.workflow(
+        {"id": "x", "skill": "inner", "with": {"input": "tea"}},
+        {"id": "y", "skill": "inner", "with": {"input": "mate"}, "needs": ["x"]},
+    )
+    task_id = await runs.begin()
+    first = (await runs.step(StepStarted)).task
+    assert first is not None
+    await runs.waits(first, "paid")
+    assert await runs.tell(task_id, data=1, key="invoice-7")
+    second = (await runs.step(StepStarted, lambda fact: fact.step_id == "y")).task
+    assert second is not None
+    await runs.waits(second, "paid")
+    assert await runs.tell(task_id, data=1, key="invoice-7")
+    assert await runs.facts(second, TaskTold) == []
+    assert await runs.tell(task_id, data=2, key="invoice-8")
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await runs.outputs(task_id) == {"x": 1, "y": 2}
+
+
 async def test_a_waiting_run_pauses_is_stopped_and_is_tried_again(runs: Telling) -> None:
     runs.workflow(PAID)
     task_id = await runs.begin()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import ModelCallStarted, StepStarted, TaskStarted, TaskUpdated
+from ozzie_server_ext.domain.events import Event, ModelCallStarted, StepStarted, TaskStarted, TaskUpdated
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
@@ -171,6 +171,28 @@ async def test_it_reaches_runs_within_runs_once_also_over_a_restart(runs: Updati
     assert started.task is not None
     assert [len(await runs.facts(each, TaskUpdated)) for each in (task_id, inner, started.task)] == [1, 1, 1]
     assert runs.conversation(-1)[-1][1].endswith("In French.")
+
+
+async def test_what_a_gateway_died_over_handing_on_is_said_to_the_steps_before_they_go_on(runs: Updating) -> None:
+    async def dies(task_id: TaskId, said: list[Event]) -> None:
+        """Before any of those below hear of it."""
+
+    runs.ozzie.plays(*([runs.said(Wait(asyncio.Event(), runs.here), Say("no"))] + [runs.said(Say("yes"))] * 9))
+    runs.write(name="inner", type="workflow", steps=[{"id": "a", "instruction": "One"}])
+    runs.workflow({"id": "x", "skill": "inner", "with": {"input": "tea"}})
+    task_id = await runs.begin()
+    await runs.reached()
+    runs.ozzie.control.updates._to_those_below = dies
+    await runs.update(task_id, "In French.")
+    await runs.restart()
+    assert await runs.rests(task_id) == "task.succeeded"
+    inner = (await runs.step(StepStarted)).task
+    assert inner is not None
+    (started,) = await runs.facts(inner, StepStarted)
+    assert started.task is not None
+    types = [event.type for event in await runs.ozzie.log.read_stream(task_stream(started.task))]
+    assert types.count("task.updated") == 1
+    assert types.index("task.updated") < max(at for at, each in enumerate(types) if each == "task.started")
 
 
 async def test_who_judges_a_result_does_not_read_it(runs: Updating) -> None:

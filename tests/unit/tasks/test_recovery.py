@@ -9,6 +9,8 @@ import pytest
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
     Draft,
+    Event,
+    EventBody,
     Limits,
     ModelCallFailed,
     PromptRequested,
@@ -16,6 +18,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskFailed,
     TaskPaused,
+    TaskPausing,
     TaskQueued,
     TaskResumed,
     TaskStarted,
@@ -578,3 +581,46 @@ async def test_a_check_that_was_cut_off_is_no_reply_that_somebody_has_seen_a_par
     left = unfinished(events)
 
     assert ([call.call_id for call in left.models], left.replies) == (["c2"], ())
+
+
+class Knowing(Taken):
+    """Notes what of it was known to be delegated when the log told of its state."""
+
+    def __init__(self, log: InMemoryEventLog) -> None:
+        super().__init__()
+        self._delegated: set[TaskId] = set()
+        self.known: list[TaskId] = []
+        log.on_commit(self._follow)
+
+    def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
+        super().hold(task_id, session_id)
+        if delegated:
+            self._delegated.add(task_id)
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        waits = [event.task_id for event in events if isinstance(event.body, TaskPaused | TaskWaitingInput)]
+        self.known += [task_id for task_id in waits if task_id is not None and task_id in self._delegated]
+
+
+@pytest.mark.parametrize(
+    "bodies", [(TaskPausing(by="ann"),), (PAY, ToolCallStarted(call_id=CallId("t2")))], ids=["paused", "in doubt"]
+)
+async def test_that_a_task_was_delegated_is_known_before_it_is_said_to_wait(
+    log: InMemoryEventLog, bodies: tuple[EventBody, ...]
+) -> None:
+    """Else it would go on behind the others of its session, among them the run that waits for it."""
+    await left(log, "run", replace(CREATED, mode="GRAPH"), QUEUED, STARTED)
+    await left(log, "step", replace(CREATED, parent=TaskId("run")), QUEUED, STARTED, *bodies)
+    runner = Knowing(log)
+    await recover(log, runner, ids=CountingIds())
+    assert (runner.known, runner.tasks) == (["step"], ["run"])
+
+
+async def test_nothing_runs_before_all_that_was_cut_off_has_its_end(log: InMemoryEventLog) -> None:
+    """Else a run would take the time without a gateway for time in which its steps worked."""
+    await left(log, "run", replace(CREATED, mode="GRAPH"), QUEUED, STARTED)
+    await left(log, "step", replace(CREATED, parent=TaskId("run")), QUEUED, STARTED, CALLED)
+    runner, late = Taken(), list[str]()
+    log.on_commit(lambda events: late.extend(event.type for event in events if runner.tasks))
+    await recover(log, runner, ids=CountingIds())
+    assert (runner.tasks, late) == (["run", "step"], [])

@@ -8,7 +8,10 @@ from ozzie_server_ext.domain.events import (
     Draft,
     EventBody,
     Limits,
+    TaskCancelled,
     TaskCreated,
+    TaskFailed,
+    TaskPaused,
     TaskQueued,
     TaskResumed,
     TaskStarted,
@@ -97,6 +100,20 @@ async def test_a_gateway_that_ended_in_the_middle_worked_until_the_last_thing_th
     assert await seconds(*story) == 6
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        TaskPaused(by="ann", reason="by you"),
+        ASKED,
+        TaskFailed(kind="system", code="task.interrupted", message="no", hint=""),
+        TaskCancelled(by="ann", reason=""),
+    ],
+    ids=lambda fact: fact.type,
+)
+async def test_a_gateway_that_ended_did_not_work_until_the_next_one_let_the_task_rest(rest: EventBody) -> None:
+    assert await seconds(CREATED, QUEUED, started(1), 5, SOMETHING, 3600, (SOMETHING, rest), 50) == 5
+
+
 def test_what_has_not_begun_has_not_worked() -> None:
     assert worked([], datetime(2026, 1, 1, tzinfo=UTC)) == timedelta()
 
@@ -140,3 +157,10 @@ async def test_a_gateway_that_ended_while_it_waited_for_that_leaves_nothing_behi
 
     assert await seconds(*story) == 4
     assert await seconds(*story, call("handed"), 1000, came("handed"), 2) == 6
+
+
+async def test_the_time_without_a_gateway_is_not_taken_off_where_it_ended_while_it_waited_for_that() -> None:
+    again = ToolCallUncertain(call_id=CallId("handed"), reason="cut off", again=True)
+    story = (*BEGUN, started(1), 3, HANDED, call("handed"), 1000, (again, RECOVERED), 50, started(2), 1)
+
+    assert await seconds(*story) == 4
