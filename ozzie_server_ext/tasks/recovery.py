@@ -38,18 +38,17 @@ from ozzie_server_ext.tasks.handed_down import hand_down
 from ozzie_server_ext.tasks.pause_points import wished
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
+from ozzie_server_ext.tasks.work import RECOVERY
 
 log = logger(__name__)
 
 MAX_ATTEMPTS = 3
-"""A turn that was running at each of so many deaths of the gateway may be what kills it."""
+"""A turn that was at work at each of so many deaths of the gateway may be what kills it. One that waited for what it
+had handed over is not: it may wait for a person over any number of restarts."""
 
 MAX_DELEGATED_ATTEMPTS = 10
 """Steps run side by side, and most die of others. The run that they are part of is never what kills: all that it does,
 it does by them."""
-
-RECOVERY = "recovery"
-"""The source of what is recorded here."""
 
 _CUT_OFF = "Ozzie's gateway ended in the middle of it."
 
@@ -102,7 +101,7 @@ async def recover(
             known,
             keyed,
             PromptId(ids.new()) if row["attended"] else None,
-            gives_up=task.mode != "GRAPH" and left.recoveries + 1 >= most,
+            gives_up=task.mode != "GRAPH" and left.works and left.recoveries + 1 >= most,
             wish=wished(events),
         )
         if verdict.facts and isinstance(verdict.facts[-1], TaskPaused | TaskWaitingInput):
@@ -165,9 +164,9 @@ def _judge(
     gives_up: bool,
     wish: TaskPaused | None,
 ) -> _Verdict:
-    """`keyed` are the calls that can be made again with their key; `wish` is
-    the pause that somebody asked for; `prompt_id` is that of a question, where somebody is
-    there to be asked; `gives_up`: it was running at as many deaths as what may be what kills."""
+    """`keyed` are the calls that can be made again with their key; `wish` is the pause that somebody asked for;
+    `prompt_id` is that of a question, where somebody is there to be asked; `gives_up`: it was at work at as many deaths
+    as what may be what kills."""
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]

@@ -22,7 +22,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.tasks.stretches import Stretch, Work, stretches
+from ozzie_server_ext.tasks.stretches import Stretch, stretches
+from ozzie_server_ext.tasks.work import Work
 
 
 class TaskTimes:

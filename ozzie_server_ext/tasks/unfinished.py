@@ -27,6 +27,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.toolrows import called
+from ozzie_server_ext.tasks.work import RECOVERY, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +62,17 @@ class OpenTool:
 class Unfinished:
     """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
     uncertain; and its replies that were cut off: somebody may have seen a part of them. `in_doubt` are the uncertain
-    ones that are to be made again with their key, and have not been; they are not among the others. `recoveries` counts
-    how often the task was taken up again after a gateway's end, since somebody retried it. `unknown` are the
-    uncertain calls of all attempts of which nobody has said since whether they were had."""
+    ones that are to be made again with their key, and have not been; they are not among the others. `works`: the task
+    is in the middle of something of its own; `recoveries` counts how often it was at the end of a gateway, and taken
+    up again, since somebody retried it. `unknown` are the uncertain calls of all attempts of which nobody has said
+    since whether they were had."""
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
     tools: tuple[OpenTool, ...]
     uncertain: tuple[OpenTool, ...]
     in_doubt: tuple[OpenTool, ...] = ()
+    works: bool = False
     recoveries: int = 0
     unknown: tuple[OpenTool, ...] = ()
 
@@ -84,13 +87,15 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     approvals: dict[ApprovalId, CallId] = {}
     recoveries = 0
     unknown: list[OpenTool] = []
+    work = Work()
+    works = False
     for event in events:
         match event.body:
             case TaskStarted():
                 replies.clear()
                 uncertain.clear()
             case TaskQueued(reason="recovered"):
-                recoveries += 1
+                recoveries += works
             case TaskRetried():
                 recoveries = 0
                 uncertain.clear()
@@ -135,12 +140,16 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 tools.pop(call_id, None)
             case _:
                 pass
+        work.take(event)
+        if event.source != RECOVERY:  # what that records ends what the task was in the middle of
+            works = work.goes_on
     return Unfinished(
         models=tuple(models.values()),
         replies=tuple(replies.values()),
         tools=tuple(tools.values()),
         uncertain=tuple(uncertain),
         in_doubt=tuple(in_doubt),
+        works=works,
         recoveries=recoveries,
         unknown=tuple(unknown),
     )

@@ -35,7 +35,7 @@ from ozzie_server_ext.store import writer
 from ozzie_server_ext.store.admission import Append
 from ozzie_server_ext.store.committer import Committed, Committer
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks.recovery import RECOVERY
+from ozzie_server_ext.tasks.work import RECOVERY
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client

@@ -4,12 +4,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.events import StepStarted
+from ozzie_server_ext.domain.events import AgentDelegated, StepStarted
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
+from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 
 GATE = {"id": "gate", "approve": {"question": "Go on?"}}
@@ -135,6 +137,24 @@ async def test_so_it_does_after_a_restart(runs: Runs) -> None:
     assert await runs.rests(task_id) == "task.succeeded"
 
 
+@pytest.mark.parametrize("skill", [{"type": "workflow", "steps": [GATE]}, {"instruction": "Check it."}])
+async def test_it_waits_for_a_person_over_any_number_of_restarts(runs: Runs, skill: dict[str, Any]) -> None:
+    """The next one that stopped it here would have ended it, and the question with it."""
+    hands_over_to_a_gate(runs, **skill)
+    task_id = await runs.say("Have it checked.")
+    for _ in range(MAX_ATTEMPTS + 1):
+        await runs.pending()
+        await until_it_rests(runs)
+        await runs.restart()
+        hands_over_to_a_gate(runs, **skill)
+    asked_again = await runs.pending()
+    await until_it_rests(runs)
+
+    assert (await runs.approve()).approval_id == asked_again.approval_id
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert len(await runs.facts(task_id, AgentDelegated)) == 1
+
+
 async def test_a_turn_of_which_another_call_goes_on_is_busy(runs: Runs) -> None:
     go_on = asyncio.Event()
 
@@ -161,14 +181,18 @@ async def test_a_turn_of_which_another_call_goes_on_is_busy(runs: Runs) -> None:
     assert await runs.rests(task_id) == "task.succeeded"
 
 
-def hands_over_to_a_gate(runs: Runs, *before: Step) -> None:
+def hands_over_to_a_gate(runs: Runs, *before: Step, **skill: Any) -> None:
     """The agent, whose turns may work for a minute, hands what it is told over to a skill that asks a person first."""
 
     def answer(request: ModelRequest) -> Sequence[Step]:
+        if "Check it." in request.messages[0].content:
+            checks = Use("write_file", {"path": "checked.md", "text": "It is."})
+            return [checks if request.messages[-1].role == "user" else Say("It is noted.")]
         if request.messages[-1].role == "user":
-            return [*before, Use("skill_check", {})]
+            return [*before, Use("skill_check", {"input": "it"})]
         return [Say("It is checked.")]
 
     (runs.ozzie.home.root / "config.jsonc").write_text(json.dumps({"budgets": {"task": {"deadline_s": 60}}}))
     runs.answers(answer)
-    runs.write(name="check", description="Checks.", type="workflow", steps=[GATE])
+    skill = skill or {"type": "workflow", "steps": [GATE]}
+    runs.write(name="check", description="Checks.", **skill)

@@ -38,6 +38,7 @@ from ozzie_server_ext.domain.events import (
     WorkerStarted,
 )
 from ozzie_server_ext.domain.ids import CallId, MessageId, ReplyId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -164,6 +165,21 @@ async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemory
         assert (last.code, "Your message is kept." in last.hint) == ("task.interrupted", True)
 
 
+async def test_a_turn_that_waited_at_each_death_for_what_it_had_handed_over_is_not_given_up(
+    log: InMemoryEventLog,
+) -> None:
+    """Recovery ends the call, and it is made again: that is no work of the turn's."""
+    handed_over = replace(READ, tool_id=f"{SKILLS}review")
+    await left(log, "t", CREATED, QUEUED)
+    for attempt in range(1, 2 * MAX_ATTEMPTS):
+        call_id = CallId(f"h{attempt}")
+        begun = replace(handed_over, call_id=call_id), ToolCallStarted(call_id=call_id)
+        await left(log, "t", replace(STARTED, attempt=attempt), *begun)
+        assert await recover(log, Taken(), ids=CountingIds(), fates=REPEATED) == 1
+        assert isinstance((await log.read_stream("task:t"))[-2].body, ToolCallCancelled)
+    assert await status(log, "t") == "QUEUED"
+
+
 async def test_a_gateway_that_dies_again_and_again_ends_the_turn_after_three_times() -> None:
     rig = TaskRig()
     rig.turns["deadly"] = Gate()
@@ -265,6 +281,7 @@ async def test_where_nobody_is_there_to_be_asked_an_uncertain_call_ends_its_task
     assert "run the cell again" in end.body.hint
 
 
+REPEATED = Fates(lambda tool_id: True)
 KEYED = Fates(only_reading, takes_key=lambda tool_id: tool_id == "shop.pay")
 IN_DOUBT = replace(UNKNOWN, again=True)
 """What is recorded of a call that was begun with its key, and goes on."""

@@ -127,13 +127,19 @@ async def test_what_was_handed_over_is_waited_for_and_no_work() -> None:
     "end",
     [
         ToolCallFailed(call_id=CallId("handed"), code="skill.failed", message="no", duration_ms=1),
-        ToolCallCancelled(call_id=CallId("handed"), reason="stopped"),
         ToolCallUncertain(call_id=CallId("handed"), reason="cut off"),
     ],
     ids=lambda fact: fact.type,
 )
 async def test_however_that_ends_the_task_works_again(end: EventBody) -> None:
     assert await seconds(*BEGUN, started(1), 3, HANDED, call("handed"), 1000, end, 4) == 7
+
+
+async def test_a_turn_that_is_let_go_of_while_it_waits_for_that_does_not_work_until_it_is_queued_again() -> None:
+    let_go = ToolCallCancelled(call_id=CallId("handed"), reason="stopped")
+
+    assert await seconds(*BEGUN, started(1), 3, HANDED, call("handed"), 1000, let_go, 7, (RECOVERED,)) == 3
+    assert await seconds(*BEGUN, started(1), 3, HANDED, call("handed"), 1000, let_go, 7, ASKED, 4) == 3
 
 
 async def test_a_call_of_its_own_beside_it_is_work() -> None:
