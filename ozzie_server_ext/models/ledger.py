@@ -88,7 +88,7 @@ class _Room:
         """How much of it was used."""
         limits = (self.budget.cost, self.budget.tokens)
         parts = zip(self.open.settled, self.open.raised, limits, strict=True)
-        return max((used / (limit + raised) for used, raised, limit in parts if limit is not None), default=0.0)
+        return max((_share(used, limit + raised) for used, raised, limit in parts if limit is not None), default=0.0)
 
     def affordable(self, need: Need) -> int:
         return need.affordable(cost=self.cost, tokens=self.tokens)
@@ -318,6 +318,11 @@ def _bounded(rooms: Sequence[_Room], need: Need) -> Reserved:
     is_told = tightest is not None or (need.is_guess and bool(rooms))
     spending = need.spending(written)
     return Reserved(need, rooms, need.cost(written), spending.tokens, written if is_told else None, tightest)
+
+
+def _share(used: int, limit: int) -> float:
+    """Of a limit of nothing, whatever was used is all of it, and what is free is none."""
+    return used / limit if limit else float(used > 0)
 
 
 def _binds(budget: Budget, need: Need) -> bool:

@@ -113,7 +113,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
     task_id, appends = await whole_run(first, project, monkeypatch)
     begins = next(index for index, (_, name, _) in enumerate(appends) if name == task_stream(task_id))
     cuts = range(begins + 1, len(appends))
-    assert len(cuts) >= 25
+    assert len(cuts) >= 20, "what comes while something else is recorded goes into the next append"
     recorded = {draft.body.type for _, _, drafts in appends for draft in drafts}
     assert recorded >= {"task.pausing", "task.paused", "task.resumed", "task.updated", "task.told"}
 

@@ -257,6 +257,15 @@ async def test_the_share_is_that_of_the_budget_of_which_most_was_used(rig: Rig) 
     assert reserved.share == 0.8
 
 
+@pytest.mark.parametrize(("cost", "share"), [(0, 0.0), (5, 1.0)], ids=["nothing", "something after all"])
+async def test_of_a_budget_of_nothing_all_or_nothing_was_used(rig: Rig, cost: int, share: float) -> None:
+    async with rig.ledger.reserve((money(0),), need(0, 0)) as reserved:
+        reserved.begun()
+        reserved.settle(Spending(cost=cost, tokens=20))
+
+    assert reserved.share == share
+
+
 async def test_an_account_that_nobody_uses_is_read_anew(rig: Rig) -> None:
     async with rig.ledger.reserve((tokens(9000),), need(1000, 2000)):
         pass
