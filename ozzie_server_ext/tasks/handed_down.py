@@ -2,20 +2,13 @@
 own. A gateway that died between these leaves it to the next one to tell the others (TK-1, TK-2)."""
 
 import contextlib
-from collections.abc import Iterable
-from typing import NamedTuple
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
-    Event,
     EventBody,
-    TaskCancelled,
-    TaskFailed,
-    TaskPaused,
     TaskPausing,
     TaskQueued,
     TaskResumed,
-    TaskSucceeded,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -23,15 +16,7 @@ from ozzie_server_ext.domain.tasks import OPEN, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-
-
-class Wish(NamedTuple):
-    """What was wanted of a task last: that it is held, or goes on; and at which position of the log."""
-
-    position: int
-    held: bool
-    by: str = ""
-    reason: str = ""
+from ozzie_server_ext.tasks.wishes import Wish, last_wish
 
 
 async def hand_down(log: EventLog, source: str) -> None:
@@ -69,25 +54,6 @@ async def _tell(log: EventLog, run: Row, source: str, wanted: Wish | None) -> No
         session_id, task_id = SessionId(str(run["session_id"])), TaskId(str(run["task_id"]))
         recorder = Recorder(log=log, session_id=session_id, task_id=task_id, source=source)
         await recorder.append(*facts, actor="user")
-
-
-def last_wish(events: Iterable[Event]) -> Wish | None:
-    """The one of a task of these events; None where there was none since it last ended."""
-    last: Wish | None = None
-    paused = False
-    for event in events:
-        match event.body:
-            case TaskPausing(by=by, reason=reason, wanted=wanted):
-                last = Wish(event.position, wanted, by, reason)
-            case TaskPaused():
-                paused = True
-            case TaskResumed(by=by) if paused:  # of what waited for an answer, it says nothing
-                last, paused = Wish(event.position, held=False, by=by), False
-            case TaskSucceeded() | TaskFailed() | TaskCancelled():
-                last, paused = None, False
-            case _:
-                pass
-    return last
 
 
 def _facts(run: Row, wanted: Wish) -> tuple[EventBody, ...]:

@@ -1,7 +1,7 @@
 """Where what runs lets go because somebody wants it held: a turn before its next calls, a run before its next steps."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ozzie_server_ext.domain.errors import VersionConflict
@@ -19,23 +19,7 @@ from ozzie_server_ext.domain.tasks import OPEN, TurnHeld
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
-
-BY_YOU = "by you"
-"""Why a task is paused, as its state line has it (UX §2.1)."""
-
-
-def wished(events: Iterable[Event]) -> TaskPaused | None:
-    """The pause that somebody asked for in a task of these events, and that has not come."""
-    wish: TaskPaused | None = None
-    for event in events:
-        match event.body:
-            case TaskPausing(by=by, reason=reason, wanted=wanted):
-                wish = TaskPaused(by=by, reason=reason or BY_YOU) if wanted else None
-            case TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled():
-                wish = None
-            case _:
-                pass
-    return wish
+from ozzie_server_ext.tasks.wishes import wished
 
 
 class PausePoints:

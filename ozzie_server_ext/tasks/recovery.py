@@ -35,9 +35,9 @@ from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
 from ozzie_server_ext.tasks.handed_down import hand_down
-from ozzie_server_ext.tasks.pause_points import wished
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
+from ozzie_server_ext.tasks.wishes import wished
 from ozzie_server_ext.tasks.work import RECOVERY
 
 log = logger(__name__)

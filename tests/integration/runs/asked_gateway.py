@@ -33,13 +33,13 @@ from ozzie_server_ext.domain.events import (
     TaskUpdated,
 )
 from ozzie_server_ext.domain.ids import TaskId
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, ScriptedDriver, Step, Use, Wait
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client
-from tests.integration.runs.dying_gateway import Fate, counting_tool
+from tests.integration.runs.dying_gateway import Fate, counting_tool, keyed
 
 REQUESTS: tuple[type[EventBody], ...] = (TaskPausing, TaskResumed, TaskRetried, TaskTold, TaskUpdated)
 WORDS = "In French, please."
@@ -90,15 +90,7 @@ def lingering_tool(counter: Client) -> FunctionTool:
         await counter.ask_beside("effect", run="linger", tool="counted", key=context.key, pid=os.getpid())
         return ToolResult(ok=True, data={"worked": what}, summary="worked")
 
-    meta = ToolMeta(
-        tool_id="test.linger",
-        name="linger",
-        side_effect=SideEffect.REVERSIBLE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=30,
-        idempotency=Idempotency.SUPPORTED,
-    )
-    return FunctionTool(linger, meta)
+    return keyed("linger", linger)
 
 
 class Asked:

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,15 +96,20 @@ def counting_tool(counter: Client, fate: Fate) -> FunctionTool:
         fate.meet("after", what)
         return ToolResult(ok=True, data={"counted": what}, summary="counted")
 
+    return keyed("count_it", count)
+
+
+def keyed(name: str, function: Callable[..., Awaitable[ToolResult]]) -> FunctionTool:
+    """A tool that changes something, and takes a key."""
     meta = ToolMeta(
-        tool_id="test.count",
-        name="count_it",
+        tool_id=f"test.{name}",
+        name=name,
         side_effect=SideEffect.REVERSIBLE,
         risk_level=RiskLevel.LOW,
         timeout_s=30,
         idempotency=Idempotency.SUPPORTED,
     )
-    return FunctionTool(count, meta)
+    return FunctionTool(function, meta)
 
 
 def answer(request: ModelRequest) -> Sequence[Step]:

@@ -115,6 +115,14 @@ class RunsHome:
     def effects(self, *names: str) -> dict[str, int]:
         return {name: len(self.counter.counted(name).effects) for name in names}
 
+    @property
+    def deaths(self) -> int:
+        return sum(bool(gateway.died) for gateway in self.started)
+
+    def going_on(self) -> int:
+        """How many tasks have not ended by the log."""
+        return self._read("SELECT count(*) FROM tasks WHERE status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')")
+
     def head(self) -> int:
         """The position of the last event."""
         return self._read("SELECT max(position) FROM events")

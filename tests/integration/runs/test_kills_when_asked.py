@@ -131,14 +131,13 @@ class Story:
 
 
 def assert_ended(left: Left, result: Any) -> None:
-    """As an undisturbed run ends: each step of each run once, and nothing goes on."""
+    """As an undisturbed run ends: each step of each run once."""
     assert left.rows[left.run]["status"] == "SUCCEEDED", left.rows[left.run]["error_message"]
     (end,) = left.facts(SkillCompleted)
     assert end.output == result
     for run in left.runs:
         ends = Counter(fact.step_id for fact in left.facts(StepCompleted, run))
         assert set(ends.values()) == {1}, "a step ended twice"
-    assert {row["status"] for row in left.rows.values()} <= {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
 # --- held, and let go on -------------------------------------------------------------------------------------
@@ -365,14 +364,19 @@ def test_what_a_run_is_asked_for_survives_the_death_of_its_gateway(
     chance = random.Random(f"{SEED} {scene}")
     with counting() as counter, runs_home(tmp_path / "home", counter) as home:
         say(f"{scene}, seed {SEED}: {SCENES[scene](home, chance)}")
+        assert home.going_on() == 0
 
 
 @pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_many_deaths_around_what_runs_are_asked_for(tmp_path: Path, say: Callable[[str], None]) -> None:
+    deaths = 0
     for number in range(ROUNDS):
         for name, scene in SCENES.items():
             chance = random.Random(f"{SEED} {name} {number}")
             with counting() as counter, runs_home(tmp_path / f"{name}-{number}", counter) as home:
                 say(f"{name} {number}, seed {SEED}: {scene(home, chance)}")
+                assert home.going_on() == 0
+                deaths += home.deaths
+    assert deaths > ROUNDS * len(SCENES), "too few gateways died to show anything"

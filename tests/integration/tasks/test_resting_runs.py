@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.events import AgentDelegated, StepStarted
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
@@ -28,6 +29,17 @@ async def until_it_rests(runs: Runs) -> None:
     async with asyncio.timeout(WAIT_S):
         while runs.ozzie.busy:  # noqa: ASYNC110  # a gateway tells nobody that it rests
             await asyncio.sleep(0)
+
+
+async def is_busy_until_it_may_go_on(runs: Runs, task_id: TaskId, go_on: asyncio.Event) -> None:
+    """What still works is waited for, and then nothing but the yes."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+        assert runs.ozzie.busy
+    go_on.set()
+    await until_it_rests(runs)
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
 
 
 async def test_a_run_that_waits_for_a_yes_rests_and_goes_on_with_it(runs: Runs) -> None:
@@ -68,14 +80,7 @@ async def test_a_run_of_which_one_step_still_works_is_busy(runs: Runs) -> None:
     await runs.step(StepStarted, lambda fact: fact.step_id == "slow")
     await runs.pending()
 
-    for _ in range(200):
-        await asyncio.sleep(0)
-        assert runs.ozzie.busy
-    go_on.set()
-    await until_it_rests(runs)
-    await runs.approve()
-
-    assert await runs.rests(task_id) == "task.succeeded"
+    await is_busy_until_it_may_go_on(runs, task_id, go_on)
 
 
 async def test_a_run_that_waits_for_an_event_rests(runs: Runs) -> None:
@@ -171,14 +176,7 @@ async def test_a_turn_of_which_another_call_goes_on_is_busy(runs: Runs) -> None:
     task_id = await runs.say("Have both done.")
     await runs.pending()
 
-    for _ in range(200):
-        await asyncio.sleep(0)
-        assert runs.ozzie.busy
-    go_on.set()
-    await until_it_rests(runs)
-    await runs.approve()
-
-    assert await runs.rests(task_id) == "task.succeeded"
+    await is_busy_until_it_may_go_on(runs, task_id, go_on)
 
 
 def hands_over_to_a_gate(runs: Runs, *before: Step, **skill: Any) -> None:

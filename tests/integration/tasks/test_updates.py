@@ -39,6 +39,23 @@ class Updating(Pausing):
     async def reached(self) -> None:
         await asyncio.wait_for(self.here.wait(), WAIT_S)
 
+    async def begun_within(self) -> TaskId:
+        """A run whose only step is a run, whose agent is in the middle of an answer that it does not come to."""
+        self.ozzie.plays(*([self.said(Wait(asyncio.Event(), self.here), Say("no"))] + [self.said(Say("yes"))] * 9))
+        self.write(name="inner", type="workflow", steps=[{"id": "a", "instruction": "One"}])
+        self.workflow({"id": "x", "skill": "inner", "with": {"input": "tea"}})
+        task_id = await self.begin()
+        await self.reached()
+        return task_id
+
+    async def within(self) -> tuple[TaskId, TaskId]:
+        """The run within that one, and its agent's task."""
+        inner = (await self.step(StepStarted)).task
+        assert inner is not None
+        (started,) = await self.facts(inner, StepStarted)
+        assert started.task is not None
+        return inner, started.task
+
     def conversation(self, number: int) -> list[tuple[str, str]]:
         return [(each.role, each.content) for each in self.requests[number].messages if each.role != "system"]
 
@@ -157,19 +174,12 @@ async def test_a_run_hands_it_to_the_agents_that_run_and_to_those_that_begin(run
 
 
 async def test_it_reaches_runs_within_runs_once_also_over_a_restart(runs: Updating) -> None:
-    runs.ozzie.plays(*([runs.said(Wait(asyncio.Event(), runs.here), Say("no"))] + [runs.said(Say("yes"))] * 9))
-    runs.write(name="inner", type="workflow", steps=[{"id": "a", "instruction": "One"}])
-    runs.workflow({"id": "x", "skill": "inner", "with": {"input": "tea"}})
-    task_id = await runs.begin()
-    await runs.reached()
+    task_id = await runs.begun_within()
     await runs.update(task_id, "In French.")
     await runs.restart()
     assert await runs.rests(task_id) == "task.succeeded"
-    inner = (await runs.step(StepStarted)).task
-    assert inner is not None
-    (started,) = await runs.facts(inner, StepStarted)
-    assert started.task is not None
-    assert [len(await runs.facts(each, TaskUpdated)) for each in (task_id, inner, started.task)] == [1, 1, 1]
+    inner, step = await runs.within()
+    assert [len(await runs.facts(each, TaskUpdated)) for each in (task_id, inner, step)] == [1, 1, 1]
     assert runs.conversation(-1)[-1][1].endswith("In French.")
 
 
@@ -177,20 +187,13 @@ async def test_what_a_gateway_died_over_handing_on_is_said_to_the_steps_before_t
     async def dies(task_id: TaskId, said: list[Event]) -> None:
         """Before any of those below hear of it."""
 
-    runs.ozzie.plays(*([runs.said(Wait(asyncio.Event(), runs.here), Say("no"))] + [runs.said(Say("yes"))] * 9))
-    runs.write(name="inner", type="workflow", steps=[{"id": "a", "instruction": "One"}])
-    runs.workflow({"id": "x", "skill": "inner", "with": {"input": "tea"}})
-    task_id = await runs.begin()
-    await runs.reached()
+    task_id = await runs.begun_within()
     runs.ozzie.control.updates._to_those_below = dies
     await runs.update(task_id, "In French.")
     await runs.restart()
     assert await runs.rests(task_id) == "task.succeeded"
-    inner = (await runs.step(StepStarted)).task
-    assert inner is not None
-    (started,) = await runs.facts(inner, StepStarted)
-    assert started.task is not None
-    types = [event.type for event in await runs.ozzie.log.read_stream(task_stream(started.task))]
+    _, step = await runs.within()
+    types = [event.type for event in await runs.ozzie.log.read_stream(task_stream(step))]
     assert types.count("task.updated") == 1
     assert types.index("task.updated") < max(at for at, each in enumerate(types) if each == "task.started")
 
