@@ -71,6 +71,18 @@ CLEAN = Content()
 """What nobody but the user and their project said."""
 
 
+class Provenance:
+    """The content that one piece of work has read so far. It only grows, so that whatever the work comes to, a result,
+    a failure or no end at all, can be given the labels of what it may quote."""
+
+    def __init__(self) -> None:
+        self.content = CLEAN
+
+    def add(self, content: Content) -> None:
+        """Note that this was read."""
+        self.content = self.content | content
+
+
 def _source(label: Label, place: str) -> str:
     """One that is too long is told as one of that kind that nobody knows: a cut name is another place's."""
     source = f"{label}:{place}"
