@@ -49,6 +49,7 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Approval, Approvals
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.cards import Card, changed, draw
 from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling
@@ -215,6 +216,21 @@ class Gate:
             if self._is_same(record, name, text):
                 return await self._again(found.task_id, name, text, labels)
         return await self._make(TaskId(self._ids.new()), name, text, labels, None)
+
+    async def card(self, approval_id: str) -> Card:
+        """All that a person has to read before they answer an approval, with nothing taken out that looks like a
+        secret, as it is in `Outcome.asked`. Show it to nobody else.
+
+        Raises NotFound, and Conflict if the call would do something else by now than when it was asked.
+        """
+        found = await self._expect(approval_id)
+        requested = (await self._record(found.task_id)).requested
+        tool = self.registry.find(requested.tool_id)
+        if tool is None:
+            raise changed("Its tool is gone.")
+        return await draw(
+            tool, requested.args, found.asked, msgspec.structs.replace(self._context, key=found.asked.key)
+        )
 
     async def events(self) -> tuple[Event, ...]:
         """All that was recorded in this session, in order. `log` has the rest, such as answers that did not count."""

@@ -1,10 +1,10 @@
 """One call on its way through the gate: check, decide, plan, ask, record the intent, run, record the outcome."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -37,7 +37,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.uncut import uncut
 from ozzie_server_ext.tools.arguments import arguments_of, parsed
 from ozzie_server_ext.tools.base import ArtifactReader, Plan, Tool, ToolContext, Unsettled
-from ozzie_server_ext.tools.intime import in_time
+from ozzie_server_ext.tools.intime import in_time, limited, planned
 from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.outside import brought
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
@@ -202,7 +202,7 @@ class GateCall:
         # Before the plan: what a rule forbids to look at is not looked at for that either.
         ruling = await self._decided(tool.meta)
         self._has_looked = True
-        plan = await _plan(tool, self._args, self._context)
+        plan = await planned(tool, self._args, self._context)
         if plan.categories or plan.content:
             self._is_made_from_more(plan.content)
             self._before = requested
@@ -311,7 +311,7 @@ class GateCall:
         live = LiveCall(self._call_id, show, self._parts.telling.shown)
         context = msgspec.structs.replace(self._context, live=live, forbids=partial(self._forbids, tool.meta))
         try:
-            return await _limited(tool, tool.run(plan, context), keeps=True)
+            return await limited(tool, tool.run(plan, context), keeps=True)
         except Unsettled as error:
             return self._parts.telling.unknown(self._call_id, error)
         except Exception as error:
@@ -423,20 +423,3 @@ class _NotedArtifacts:
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
         return await self._artifacts.under(beginning, kind)
-
-
-async def _limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = False) -> T:
-    """See `in_time`. What waits for nothing needs no task in which it could be stopped."""
-    return await (in_time(work, tool.meta.timeout_s, keeps=keeps) if tool.waits else work)
-
-
-async def _plan(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
-    """Raises OzzieError, and nothing else."""
-    try:
-        return await _limited(tool, tool.plan(args, context))
-    except OzzieError:
-        raise
-    except Exception as error:
-        if not isinstance(error, TimeoutError):
-            log.exception("tool %s broke while it planned", tool.meta.tool_id)
-        raise error_of(tool.meta, error) from None
