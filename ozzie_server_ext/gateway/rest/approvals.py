@@ -8,7 +8,6 @@ from typing import cast
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import Extent
-from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.gateway.answerer import answerer_of
 from ozzie_server_ext.gateway.rest import approval_shapes, paging
@@ -58,9 +57,7 @@ async def get_approval(call: Call, asked: ApprovalQuery) -> approval_shapes.Appr
 
 
 async def get_approval_card(call: Call, asked: ApprovalQuery) -> approval_shapes.Card:
-    """The whole card of an approval that waits, drawn from the recorded call. A kernel is not shown it."""
-    if call.principal.kind == "kernel":
-        raise PolicyError("A kernel is not shown what was taken out of a question.", code="policy.kernel")
+    """The whole card of an approval that waits, drawn from the recorded call."""
     card = await call.ozzie.cards.of(asked.approval_id)
     return approval_shapes.Card(
         sentence=card.sentence, proof=card.proof, shown=card.shown, undo=card.undo, arguments=card.arguments
