@@ -122,6 +122,7 @@ class Ozzie:
 
         Raises OzzieError where the store can't be used; nothing is left behind then.
         """
+        home.expect_apart(project)
         ozzie = cls(home, project, jupyter or Jupyter())
         try:
             await ozzie._open()

@@ -59,6 +59,22 @@ class Home:
     def app_logs(self) -> Path:
         return self.root / "logs" / "app"
 
+    def expect_apart(self, project: Path) -> None:
+        """Raise Unavailable if tools could get at this folder through the project: then a rule for the project's files
+        would reach the rules, skills and records themselves. A hidden folder at the project's top is out of their
+        reach, as `~/.ozzie` is for a project that is the user's home folder.
+        """
+        own, root = self.root.resolve(), project.resolve()
+        inside = own.relative_to(root) if own.is_relative_to(root) else None
+        if root.is_relative_to(own) or (inside is not None and not inside.parts[0].startswith(".")):
+            raise Unavailable(
+                f"Ozzie's folder {own} and the project {root} lie within each other, so tools could change Ozzie's own "
+                "rules and read its records.",
+                hint="Set OZZIE_PATH to a folder outside of the project, or to one whose name begins with a dot at its "
+                "top.",
+                code="home.in_project",
+            )
+
     def create(self) -> None:
         """Make the folders that are missing, and close the others to everybody else.
 

@@ -93,3 +93,30 @@ def test_without_any_home_folder_the_key_is_refused_in_words(monkeypatch: pytest
     assert anchor_key_file({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ozzie/anchor.key")
     with pytest.raises(Unavailable, match="no home folder"):
         anchor_key_file({})
+
+
+@pytest.mark.parametrize(
+    ("home", "is_apart"),
+    [
+        ("project/ozzie", False),
+        ("project/sub/.ozzie", False),
+        ("project", False),
+        (".", False),
+        ("link/ozzie", False),
+        ("project/.ozzie", True),
+        ("project/.config/ozzie", True),
+        ("projects", True),
+    ],
+)
+def test_a_home_that_tools_could_reach_through_the_project_is_refused(
+    tmp_path: Path, home: str, *, is_apart: bool
+) -> None:
+    (tmp_path / "project" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("project")
+    if is_apart:
+        Home(tmp_path / home).expect_apart(tmp_path / "project")
+        return
+    with pytest.raises(Unavailable, match="tools could change Ozzie's own rules") as raised:
+        Home(tmp_path / home).expect_apart(tmp_path / "project")
+    assert raised.value.code == "home.in_project"
+    assert "Set OZZIE_PATH" in raised.value.hint
