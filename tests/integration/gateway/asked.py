@@ -56,15 +56,20 @@ def asked_with_a_secret(gateway: Gateway) -> dict[str, Any]:
     skills.mkdir(exist_ok=True)
     (skills / "deploy.jsonc").write_text(json.dumps(DEPLOY))
 
-    async def run() -> None:
+    async def run() -> str:
         async with connected(gateway) as client:
             session_id = await client.open_session("secretive")
             begun = await client.request("message.send", session_id=session_id, content="", skill={"name": "deploy"})
             assert begun["ok"], begun
+            return str(begun["payload"]["task_id"])
 
-    asyncio.run(run())
-    until(lambda: get(gateway, "approvals?status=pending&limit=1")["items"])
-    (found,) = get(gateway, "approvals?status=pending&limit=1")["items"]
+    run_id = asyncio.run(run())
+
+    def its_approvals() -> list[dict[str, Any]]:
+        return [each for each in get(gateway, "approvals?status=pending")["items"] if each["run_id"] == run_id]
+
+    until(its_approvals)
+    (found,) = its_approvals()
     return found
 
 
