@@ -58,11 +58,6 @@ class GatewayServer(ServerApp):
     def write_browser_open_files(self) -> None:
         """None is written: there is no page to open, and its address would hold a token."""
 
-    def _signal_stop(self, sig: Any, frame: Any) -> None:
-        # Jupyter's own writes to the log first. Where the signal comes while the log is being written, that raises
-        # within the writing, which swallows it, and the server goes on.
-        self.io_loop.add_callback_from_signal(self.stop)
-
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
