@@ -32,6 +32,7 @@ try:
     from ozzie_server_ext.config.settings import GatewaySettings
     from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
     from ozzie_server_ext.gateway.state import GatewayState
+    from ozzie_server_ext.programs.gateway_http import GatewayHttpServer
     from ozzie_server_ext.programs.terminal import Terminal, told
     from ozzie_server_ext.protocol.attached import attached_servers
 except Exception as error:  # packages of other versions than ours raise whatever they like
@@ -54,6 +55,10 @@ class GatewayServer(ServerApp):
     def get_default_logging_config(self) -> Any:
         config = super().get_default_logging_config()
         return self.terminal.logging_config(config) if self.terminal is not None else config
+
+    def init_httpserver(self) -> None:
+        super().init_httpserver()  # finds the port, and binds it once the loop runs
+        self._http_server = GatewayHttpServer(self.web_app, ssl_options=self.ssl_options, xheaders=self.trust_xheaders)
 
     def write_browser_open_files(self) -> None:
         """None is written: there is no page to open, and its address would hold a token."""

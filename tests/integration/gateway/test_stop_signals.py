@@ -174,12 +174,14 @@ def moments(number: int) -> random.Random:
     return random.Random(f"{SEED}/{number}")
 
 
+@pytest.mark.timeout(240)
 @SERVERS
 def test_a_signal_at_any_moment_ends_the_server(tmp_path: Path, program: tuple[str, ...]) -> None:
     assert survivors(tmp_path, program, SAMPLE, moments) == []
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak signals so many")
 @SERVERS
 def test_no_server_survives_a_signal(tmp_path: Path, program: tuple[str, ...], say: Callable[[str], None]) -> None:
