@@ -31,7 +31,7 @@ GATEWAY = Verb(
     "run the gateway without JupyterLab",
     "gateway:gateway",
     (
-        argument("--port", help="0 for any free port (default: gateway.port, which is 18420)"),
+        argument("--port", help="0 for any free port (default: gateway.port, or 18420 if free)"),
         argument("--project", metavar="FOLDER", help="the project folder (default: here)"),
         argument("--idle-exit", metavar="SECONDS", help="end when no client was connected for so long"),
         argument("--detach", action="store_true", help="leave it running; say its process and address once it answers"),

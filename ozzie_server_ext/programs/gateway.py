@@ -66,7 +66,9 @@ class GatewayServer(ServerApp):
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
-    parser.add_argument("--port", type=_port, help="0 for any free port (default: gateway.port, which is 18420)")
+    parser.add_argument(
+        "--port", type=_port, help="0 for any free port (default: gateway.port, or 18420 if free)"
+    )
     parser.add_argument("--project", type=_folder, default=Path.cwd(), help="the project folder (default: here)")
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
@@ -82,7 +84,9 @@ def main(argv: list[str] | None = None) -> None:
         gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
     except InputError as error:
         sys.exit(told(error))
-    server = _build(gateway.host, gateway.port, options.project, terminal)
+    server = _build(gateway, options.project, terminal)
+    if notice := gateway.other_port_notice(server.port):
+        terminal.say(notice) if terminal is not None else server.log.warning("%s", notice)
     state: GatewayState | None = server.web_app.settings.get("ozzie")
     if state is None:
         sys.exit(told(_not_loaded()))
@@ -131,14 +135,13 @@ def _folder(text: str) -> Path:
     return folder
 
 
-def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> GatewayServer:
+def _build(gateway: GatewaySettings, project: Path, terminal: Terminal | None) -> GatewayServer:
     GatewayServer.terminal = terminal
     server = GatewayServer.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
     settings = {
-        "ip": host,
-        "port": port,
-        # A person who named a port gets that one or an error; 50 others would only be guessed at.
-        "port_retries": 50 if port == 0 else 0,
+        "ip": gateway.host,
+        "port": gateway.port,
+        "port_retries": 50 if gateway.takes_any_port else 0,
         "root_dir": str(project),
         "open_browser": False,
         "jpserver_extensions": "ozzie_server_ext=True",
@@ -146,7 +149,7 @@ def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> Ga
         # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
         "allow_unauthenticated_access": False,
         # Without Jupyter's "open this page": there is no page.
-        "log_level": "CRITICAL" if port == 0 and terminal is None else "WARN",
+        "log_level": "CRITICAL" if gateway.port == 0 and terminal is None else "WARN",
     }
     # As arguments, because these win over whatever the user's Jupyter configuration says of a server's address.
     argv = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
