@@ -66,9 +66,7 @@ class GatewayServer(ServerApp):
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
-    parser.add_argument(
-        "--port", type=_port, help="0 for any free port (default: gateway.port, or 18420 if free)"
-    )
+    parser.add_argument("--port", type=_port, help="0 for any free port (default: gateway.port, or 18420 if free)")
     parser.add_argument("--project", type=_folder, default=Path.cwd(), help="the project folder (default: here)")
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
