@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
+from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.graphfold import fold_graph
 from ozzie_server_ext.render.graphview import GraphView
 from ozzie_server_ext.render.turn import fold, new_turn
@@ -114,6 +115,7 @@ class CellTurn:
             "message_id": self._message_id,
             "attended": self._attended,
             **({"skill": skill} if skill else {}),
+            **({"made_from": [*sources]} if (sources := content_in(os.environ).sources) else {}),
         }
         for _ in range(MAX_LOST_IN_VAIN):
             try:

@@ -20,6 +20,7 @@ from ozzie_server_ext.gateway.jupyter_server import jupyter_around
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
+from ozzie_server_ext.gateway.stop_signals import StopSignals
 from ozzie_server_ext.gateway.succession import Succession
 from ozzie_server_ext.observability.heap import settle_heap
 from ozzie_server_ext.observability.logs import logger
@@ -45,6 +46,12 @@ class OzzieExtension(ExtensionApp):
     app_name = "Ozzie"
     description = "The agent server that lives in Jupyter"
     load_other_extensions = True
+
+    def _link_jupyter_server_extension(self, serverapp: Any) -> None:
+        super()._link_jupyter_server_extension(serverapp)
+        # Before Jupyter installs its handlers: it logs much from then on.
+        self._stop_signals = StopSignals(serverapp)
+        self._stop_signals.install()
 
     def initialize_settings(self) -> None:
         self.state = GatewayState()
@@ -112,8 +119,11 @@ class OzzieExtension(ExtensionApp):
 
     async def _end(self) -> None:
         """Undo `_begin`, as far as it came."""
-        self._handshake_path.unlink(missing_ok=True)
         ozzie, self.ozzie = self.ozzie, None
+        try:
+            self._handshake_path.unlink(missing_ok=True)
+        except OSError as error:  # raised, it would keep the server itself from stopping
+            log.warning("%s can't be removed: %s", self._handshake_path, error.strerror)
         try:
             if ozzie is not None:
                 async with asyncio.timeout(STOP_S):
@@ -129,6 +139,7 @@ class OzzieExtension(ExtensionApp):
         self._noting.stop()
         if self._succession is not None:
             await self._succession.stop()
+        self._stop_signals.remove()
 
     # The base class says None, and asks whether it is true.
     def current_activity(self) -> Any:

@@ -61,8 +61,9 @@ def new_home(folder: Path) -> GatewayHome:
     home, project, runtime = folder / "home", folder / "project", folder / "runtime"
     for path in (home, project, runtime):
         path.mkdir(mode=0o700)
-    told = ("_API_KEY", "_API_BASE", "_BASE_URL", "_HOST")
-    env = {key: value for key, value in os.environ.items() if not key.endswith(told)}
+    # Unbuffered output, as container images often set it, would hide what a signal within a buffered write does.
+    left_out = ("_API_KEY", "_API_BASE", "_BASE_URL", "_HOST", "PYTHONUNBUFFERED")
+    env = {key: value for key, value in os.environ.items() if not key.endswith(left_out)}
     env |= {
         "OZZIE_PATH": str(home),
         "XDG_CONFIG_HOME": str(folder / "user-config"),
@@ -135,9 +136,7 @@ def _process(
         process = subprocess.Popen(
             [sys.executable, "-m", program, *arguments],
             cwd=home.project,
-            # Unbuffered, because Jupyter's handler of SIGTERM writes to the log: within a buffered write that raises,
-            # and the server goes on as if nothing had been said to it.
-            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN, "PYTHONUNBUFFERED": "1"},
+            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
+from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.graphfold import fold_graph
 from ozzie_server_ext.render.graphtext import GraphWriter
@@ -125,6 +127,7 @@ async def _ask(asked: JsonObject, session: str, *, quiet: bool) -> TurnView:
                 "session_id": opened["session_id"],
                 "message_id": new_message_id(),
                 "attended": sys.stdout.isatty() and not quiet,
+                "made_from": [*content_in(os.environ).sources],
             },
         )
         task_id = str(sent["task_id"])

@@ -25,6 +25,8 @@ class Verb:
     more: str = ""
     discreet: str = ""
     """Where not empty: said instead of the words that were too many, because they may be secret."""
+    speaks_for_a_person: bool = False
+    """Not for a program that Ozzie itself runs for a call: it is the person's to say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,15 @@ import select
 import signal
 import sys
 import time
+from urllib.parse import urlsplit
 
 from ozzie_kernel.launch import Launched, launch_gateway
 from ozzie_server_ext.cli.http import NotRunning, Object, Silent, ask_at, get, handshakes, this_home
 from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.loader import load
+from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
@@ -56,9 +60,15 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
         print_json({"pid": pid, "url": url, "owner": owner})
     else:
         print(f"The gateway runs: process {pid}, {url}")
+        if "--port" not in arguments and (notice := _own_settings().other_port_notice(urlsplit(url).port or 0)):
+            print(notice)
         if owner != pid:
             print(f"It is attached to the server of process {owner}, and takes over when that one goes.")
     return 0
+
+
+def _own_settings() -> GatewaySettings:
+    return load(find_home()).settings.gateway
 
 
 def _expect_room() -> None:

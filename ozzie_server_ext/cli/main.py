@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from ozzie_server_ext.cli.output import for_terminal
 from ozzie_server_ext.cli.parser import Misused, parser
-from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError, Unavailable
+from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.text import visible_prose
 
 INTERRUPTED = 130
@@ -62,6 +63,12 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit:  # help or the version has been printed
         return 0
     _expect_text(options)
+    if options.speaks_for_a_person and content_in(os.environ):
+        raise PolicyError(
+            f"{options.prog} is for a person, and this runs in a command of Ozzie's.",
+            hint="Run it yourself, in a terminal of your own.",
+            code="policy.person",
+        )
     module, name = str(options.run).split(":")
     # Only what the command needs is loaded: `ozzie --help` should not wait for any of it.
     verb: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(f"ozzie_server_ext.cli.{module}"), name)

@@ -60,4 +60,6 @@ def _add(place: "argparse._SubParsersAction[Any]", commands: Iterable[Verb | Gro
         for argument in command.arguments:
             verb.add_argument(*argument.names, **argument.given)
         verb.add_argument("--json", action="store_true", help="print JSON")
-        verb.set_defaults(run=command.run, prog=verb.prog, discreet=command.discreet)
+        verb.set_defaults(
+            run=command.run, prog=verb.prog, discreet=command.discreet, speaks_for_a_person=command.speaks_for_a_person
+        )

@@ -97,6 +97,7 @@ SKILLS = Group(
             "let a skill of a project be used, as it is now",
             "skills:trust_skill",
             (argument("file", metavar="FILE", help="in the folder .ozzie/skills of the project"),),
+            speaks_for_a_person=True,
         ),
         Verb(
             "untrust",
@@ -147,6 +148,7 @@ POLICY = Group(
             "let a project's own rules count, as they are now",
             "policy:trust_project_rules",
             (argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
+            speaks_for_a_person=True,
         ),
         Verb(
             "untrust",
@@ -249,6 +251,7 @@ CONFIG = Group(
             "let a project's own configuration count, as it is now",
             "trust:trust_project",
             (argument("folder", nargs="?", default=".", help="the project folder (default: here)"),),
+            speaks_for_a_person=True,
         ),
     ),
 )

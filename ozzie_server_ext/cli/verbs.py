@@ -31,7 +31,7 @@ GATEWAY = Verb(
     "run the gateway without JupyterLab",
     "gateway:gateway",
     (
-        argument("--port", help="0 for any free port (default: gateway.port, which is 18420)"),
+        argument("--port", help="0 for any free port (default: gateway.port, or 18420 if free)"),
         argument("--project", metavar="FOLDER", help="the project folder (default: here)"),
         argument("--idle-exit", metavar="SECONDS", help="end when no client was connected for so long"),
         argument("--detach", action="store_true", help="leave it running; say its process and address once it answers"),
@@ -138,6 +138,7 @@ TASKS = Group(
             "say something more to one that goes on",
             "task_control:update_task",
             (_TASK, argument("text", metavar="TEXT", help="what it is to know, in your words")),
+            speaks_for_a_person=True,
         ),
         Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
         Verb(
@@ -150,6 +151,7 @@ TASKS = Group(
                 argument("text", metavar="TEXT", nargs="?", default="", help="your own words, with an answer of words"),
                 argument("--amount", metavar="N", help="instead of what is offered: USD, tokens, or seconds"),
             ),
+            speaks_for_a_person=True,
         ),
     ),
 )
@@ -187,6 +189,7 @@ APPROVALS = Group(
                 ),
                 argument("--yes", action="store_true", help="without asking back, also where it can't be undone"),
             ),
+            speaks_for_a_person=True,
         ),
         Verb(
             "reject",
@@ -251,6 +254,7 @@ LABELS = Group(
                 argument("session", metavar="SESSION", nargs="?", default="", help="of all that this session has read"),
                 argument("--file", metavar="PATH", default="", help="of this file, as ozzie labels files names it"),
             ),
+            speaks_for_a_person=True,
         ),
     ),
 )

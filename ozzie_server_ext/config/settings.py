@@ -55,6 +55,17 @@ class GatewaySettings(_Settings):
     host: str = "127.0.0.1"
     port: int = Field(default=18420, ge=0, le=65535)
 
+    @property
+    def takes_any_port(self) -> bool:
+        """Whether another free port does where this one is taken: only a port that a person chose is kept to."""
+        return self.port == 0 or "port" not in self.model_fields_set
+
+    def other_port_notice(self, used: int) -> str:
+        """The sentence about a gateway that listens on another port than this one; empty where it does not."""
+        if used == self.port or self.port == 0:
+            return ""
+        return f"Port {self.port} is taken, so this gateway listens on port {used}."
+
 
 class ApiKeyAuth(_Settings):
     """A key, by the name of the environment variable or secret that holds it; never the key itself (S0 §6.3).

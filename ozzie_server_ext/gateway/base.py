@@ -1,12 +1,15 @@
 """What all handlers share: who asks, JSON only, no token in a URL, and errors in one shape (THREATS 11)."""
 
 import re
+import sys
+from asyncio import Future
 from http.client import responses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_server.auth import IdentityProvider, User
+from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
-from tornado.web import HTTPError
+from tornado.web import HTTPError, stream_request_body
 
 from ozzie_server_ext.domain.errors import (
     Conflict,
@@ -20,12 +23,15 @@ from ozzie_server_ext.domain.errors import (
 )
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.access import ON_BEHALF_OF, ROOT, Principal
+from ozzie_server_ext.gateway.lingering import hold, linger
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.frames import ErrorInfo
 from ozzie_server_ext.protocol.jsontext import loads_object
 
 if TYPE_CHECKING:
+    from tornado.http1connection import HTTP1Connection
+
     from ozzie_server_ext.gateway.state import GatewayState
 
 log = logger(__name__)
@@ -106,8 +112,12 @@ def name_of(user: User) -> str:
     return user.display_name or user.username if _MADE_UP.fullmatch(user.username) else user.username
 
 
+@stream_request_body
 class Caller(JupyterHandler):
-    """Finds out who asks. Jupyter's own rules for Host, Origin, cookies and XSRF hold unchanged."""
+    """Finds out who asks, and reads a body only for those who may send one. Jupyter's own rules for Host, Origin,
+    cookies and XSRF hold unchanged."""
+
+    max_body_bytes = 0
 
     @property
     def state(self) -> "GatewayState":
@@ -147,6 +157,34 @@ class Caller(JupyterHandler):
         return self.granted is None and super().skip_check_origin()
 
     async def prepare(self, **kwargs: Any) -> None:
+        """Runs before the body is read."""
+        # The server's own limit would be told without a word.
+        cast("HTTP1Connection", self.request.connection).set_max_body_size(sys.maxsize)
+        self._body = bytearray()
+        self._is_cut_off = False
+        try:
+            await self._let_in(**kwargs)
+            if self._brings_body:
+                if self.current_user is None:
+                    raise HTTPError(403)
+                await self._expect_body()
+        except Exception:
+            self._is_cut_off = self._brings_body
+            raise
+
+    def data_received(self, chunk: bytes) -> None:
+        self._body += chunk
+        if len(self._body) > self.max_body_bytes:  # of one that did not tell its length
+            self._body.clear()
+            self._is_cut_off = True
+            self.send_error(413, exc_info=(Refusal, self._too_large(), None))
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self._body)
+
+    async def _let_in(self, **kwargs: Any) -> None:
+        """Raises for whoever may not ask this."""
         if "token" in self.request.query_arguments:
             raise Refusal(
                 403,
@@ -155,6 +193,39 @@ class Caller(JupyterHandler):
                 code="http.token_in_url",
             )
         await super().prepare(**kwargs)
+
+    @property
+    def _brings_body(self) -> bool:
+        headers = self.request.headers
+        return "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
+
+    @property
+    def _told_length(self) -> int:
+        """How long the body is to be; 0 where that is not known yet."""
+        told = self.request.headers.get("Content-Length", "")
+        return int(told[:20]) if told.isascii() and told.isdecimal() else 0
+
+    @authorized
+    async def _expect_body(self) -> None:
+        if self._told_length > self.max_body_bytes:
+            raise self._too_large()
+
+    def _too_large(self) -> Refusal:
+        has = f"{self._told_length:,}" if self._told_length else "too many"
+        return Refusal(
+            413,
+            f"The body has {has} bytes; at most {self.max_body_bytes:,} are taken.",
+            hint="Put the text into a file of the project and name the file.",
+            code="http.413",
+        )
+
+    def finish(self, *args: Any, **kwargs: Any) -> "Future[None]":
+        stream = cast("HTTP1Connection", self.request.connection).stream
+        held = hold(stream.socket) if self._is_cut_off and stream and stream.socket else None
+        finished = super().finish(*args, **kwargs)
+        if held is not None:
+            linger(held)
+        return finished
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = kwargs["exc_info"][1] if "exc_info" in kwargs else HTTPError(status_code)
@@ -174,19 +245,13 @@ class OzzieHandler(Caller, APIHandler):
     """Base of the REST handlers, which are the user's alone: a kernel has the WebSocket."""
 
     auth_resource = RESOURCE
+    max_body_bytes = MAX_BODY_BYTES
 
-    async def prepare(self, **kwargs: Any) -> None:
-        await super().prepare(**kwargs)
+    async def _let_in(self, **kwargs: Any) -> None:
+        await super()._let_in(**kwargs)
         if self.granted is not None and self.granted.kind == "kernel":
             raise Refusal(
                 403, "A kernel's token is not enough for this.", hint="It opens the WebSocket.", code="policy.kernel"
-            )
-        if len(self.request.body) > MAX_BODY_BYTES:
-            raise Refusal(
-                413,
-                f"The body has {len(self.request.body):,} bytes; at most {MAX_BODY_BYTES:,} are taken.",
-                hint="Put the text into a file of the project and name the file.",
-                code="http.413",
             )
 
     def compute_etag(self) -> None:
@@ -202,4 +267,4 @@ class OzzieHandler(Caller, APIHandler):
         if kind.split(";")[0].strip().lower() != "application/json":
             # Also what guards against a form of a foreign page: no form can send this type.
             raise Refusal(415, "Only JSON is taken here.", hint="Send it as application/json.", code="http.415")
-        return loads_object(self.request.body, max_bytes=MAX_BODY_BYTES) if self.request.body else {}
+        return loads_object(self.body, max_bytes=MAX_BODY_BYTES) if self._body else {}

@@ -26,6 +26,8 @@ _LOOKS = 25
 _STARTING = ("starting", "restarting", "unknown")
 _IPYTHON = "ipython"
 _AGENT = "ozzie_kernel"
+_OUR_IMPLEMENTATION = "ozzie"
+"""What that kernel calls itself."""
 
 
 class LiveKernels:
@@ -126,10 +128,7 @@ class LiveKernels:
         if info is None:
             raise NoSuchKernel("No kernel of that id runs here, or not any more.")
         if info.is_agent:
-            raise KernelUnfit(
-                f"{_begun(info.said)} is Ozzie's own: its cells are turns of an agent, and a call from a turn would "
-                "wait for the cell that waits for it."
-            )
+            raise _our_own(info)
         kernel = self._kernels.get_kernel(kernel_id)
         if not await kernel.is_alive():
             raise NoSuchKernel(f"{_begun(info.said)} has died. Restart it in Jupyter to go on.")
@@ -153,6 +152,10 @@ class LiveKernels:
         # nobody knows whether it answers while it is busy.
         if greeting is None or (seems_busy and greeting.content.get("implementation") != _IPYTHON):
             raise self._busy(info)
+        # The specification need not say so, where a script starts it. Code that was run in it would be a message of the
+        # user's, without the labels of the call.
+        if greeting.content.get("implementation") == _OUR_IMPLEMENTATION:
+            raise _our_own(info)
         return greeting
 
     async def _is_there(self, kernel_id: str, kernel: Any, pid: Any) -> bool:
@@ -187,6 +190,13 @@ class LiveKernels:
     @staticmethod
     def _busy(info: KernelInfo) -> KernelBusy:
         return KernelBusy(f"{_begun(info.said)} is busy with a cell; try again when it is done.")
+
+
+def _our_own(info: KernelInfo) -> KernelUnfit:
+    return KernelUnfit(
+        f"{_begun(info.said)} is Ozzie's own: its cells are turns of an agent, and a call from a turn would "
+        "wait for the cell that waits for it."
+    )
 
 
 def _path(path: str) -> str:

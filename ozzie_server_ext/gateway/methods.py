@@ -14,6 +14,7 @@ from ozzie_server_ext.gateway.answerer import answerer_of
 from ozzie_server_ext.gateway.call import Call
 from ozzie_server_ext.gateway.task_methods import TASK_METHODS
 from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.made_from import content_of
 from ozzie_server_ext.skills.telling import told
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.costs import Spent, costs_of
@@ -135,7 +136,8 @@ class SkillAsked:
 class MessageSend:
     """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message. Where it is not
     `attended`, nobody is there to be asked. `answer_schema`: a JSON Schema that the answer has to fit. `skill`: the one
-    that is run in place of a turn; `content` is how that was asked for."""
+    that is run in place of a turn; `content` is how that was asked for. `made_from`: the sources of a message that is
+    no person's own, such as "web:example.org"."""
 
     content: str
     session_id: str = ""
@@ -145,6 +147,7 @@ class MessageSend:
     attended: bool = True
     answer_schema: JsonObject | None = None
     skill: SkillAsked | None = None
+    made_from: tuple[str, ...] = ()
 
 
 def _channel(principal: Principal) -> Channel:
@@ -170,6 +173,7 @@ async def message_send(call: Call) -> JsonObject:
     )
     session_id = call.session(asked.session_id)
     message_id = MessageId(asked.message_id) if asked.message_id else None
+    content = content_of(asked.made_from)
     if asked.skill is not None:
         begun = await call.ozzie.run_skill(
             session_id,
@@ -180,6 +184,7 @@ async def message_send(call: Call) -> JsonObject:
             model=asked.model,
             message_id=message_id,
             attended=asked.attended,
+            content=content,
         )
         return encode(begun)
     sent = await call.ozzie.submit(
@@ -190,6 +195,7 @@ async def message_send(call: Call) -> JsonObject:
         message_id=message_id,
         attended=asked.attended,
         answer_schema=asked.answer_schema,
+        content=content,
     )
     return encode(sent)
 

@@ -9,6 +9,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
@@ -122,9 +123,11 @@ class Services(Protocol):
         message_id: MessageId | None = None,
         attended: bool = True,
         answer_schema: JsonObject | None = None,
+        content: Content = CLEAN,
     ) -> Submitted:
         """A message becomes a turn under the settings of this moment; with the same `message_id`, once. Where it is not
-        `attended`, nobody is there to be asked. With an `answer_schema`, its answer is JSON that fits it.
+        `attended`, nobody is there to be asked. With an `answer_schema`, its answer is JSON that fits it. `content` is
+        what of it is no person's own.
 
         Raises NotFound, InputError, or Conflict in a closed session.
         """
@@ -141,6 +144,7 @@ class Services(Protocol):
         model: str = "",
         message_id: MessageId | None = None,
         attended: bool = True,
+        content: Content = CLEAN,
     ) -> Submitted:
         """Begin a run of a skill with an input as it was typed; with the same `message_id`, once. `text` is how it was
         asked for. Raises NotFound, SkillError, InputError, or Conflict in a closed session."""

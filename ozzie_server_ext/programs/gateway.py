@@ -32,6 +32,7 @@ try:
     from ozzie_server_ext.config.settings import GatewaySettings
     from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
     from ozzie_server_ext.gateway.state import GatewayState
+    from ozzie_server_ext.programs.gateway_http import GatewayHttpServer
     from ozzie_server_ext.programs.terminal import Terminal, told
     from ozzie_server_ext.protocol.attached import attached_servers
 except Exception as error:  # packages of other versions than ours raise whatever they like
@@ -55,18 +56,17 @@ class GatewayServer(ServerApp):
         config = super().get_default_logging_config()
         return self.terminal.logging_config(config) if self.terminal is not None else config
 
+    def init_httpserver(self) -> None:
+        super().init_httpserver()  # finds the port, and binds it once the loop runs
+        self._http_server = GatewayHttpServer(self.web_app, ssl_options=self.ssl_options, xheaders=self.trust_xheaders)
+
     def write_browser_open_files(self) -> None:
         """None is written: there is no page to open, and its address would hold a token."""
-
-    def _signal_stop(self, sig: Any, frame: Any) -> None:
-        # Jupyter's own writes to the log first. Where the signal comes while the log is being written, that raises
-        # within the writing, which swallows it, and the server goes on.
-        self.io_loop.add_callback_from_signal(self.stop)
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="ozzie gateway", description="Run Ozzie's gateway without JupyterLab.")
-    parser.add_argument("--port", type=_port, help="0 for any free port (default: gateway.port, which is 18420)")
+    parser.add_argument("--port", type=_port, help="0 for any free port (default: gateway.port, or 18420 if free)")
     parser.add_argument("--project", type=_folder, default=Path.cwd(), help="the project folder (default: here)")
     parser.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for so long"
@@ -82,7 +82,9 @@ def main(argv: list[str] | None = None) -> None:
         gateway = load(find_home()).settings.gateway if options.port is None else GatewaySettings(port=options.port)
     except InputError as error:
         sys.exit(told(error))
-    server = _build(gateway.host, gateway.port, options.project, terminal)
+    server = _build(gateway, options.project, terminal)
+    if notice := gateway.other_port_notice(server.port):
+        terminal.say(notice) if terminal is not None else server.log.warning("%s", notice)
     state: GatewayState | None = server.web_app.settings.get("ozzie")
     if state is None:
         sys.exit(told(_not_loaded()))
@@ -131,14 +133,13 @@ def _folder(text: str) -> Path:
     return folder
 
 
-def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> GatewayServer:
+def _build(gateway: GatewaySettings, project: Path, terminal: Terminal | None) -> GatewayServer:
     GatewayServer.terminal = terminal
     server = GatewayServer.instance(allow_root=True, jpserver_extensions={"ozzie_server_ext": True})
     settings = {
-        "ip": host,
-        "port": port,
-        # A person who named a port gets that one or an error; 50 others would only be guessed at.
-        "port_retries": 50 if port == 0 else 0,
+        "ip": gateway.host,
+        "port": gateway.port,
+        "port_retries": 50 if gateway.takes_any_port else 0,
         "root_dir": str(project),
         "open_browser": False,
         "jpserver_extensions": "ozzie_server_ext=True",
@@ -146,7 +147,7 @@ def _build(host: str, port: int, project: Path, terminal: Terminal | None) -> Ga
         # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
         "allow_unauthenticated_access": False,
         # Without Jupyter's "open this page": there is no page.
-        "log_level": "CRITICAL" if port == 0 and terminal is None else "WARN",
+        "log_level": "CRITICAL" if gateway.port == 0 and terminal is None else "WARN",
     }
     # As arguments, because these win over whatever the user's Jupyter configuration says of a server's address.
     argv = [f"--ServerApp.{name}={value}" for name, value in settings.items()]

@@ -70,6 +70,7 @@ class Intake:
         model: str = "",
         message_id: MessageId | None = None,
         attended: bool = True,
+        content: Content = CLEAN,
     ) -> Submitted:
         """A skill, with its input as it was typed. Raises as `SkillStarts.typed`, and for a closed session."""
         await self._configuration.refresh()
@@ -84,4 +85,5 @@ class Intake:
             model=model,
             message_id=message_id,
             attended=attended,
+            content=content,
         )

@@ -177,8 +177,7 @@ def _command(home: GatewayHome, port: int) -> list[str]:
 
 def _environment(home: GatewayHome, folder: Path) -> dict[str, str]:
     folders = {f"JUPYTERLAB_{name}_DIR": str(folder / f"lab-{name.lower()}") for name in ("WORKSPACES", "SETTINGS")}
-    # Unbuffered as in tests.rig: a signal during a buffered write of the log is lost.
-    return {**home.env, **folders, "JUPYTER_TOKEN": JUPYTER_TOKEN, "PYTHONUNBUFFERED": "1"}
+    return {**home.env, **folders, "JUPYTER_TOKEN": JUPYTER_TOKEN}
 
 
 def _wait_until_ready(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:

@@ -96,7 +96,7 @@ class RestHandler(OzzieHandler):
             method=operation.method if operation.attached else str(self.request.method),
             path=str(self.request.uri).removeprefix(self.base_url),
             user=self.principal.name,
-            body=self.request.body,
+            body=self.body,
             waits_s=operation.waits_s,
         )
         if operation.attached is not None:

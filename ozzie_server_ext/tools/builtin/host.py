@@ -29,6 +29,7 @@ from ozzie_server_ext.execution.runner import JobState
 from ozzie_server_ext.planes.environment import host_environment
 from ozzie_server_ext.policy.action import MAX_WORD_CHARACTERS, MAX_WORDS
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.made_from import content_in, told_to
 from ozzie_server_ext.render.text import elapsed, quoted, spelled
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
@@ -133,7 +134,7 @@ async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
             program=named.program,
             descriptor=descriptor,
             folder=place,
-            env=_environment(os.environ, named),
+            env=_environment(os.environ, named, context.reading.content),
             wall_s=float(named.wall_s),
         )
         status = await HostCommand(spec, context.children, printed.add).run()
@@ -148,8 +149,11 @@ async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
     return None
 
 
-def _environment(ours: Mapping[str, str], named: _Named) -> dict[str, str]:
-    return {**host_environment(ours), "PWD": "/".join(filter(None, [named.root, named.folder]))}
+def _environment(ours: Mapping[str, str], named: _Named, read: Content) -> dict[str, str]:
+    """What the command sees. A message that it sends by `ozzie ask` or by a kernel is no person's."""
+    seen = {**host_environment(ours), "PWD": "/".join(filter(None, [named.root, named.folder]))}
+    own = content_in(ours) | Content.of(Label.OUTPUT, [named.program.file.real])
+    return told_to(seen, read | own)
 
 
 def _changed(named: _Named, now: _Named) -> str:

@@ -1,6 +1,6 @@
 """`ozzie gateway`: left running, found running, stopped (GW-1)."""
 
-import fcntl
+import contextlib
 import json
 import os
 import signal
@@ -12,14 +12,18 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
+from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.acceptance.test_record import ozzie
 from tests.rig import START_S, GatewayHome, start_jupyter
+
+ANY_PORT = ("--port", "0")
 
 
 def test_one_is_left_running_answers_at_once_and_is_stopped(home: GatewayHome) -> None:
@@ -117,11 +121,9 @@ def test_beside_a_lab_it_is_attached_is_stopped_alone_and_takes_over_when_the_la
 @contextmanager
 def foreground(home: GatewayHome, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
     """A gateway as a person has it in a terminal; what that one shows is its standard error."""
-    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", "--port", "0", *arguments]
-    # As in a terminal, where what is written is gathered.
-    env = {name: value for name, value in home.env.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", *arguments]
     with subprocess.Popen(
-        command, env=env, cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=home.env, cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as gateway:
         try:
             yield gateway
@@ -136,7 +138,7 @@ def shown(gateway: "subprocess.Popen[str]") -> str:
 
 
 def test_in_the_foreground_it_says_a_sentence_for_each_change_of_its_state(home: GatewayHome) -> None:
-    with start_jupyter(home) as lab, foreground(home) as gateway:
+    with start_jupyter(home) as lab, foreground(home, *ANY_PORT) as gateway:
         attached = shown(gateway)
         lab.kill()
         took_over = shown(gateway)
@@ -155,7 +157,7 @@ def test_in_the_foreground_it_says_a_sentence_for_each_change_of_its_state(home:
 
 
 def test_what_the_server_logs_of_consequence_is_in_ozzies_log_and_not_in_the_terminal(home: GatewayHome) -> None:
-    with foreground(home) as gateway:
+    with foreground(home, *ANY_PORT) as gateway:
         ready = shown(gateway)
         found = wait_for_owner(home, gateway.pid)
         refused = urllib.request.Request(f"{found.url}ozzie/api/health", headers={"Host": "elsewhere.example"})
@@ -171,7 +173,7 @@ def test_what_the_server_logs_of_consequence_is_in_ozzies_log_and_not_in_the_ter
 
 
 def test_with_verbose_it_shows_the_log(home: GatewayHome) -> None:
-    with foreground(home, "--verbose") as gateway:
+    with foreground(home, *ANY_PORT, "--verbose") as gateway:
         first = shown(gateway)
         gateway.terminate()
         gateway.communicate(timeout=20)
@@ -180,34 +182,49 @@ def test_with_verbose_it_shows_the_log(home: GatewayHome) -> None:
     assert "Ozzie is ready at http://127.0.0.1:" in first
 
 
-def test_a_signal_that_comes_while_it_writes_its_log_is_heard(home: GatewayHome) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])  # of a port that a person named, requests are logged
-    with foreground(home, "--verbose", "--port", port) as gateway:
-        shown(gateway)
+@contextmanager
+def default_port_taken() -> Iterator[int]:
+    """The port, which belongs to this test or to another program."""
+    port = GatewaySettings().port
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            held.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield port
+
+
+def test_where_its_default_port_is_taken_it_uses_another_and_says_so(home: GatewayHome) -> None:
+    with default_port_taken() as port, foreground(home) as gateway:
+        lines = [shown(gateway), shown(gateway)]
         found = wait_for_owner(home, gateway.pid)
-        assert gateway.stderr is not None
-        fcntl.fcntl(gateway.stderr, fcntl.F_SETPIPE_SZ, 4096)
-        for number in range(200):  # each leaves a line in a log that nobody reads
-            try:
-                urllib.request.urlopen(f"{found.url}ozzie/api/nothing-{number}", timeout=3)
-            except urllib.error.HTTPError:
-                continue
-            except TimeoutError:
-                break
-        else:
-            pytest.fail("the log was never full")
-        gateway.send_signal(signal.SIGTERM)
-        _, log = gateway.communicate(timeout=20)
+        status = ozzie(home, "status")  # a client has the address from the handshake
+        gateway.terminate()
+        gateway.communicate(timeout=20)
 
-    assert gateway.returncode == 0
-    assert "Traceback" not in log
+    used = urlsplit(found.url).port
+    assert used != port
+    assert lines[0] == f"Port {port} is taken, so this gateway listens on port {used}.\n"
+    assert lines[1].startswith(f"Ozzie is ready at {found.url};")
+    assert status.returncode == 0, status.stderr
 
 
-def test_in_the_foreground_a_port_that_is_taken_is_told_with_what_to_do(home: GatewayHome) -> None:
+def test_left_running_it_says_so_too(home: GatewayHome) -> None:
+    with default_port_taken() as port:
+        started = ozzie(home, "gateway", "--detach")
+        found = home.handshake()
+        ozzie(home, "gateway", "--stop")
+
+    assert found is not None
+    notice = f"Port {port} is taken, so this gateway listens on port {urlsplit(found.url).port}."
+    assert started.stdout.splitlines()[1:] == [notice]
+
+
+@pytest.mark.parametrize("chosen", ["argument", "configuration"])
+def test_in_the_foreground_a_port_that_is_taken_is_told_with_what_to_do(home: GatewayHome, chosen: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        with foreground(home, "--port", port) as gateway:
+        port = taken.getsockname()[1]
+        if chosen == "configuration":
+            home.configure({"gateway": {"port": port}})
+        with foreground(home, *(("--port", str(port)) if chosen == "argument" else ())) as gateway:
             _, said = gateway.communicate(timeout=40)
 
     sentence, what_to_do = said.splitlines()
@@ -218,7 +235,7 @@ def test_in_the_foreground_a_port_that_is_taken_is_told_with_what_to_do(home: Ga
 
 def test_in_the_foreground_it_says_once_why_it_did_not_start(home: GatewayHome) -> None:
     (home.home / "data" / "ozzie.db").mkdir(parents=True)
-    with foreground(home) as gateway:
+    with foreground(home, *ANY_PORT) as gateway:
         _, said = gateway.communicate(timeout=40)
 
     sentence, what_to_do = said.splitlines()

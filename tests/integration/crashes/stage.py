@@ -265,12 +265,7 @@ def staged(folder: Path) -> Iterator[Stage]:
     folder.mkdir()
     home = new_home(folder)
     with counting() as counter:
-        told = {
-            PORT: str(counter.port),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONUNBUFFERED": "1",
-            "JUPYTER_TOKEN": JUPYTER_TOKEN,
-        }
+        told = {PORT: str(counter.port), "PYTHONPATH": str(ROOT), "JUPYTER_TOKEN": JUPYTER_TOKEN}
         home = replace(home, env={**home.env, **told})
         (home.home / "policy.jsonc").write_text(json.dumps(RULES))
         with Watcher(home) as watcher:

@@ -25,6 +25,16 @@ def test_a_signal_stops_it_in_order_and_takes_its_handshake_along(home: GatewayH
     assert list(home.runtime.glob("ozzie-*.json")) == []
 
 
+def test_a_signal_stops_it_whatever_lies_at_the_place_of_its_handshake(gateway: Gateway) -> None:
+    (handshake,) = gateway.home.runtime.glob("ozzie-*.json")
+    handshake.unlink()
+    handshake.mkdir()
+
+    gateway.process.send_signal(signal.SIGTERM)
+
+    assert gateway.process.wait(20) == 0
+
+
 async def test_it_ends_by_itself_when_nobody_has_used_it_for_a_while(home: GatewayHome) -> None:
     with start_gateway(home, "--idle-exit", "1") as gateway:
         async with connected(gateway) as client:

@@ -274,7 +274,7 @@ def test_a_server_in_which_ozzie_can_not_start_says_why_everywhere(home: Gateway
         process = subprocess.Popen(
             [sys.executable, "-m", "jupyter_server", *settings],
             cwd=home.project,
-            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN, "PYTHONUNBUFFERED": "1"},  # as in tests/rig.py
+            env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
             stdout=log,
             stderr=log,
         )

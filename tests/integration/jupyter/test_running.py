@@ -2,7 +2,10 @@
 
 import asyncio
 import base64
+import json
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,6 +307,28 @@ async def test_an_unknown_kernel_and_our_own_are_refused_in_words(kernels: Kerne
     for refused in (kernels.live.process(agent), kernels.live.inspect(agent)):
         with pytest.raises(KernelUnfit, match=r"^The kernel of `turns\.ipynb` is Ozzie's own"):
             await refused
+
+
+async def test_our_own_is_refused_whatever_starts_it(
+    kernels: KernelBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Code that is run in it would be a message, as if the user had typed it."""
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    spec = tmp_path / "kernels" / "wrapped"
+    spec.mkdir(parents=True)
+    (spec / "start").write_text(f'#!/bin/sh\nexec {sys.executable} -m ozzie_kernel -f "$1"\n')
+    (spec / "start").chmod(0o755)
+    argv = [str(spec / "start"), "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Wrapped", "language": "markdown"}))
+
+    agent = await kernels.kernel("wrapped.ipynb", "wrapped")
+    listed = {each.kernel_id: each for each in await kernels.live.list()}
+    with pytest.raises(KernelUnfit, match=r"^The kernel of `wrapped\.ipynb` is Ozzie's own"):
+        await kernels.live.process(agent)
+    with pytest.raises(KernelUnfit, match=r"^The kernel of `wrapped\.ipynb` is Ozzie's own"):
+        await kernels.live.run(agent, "Hello.", process="any", timeout_s=WAIT_S)
+
+    assert not listed[agent].is_agent, "nothing in its specification says so"
 
 
 async def test_kernels_are_listed_with_their_notebooks(kernels: KernelBench) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -27,6 +28,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.scripted import Say, Use
+from ozzie_server_ext.protocol.made_from import VARIABLE, content_in
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from tests.scripted_gateway import ScriptedOzzie
 
@@ -386,3 +388,19 @@ async def test_the_end_of_the_gateway_ends_it_and_the_turn_goes_on_with_that(ben
     assert await bench.rests(task_id, 2) == "task.succeeded"
 
     assert (await bench.done(task_id)).summary == "cancelled"
+
+
+async def test_it_knows_what_its_own_messages_are_made_from(bench: Bench) -> None:
+    bench.ozzie.plays(Use("host_command", {"argv": ["sh", "-c", 'printf %s "$OZZIE_MADE_FROM"']}), [Say("Done.")])
+    session = await bench.ozzie.sessions.open("read", title="read", channel="notebook")
+    origin = Origin(channel="notebook", sender_id="ana")
+    read = Content.of(Label.WEB, ["site.example"])
+    sent = await bench.ozzie.submit(session.session_id, "Go on.", origin, content=read)
+    await bench.rests(sent.task_id)
+
+    await bench.yes(sent.task_id)
+
+    done = await bench.done(sent.task_id)
+    assert isinstance(done.data, dict)
+    real = str(Path(str(shutil.which("sh"))).resolve())  # noqa: ASYNC240
+    assert content_in({VARIABLE: str(done.data["output"])}) == read | Content.of(Label.OUTPUT, [real])

@@ -1,0 +1,97 @@
+"""A message that a program sends which Ozzie runs for a call is no person's: what a rule allows for one asks then."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ozzie_server_ext.domain.content import Content, Label
+from ozzie_server_ext.protocol.made_from import told_to
+from tests.acceptance.test_record import ozzie
+from tests.integration.gateway.asked import WRITE
+from tests.integration.gateway.test_rest import get
+from tests.rig import Gateway, GatewayHome, start_kernel
+
+ALLOW_NOTES = {
+    "id": "notes",
+    "decision": "allow",
+    "reason": "Notes are Ozzie's.",
+    "when": {"tools": ["write_file"], "paths": ["notes/**"]},
+    "examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a.md"}}]},
+}
+READ = Content.of(Label.WEB, ["site.example"])
+
+
+@pytest.fixture
+def allowing(gateway: Gateway) -> Gateway:
+    """One in which notes are written unasked."""
+    (gateway.home.project / "notes").mkdir()
+    (gateway.home.home / "policy.jsonc").write_text(json.dumps({"rules": [ALLOW_NOTES]}))
+    return gateway
+
+
+def run_for_a_call(home: GatewayHome) -> GatewayHome:
+    """The same home, as a program has it that a call runs which was made from a page."""
+    return replace(home, env=told_to(home.env, READ))
+
+
+def labels(gateway: Gateway) -> list[tuple[list[str], list[str]]]:
+    """Of each message, the first one first."""
+    events = get(gateway, "events?type=message.received&limit=10")["items"]
+    return [(event["labels"], event["sources"]) for event in events]
+
+
+def written(gateway: Gateway) -> bool:
+    return (gateway.home.project / "notes" / "a.md").exists()
+
+
+def test_ozzie_ask_says_what_it_is_run_for(allowing: Gateway) -> None:
+    ozzie(run_for_a_call(allowing.home), "ask", "--session", "theirs", WRITE)
+    unasked = written(allowing)
+    ozzie(allowing.home, "ask", "--session", "mine", WRITE)
+
+    assert not unasked
+    assert written(allowing), "a person's own words are not held up"
+    assert labels(allowing) == [(["web"], ["web:site.example"]), ([], [])]
+
+
+def test_so_does_a_kernel_that_a_command_started(allowing: Gateway) -> None:
+    kernel = start_kernel(run_for_a_call(allowing.home))
+    try:
+        kernel.run(WRITE, cell_id="")  # as nbclient runs it, so that nobody is there to be asked
+    finally:
+        kernel.stop()
+
+    assert not written(allowing)
+    assert labels(allowing) == [(["web"], ["web:site.example"])]
+
+
+SPEAKS = [
+    ("tasks", "answer", "01M800000000000000000000ZZ", "yes"),
+    ("tasks", "update", "01M800000000000000000000ZZ", "more"),
+    ("approvals", "approve", "01M800000000000000000000ZZ", "--yes"),
+    ("labels", "clear", "mine"),
+    ("config", "trust"),
+    ("policy", "trust"),
+    ("skills", "trust", "a.jsonc"),
+]
+
+
+@pytest.mark.parametrize("words", SPEAKS, ids=" ".join)
+def test_a_command_of_ozzies_can_not_speak_for_a_person(home: GatewayHome, words: tuple[str, ...]) -> None:
+    refused = ozzie(run_for_a_call(home), *words)
+
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == [
+        f"ozzie: ozzie {' '.join(words[:2])} is for a person, and this runs in a command of Ozzie's.",
+        "Run it yourself, in a terminal of your own.",
+    ]
+
+
+def test_it_can_look_and_say_no(allowing: Gateway) -> None:
+    home = run_for_a_call(allowing.home)
+    looks = [ozzie(home, "approvals", "list"), ozzie(home, "labels", "files"), ozzie(home, "tasks", "list")]
+    no = ozzie(home, "approvals", "reject", "01M800000000000000000000ZZ")
+
+    assert [look.returncode for look in looks] == [0, 0, 0]
+    assert "is for a person" not in no.stderr
