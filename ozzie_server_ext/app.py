@@ -33,7 +33,8 @@ from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.policy.ruling import Rulings
 from ozzie_server_ext.skills.library import Library
-from ozzie_server_ext.store.anchor import Anchoring, follow
+from ozzie_server_ext.store.anchor import AnchorFiles
+from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
@@ -109,9 +110,7 @@ class Ozzie:
         self.offline: ModelDriver = OfflineDriver()
         self._known_secrets = KnownSecrets()
         self._log_handler = log_to(home.app_logs, "gateway", self._known_secrets.values)
-        self._anchoring: Anchoring | None = None
         self._closing = AsyncExitStack()
-        self.log_warning = ""
         self.on_replaced: Callable[[OzzieError], None] = lambda error: None
         """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
 
@@ -133,8 +132,9 @@ class Ozzie:
         self._closing.callback(stop_logging, self._log_handler)
         self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
         self.feed = Feed(self.log)
+        self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
-        await self._anchor()
+        await self.anchoring.start()  # Ozzie runs without an anchor too, and says so
         self.blobs = FileBlobs(self.home.blobs)
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
@@ -342,8 +342,7 @@ class Ozzie:
     async def _close_log(self) -> None:
         self.feed.close()
         await self.log.close()
-        if self._anchoring is not None:
-            await self._anchoring.close()
+        await self.anchoring.close()
         log.info("stopped")
 
     @property
@@ -369,13 +368,6 @@ class Ozzie:
         self._known_secrets.note(access)
         return access
 
-    async def _anchor(self) -> None:
-        """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""
-        self._anchoring, self.log_warning = await follow(self.log, self.home.anchor, anchor_key_file())
-        if self.log_warning:
-            log.error("%s", self.log_warning)
-
     def _replaced(self, error: OzzieError) -> None:
-        if self._anchoring is not None:
-            self._anchoring.abandon()
+        self.anchoring.abandon()
         self.on_replaced(error)

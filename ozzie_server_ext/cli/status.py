@@ -26,7 +26,7 @@ def status(options: argparse.Namespace) -> int:
     print(f"  events   {health['position']}")
     print(f"  vault    {_vault(health)}")
     if health["log_warning"]:
-        print(f"{health['log_warning']} Run: ozzie events verify")
+        print(visible_prose(health["log_warning"]))
     if health["vault_warning"]:
         print(visible_prose(health["vault_warning"]))
     if health["config_error"]:

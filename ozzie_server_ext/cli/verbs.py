@@ -273,6 +273,13 @@ EVENTS = Group(
             more="With --json, --follow prints one object a line.",
         ),
         Verb("verify", "check that no event was changed or removed after it was written", "verify:verify"),
+        Verb(
+            "accept",
+            "take the log as it is, where verify finds it cut, replaced, moved or without its anchor",
+            "verify:accept_log",
+            (argument("--yes", action="store_true", help="don't ask whether to"),),
+            more="For a restored backup, a copied folder, a lost anchor or key. It is noted beside the key.",
+        ),
     ),
 )
 

@@ -121,8 +121,11 @@ class SqliteEventLog:
     async def head(self) -> Head:
         return self._head
 
-    async def verify(self, *, anchor: Head | None = None) -> Verification:
-        return await self._read(lambda connection: sqlite_events.verify(connection, anchor))
+    async def hash_at(self, position: int) -> str | None:
+        return await self._read(lambda connection: sqlite_events.hash_at(connection, position))
+
+    async def verify(self) -> Verification:
+        return await self._read(sqlite_events.verify)
 
     async def rows(
         self,

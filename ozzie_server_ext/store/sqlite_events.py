@@ -40,6 +40,11 @@ def head(connection: sqlite3.Connection) -> Head:
     return Head() if row is None else Head(*row)
 
 
+def hash_at(connection: sqlite3.Connection, position: int) -> str | None:
+    row = connection.execute("SELECT hash FROM events WHERE position = ?", (position,)).fetchone()
+    return None if row is None else row[0]
+
+
 def version(connection: sqlite3.Connection, stream: str) -> int:
     (found,) = connection.execute("SELECT max(version) FROM events WHERE stream = ?", (stream,)).fetchone()
     return found or 0
@@ -103,9 +108,9 @@ def read_stream(connection: sqlite3.Connection, stream: str, after_version: int)
     return tuple(_events(connection.execute(sql, (stream, after_version))))
 
 
-def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
+def verify(connection: sqlite3.Connection) -> Verification:
     """As `EventLog.verify`, over what the connection sees at this moment."""
-    walk = ChainWalk(anchor)
+    walk = ChainWalk()
     try:
         for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
             found = _found(row)
@@ -119,11 +124,11 @@ def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
     return walk.end()
 
 
-def verify_file(path: Path, *, anchor: Head | None = None) -> Verification:
+def verify_file(path: Path) -> Verification:
     """Verify a log that may be closed or in use, without changing it; raises as `open_readable`."""
     connection = open_readable(path)
     try:
-        return verify(connection, anchor)
+        return verify(connection)
     except sqlite3.Error as error:
         raise unusable(error, path) from error
     finally:

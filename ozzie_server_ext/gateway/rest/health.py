@@ -45,7 +45,7 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
             for child in ozzie.workers.children
         ],
         config_error=ozzie.config_error,
-        log_warning=ozzie.log_warning,
+        log_warning=await ozzie.anchoring.warning(),
         ignored_config=list(ozzie.config.ignored),
         policy_error=ozzie.rules.problem,
         policy_warnings=[warning for file in policy.files for warning in file.warnings],
