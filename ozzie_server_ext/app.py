@@ -36,11 +36,13 @@ from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
+from ozzie_server_ext.store.daily_check import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.allowances import limits_under, standing_of
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
@@ -110,6 +112,7 @@ class Ozzie:
         self.offline: ModelDriver = OfflineDriver()
         self._known_secrets = KnownSecrets()
         self._log_handler = log_to(home.app_logs, "gateway", self._known_secrets.values)
+        self.troubles = Troubles()
         self._closing = AsyncExitStack()
         self.on_replaced: Callable[[OzzieError], None] = lambda error: None
         """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
@@ -130,12 +133,14 @@ class Ozzie:
 
     async def _open(self) -> None:
         self._closing.callback(stop_logging, self._log_handler)
-        self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
+        self.log: EventLog = await SqliteEventLog.open(
+            self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles
+        )
         self.feed = Feed(self.log)
         self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
         await self.anchoring.start()  # Ozzie runs without an anchor too, and says so
-        self.blobs = FileBlobs(self.home.blobs)
+        self.blobs = FileBlobs(self.home.blobs, self.troubles)
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
@@ -317,6 +322,9 @@ class Ozzie:
         self._closing.callback(expiry.stop)
         sweep.start()
         self._closing.callback(sweep.stop)
+        self.daily_check = DailyCheck(self.home, anchor_key_file(), self.clock)
+        await self.daily_check.start()
+        self._closing.push_async_callback(self.daily_check.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)

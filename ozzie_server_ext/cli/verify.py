@@ -1,4 +1,4 @@
-"""`ozzie events verify` and `accept`: they work on the files themselves, whether or not a gateway runs."""
+"""`ozzie events verify`, `accept` and `rebuild`: they work on the files themselves, whether or not a gateway runs."""
 
 import argparse
 import dataclasses
@@ -9,24 +9,55 @@ from ozzie_server_ext.cli.output import counted, local_time, print_json
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.render.text import visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.anchoring import accept
-from ozzie_server_ext.store.verifier import Verdict, verify_home
-
-_RESTORE = "Restore a backup of the data folder."
+from ozzie_server_ext.store.database import forget_tables
+from ozzie_server_ext.store.deep_check import DeepVerdict, check_deeply
+from ozzie_server_ext.store.verifier import RESTORE, Verdict, verify_home
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Print whether the log is what was written, and all of it; 0 if it is. Raises OzzieError."""
-    verdict = verify_home(_files())
+    """Print whether the log, and with `deep` everything that is kept, is what was written; 0 if it is.
+
+    Raises OzzieError.
+    """
+    home, files = find_home(os.environ), _files()
+    # A home whose log is gone has nothing to look into.
+    deep = check_deeply(files, home.blobs) if options.deep and files.database.is_file() else None
+    verdict = deep.verdict if deep is not None else verify_home(files)
+    ok = verdict.ok and (deep is None or deep.ok)
     if options.json:
-        print_json(_as_json(verdict))
-        return 0 if verdict.ok else 1
-    print(_sentence(verdict))
-    record = verdict.evidence.record
+        print_json(_as_json(verdict, deep, ok=ok))
+        return 0 if ok else 1
+    chain, record = verdict.chain, verdict.evidence.record
+    erased = f", {chain.erased} of them erased" if chain.erased else ""
+    print(verdict.sentence or f"The log is what was written: {chain.events:,} events{erased}.")
     for accepted in record.accepted if record else ():
         print(f"Accepted by you on {local_time(accepted.at)} up to event {accepted.position}: {accepted.reason}")
-    return 0 if verdict.ok else 1
+    if deep is not None:
+        _print_deep(deep)
+    return 0 if ok else 1
+
+
+def _print_deep(deep: DeepVerdict) -> None:
+    for fault in deep.faults:
+        print(visible_prose(str(fault)))
+    if deep.note:
+        print(deep.note)
+    if not deep.faults:
+        compared = "" if deep.note else ", and the tables are what the log says"
+        print(f"The database's pages are good, {counted(deep.blobs, 'blob')} too{compared}.")
+
+
+def rebuild(options: argparse.Namespace) -> int:
+    """Have the tables made again from the log at the next start. Raises OzzieError."""
+    forget_tables(_files().database)
+    if options.json:
+        print_json({"at": "next start"})
+    else:
+        print("The tables are made again from the log at the next start of Ozzie. If it runs, restart it.")
+    return 0
 
 
 def accept_log(options: argparse.Namespace) -> int:
@@ -36,7 +67,7 @@ def accept_log(options: argparse.Namespace) -> int:
     finding = verdict.finding
     if not verdict.chain.ok:
         raise Conflict(
-            f"The log was changed after it was written: {verdict.chain.reason} That can't be accepted.", hint=_RESTORE
+            f"The log was changed after it was written: {verdict.chain.reason} That can't be accepted.", hint=RESTORE
         )
     if finding is None:
         if options.json:
@@ -61,23 +92,17 @@ def _files() -> AnchorFiles:
     return AnchorFiles.of(find_home(os.environ), anchor_key_file(os.environ))
 
 
-def _sentence(verdict: Verdict) -> str:
-    chain, finding = verdict.chain, verdict.finding
-    if not chain.ok:
-        where = f"first bad event {chain.bad_position}. {chain.reason}"
-        return f"The log was changed after it was written: {where}\n{_RESTORE}"
-    if finding is not None:
-        return f"{finding.reason}\n{finding.hint}"
-    erased = f", {chain.erased} of them erased" if chain.erased else ""
-    return f"The log is what was written: {chain.events:,} events{erased}."
-
-
-def _as_json(verdict: Verdict) -> dict[str, object]:
+def _as_json(verdict: Verdict, deep: DeepVerdict | None, *, ok: bool) -> dict[str, object]:
     evidence, finding = verdict.evidence, verdict.finding
-    return {
+    said: dict[str, object] = {
         **dataclasses.asdict(verdict.found),
-        "hint": finding.hint if finding else "" if verdict.chain.ok else _RESTORE,
+        "ok": ok,
+        "hint": finding.hint if finding else "" if verdict.chain.ok else RESTORE,
         "anchored": evidence.anchor.position if evidence.anchor else None,
         "recorded": evidence.record.position if evidence.record else None,
         "accepted": [dataclasses.asdict(each) for each in evidence.record.accepted] if evidence.record else [],
     }
+    if deep is not None:
+        said["faults"] = [dataclasses.asdict(fault) for fault in deep.faults]
+        said["blobs"], said["note"] = deep.blobs, deep.note
+    return said

@@ -16,8 +16,10 @@ from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.daily_check import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.completion import Completion
@@ -102,6 +104,10 @@ class Services(Protocol):
     def config_error(self) -> str: ...
     @property
     def anchoring(self) -> Anchoring: ...
+    @property
+    def daily_check(self) -> DailyCheck: ...
+    @property
+    def troubles(self) -> Troubles: ...
 
     @property
     def busy(self) -> bool:

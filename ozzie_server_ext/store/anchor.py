@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ozzie_server_ext.config.disk import hint_for
 from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Unavailable
@@ -124,7 +125,8 @@ def make_key(path: Path) -> bytes:
         with suppress(FileExistsError):
             _make_key(path)
     except OSError as error:
-        raise _no_key(error) from error
+        hint = hint_for(path.parent, error=error)
+        raise Unavailable(f"The anchor's key {path} can't be made: {error.strerror}.", hint=hint) from error
     key = read_key(path)
     if key is None:
         raise Unavailable(f"The anchor's key at {path} is gone again.", hint="Try again.")
@@ -138,7 +140,8 @@ def read_key(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _no_key(error) from error
+        hint = "Make it readable for you (chmod u+r)."
+        raise Unavailable(f"The anchor's key {path} can't be read: {error.strerror}.", hint=hint) from error
     if len(key) != KEY_BYTES:
         raise Unavailable(f"{path} is no key.", hint="Put the key back from a backup, or move the file away.")
     return key
@@ -196,7 +199,9 @@ def _read(path: Path, kind: type[T]) -> T | None:
         return None
     except OSError as error:
         raise Unavailable(
-            f"{path} can't be read: {error.strerror}.", hint="Check its permissions.", code="store.anchor"
+            f"{path} can't be read: {error.strerror}.",
+            hint="Make it readable for you (chmod u+r).",
+            code="store.anchor",
         ) from error
     except msgspec.MsgspecError as error:
         raise _unsigned(path) from error
@@ -213,10 +218,6 @@ def _make_key(path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     sync_folder(path.parent)
-
-
-def _no_key(error: OSError) -> Unavailable:
-    return Unavailable(f"Can't use the anchor's key: {error}.", hint="Check the folder's permissions.")
 
 
 def _unsigned(path: Path) -> Unavailable:

@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime
 
+from ozzie_server_ext.config.disk import hint_for
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.store.anchor import (
@@ -100,7 +101,8 @@ class Anchoring:
                     await self._anchor()
                     self._warning = ""
             except OSError as error:
-                self._say(f"The log's anchor can't be written: {error}. Check the disk and the folder's permissions.")
+                unwritten = _unwritten(self._files, error)
+                self._say(f"{unwritten} {unwritten.hint}")
             except OzzieError as error:
                 self._say(f"{error} {error.hint} Until then, a cut end of the log can't be noticed.")
 
@@ -152,6 +154,11 @@ def accept(files: AnchorFiles, finding: Finding, evidence: Evidence, head: Head,
     try:
         anchor(files, make_key(files.key), head, first, before)
     except OSError as error:
-        raise Unavailable(
-            f"The anchor can't be written: {error}.", hint="Check the disk and the folder's permissions."
-        ) from error
+        raise _unwritten(files, error) from error
+
+
+def _unwritten(files: AnchorFiles, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"The log's anchor can't be written: {error.strerror or error}.",
+        hint=hint_for(files.anchor, files.record, error=error),
+    )

@@ -12,7 +12,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import is_damage, open_readable, unusable
+from ozzie_server_ext.store.database import is_damage, open_readable, unusable, what_failed
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -120,7 +120,7 @@ def verify(connection: sqlite3.Connection) -> Verification:
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        return walk.broken_off(str(error))
+        return walk.broken_off(what_failed(error))
     return walk.end()
 
 
@@ -135,19 +135,23 @@ def verify_file(path: Path) -> Verification:
         connection.close()
 
 
-def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
-    """Make the projections anew from the log, in the open transaction."""
+def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: SqliteRows | None = None) -> None:
+    """Make the tables in `target` from the events in `source`. `rows` are those of `target`."""
     for table in TABLES.values():
-        sqlite_rows.create(connection, table)
+        sqlite_rows.create(target, table)
+    rows = rows or SqliteRows(target)
     rows.begin_empty()
-    cursor = connection.execute(
-        f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),)
-    )
+    cursor = source.execute(f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),))
     while page := cursor.fetchmany(_REBUILD_PAGE):
         for event in _events(page):
             apply(event, rows)
         rows.keep()
         rows.flush(TABLES)
+
+
+def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
+    """Make the projections anew from the log, in the open transaction."""
+    fold_into(connection, connection, rows)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
 

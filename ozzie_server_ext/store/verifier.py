@@ -11,6 +11,8 @@ from ozzie_server_ext.store.database import open_readable, unusable
 from ozzie_server_ext.store.evidence import Evidence, Finding, gather, judge
 from ozzie_server_ext.store.log import Head, Verification
 
+RESTORE = "Put the newest backup of the folder data in its place."
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -25,6 +27,14 @@ class Verdict:
     @property
     def ok(self) -> bool:
         return self.chain.ok and self.finding is None
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to do; "" for a log that is what was written."""
+        if not self.chain.ok:
+            where = f"first bad event {self.chain.bad_position}. {self.chain.reason}"
+            return f"The log was changed after it was written: {where} {RESTORE}"
+        return "" if self.finding is None else str(self.finding)
 
     @property
     def found(self) -> Verification:
@@ -53,12 +63,13 @@ def verify_home(files: AnchorFiles) -> Verdict:
         return Verdict(Verification(ok=True, events=0, erased=0, head=Head()), "", evidence, finding)
     try:
         with closing(open_readable(files.database)) as connection:
-            return _verify(connection, files)
+            return verify_open(connection, files)
     except sqlite3.Error as error:
         raise unusable(error, files.database) from error
 
 
-def _verify(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
+def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
+    """Verify the log in an open file; leaves a transaction in which it is as it was. Raises sqlite3.Error."""
     # First what lies outside: a gateway that runs writes that after the log.
     evidence = gather(files, sqlite_events.hash_at(connection, 1) or "")
     connection.execute("BEGIN")  # everything from here on is of one moment
