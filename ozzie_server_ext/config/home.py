@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ozzie_server_ext.config.disk import hint_for
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.places import home_folder
 

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 import msgspec
 
-from ozzie_server_ext.config.disk import hint_for
 from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.log import Head

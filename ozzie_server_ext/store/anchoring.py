@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime
 
-from ozzie_server_ext.config.disk import hint_for
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.store.anchor import (

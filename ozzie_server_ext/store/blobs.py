@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Protocol
 
-from ozzie_server_ext.config.disk import hint_for
 from ozzie_server_ext.config.files import replace_file, sync_folder
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.log import DamagedStore

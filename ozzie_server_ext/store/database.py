@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
-from ozzie_server_ext.config.disk import hint_for
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from ozzie_server_ext.config.disk import LITTLE, free_bytes
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.disk import LITTLE, NONE_LEFT, free_bytes
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.store.log import DamagedStore, LogClosed, OwnerLost
 
@@ -44,4 +44,6 @@ def space_warning(home: Home) -> str:
     free = free_bytes(home.database.parent)
     if free is None or free >= LITTLE:
         return ""
+    if free < NONE_LEFT:
+        return f"The disk of {home.database.parent} is full: free some disk space."
     return f"The disk of {home.database.parent} has only {free / (1 << 20):.1f} MB left: free some disk space."

@@ -9,7 +9,7 @@ from pathlib import Path
 LITTLE = 16 << 20
 """Bytes that are free where a disk counts as full soon."""
 
-_NONE_LEFT = 256 << 10
+NONE_LEFT = 256 << 10
 _NEAR_LIMIT = 64 << 10
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -29,11 +29,12 @@ def hint_for(*paths: Path, error: OSError | None = None) -> str:
         if hint := _refused(path):
             return hint
     free = free_bytes(paths[0])
-    if free is not None and free < _NONE_LEFT:
+    if free is not None and free < NONE_LEFT:
         return _full(paths[0])
     if any(_is_at_limit(path) for path in paths):
         return _too_large()
-    return f"Check the disk of {_existing(paths[0])}, its free space and who may write there, then try again."
+    where = _existing(paths[0])
+    return f"Check the disk of {where}, its free space and who may write there, or set OZZIE_PATH to another."
 
 
 def free_bytes(path: Path) -> int | None:
