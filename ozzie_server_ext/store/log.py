@@ -61,7 +61,7 @@ class DamagedStore(Unavailable):
         super().__init__(
             what,
             hint="`ozzie events verify` tells how far it is good. Put a backup of the folder data in its place, or move"
-            " that folder away: Ozzie begins a new log.",
+            " that folder away: Ozzie begins a new log. Then run `ozzie events accept`.",
         )
 
 
