@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.render.text import cut_end, visible_label
 
@@ -80,7 +81,7 @@ def launch_gateway(home: Path, arguments: Sequence[str] = FOR_A_WHILE) -> Launch
     except OSError as error:
         raise Unavailable(
             f"Ozzie's folder {home} can't be used: {error.strerror}.",
-            hint="Make it writable for you alone, or set OZZIE_PATH to another folder.",
+            hint=hint_for(path, error=error),
             code="home.unusable",
         ) from None
     with output:

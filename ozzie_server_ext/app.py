@@ -33,13 +33,16 @@ from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.policy.ruling import Rulings
 from ozzie_server_ext.skills.library import Library
-from ozzie_server_ext.store.anchor import Anchoring, follow
+from ozzie_server_ext.store.anchor import AnchorFiles
+from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
+from ozzie_server_ext.store.daily_check import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.allowances import limits_under, standing_of
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
@@ -110,9 +113,8 @@ class Ozzie:
         self.offline: ModelDriver = OfflineDriver()
         self._known_secrets = KnownSecrets()
         self._log_handler = log_to(home.app_logs, "gateway", self._known_secrets.values)
-        self._anchoring: Anchoring | None = None
+        self.troubles = Troubles()
         self._closing = AsyncExitStack()
-        self.log_warning = ""
         self.on_replaced: Callable[[OzzieError], None] = lambda error: None
         """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
 
@@ -133,11 +135,14 @@ class Ozzie:
 
     async def _open(self) -> None:
         self._closing.callback(stop_logging, self._log_handler)
-        self.log: EventLog = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids)
+        self.log: EventLog = await SqliteEventLog.open(
+            self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles
+        )
         self.feed = Feed(self.log)
+        self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
-        await self._anchor()
-        self.blobs = FileBlobs(self.home.blobs)
+        await self.anchoring.start()  # Ozzie runs without an anchor too, and says so
+        self.blobs = FileBlobs(self.home.blobs, self.troubles)
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
@@ -320,6 +325,9 @@ class Ozzie:
         self._closing.callback(expiry.stop)
         sweep.start()
         self._closing.callback(sweep.stop)
+        self.daily_check = DailyCheck(self.home, anchor_key_file(), self.clock)
+        await self.daily_check.start()
+        self._closing.push_async_callback(self.daily_check.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)
@@ -345,8 +353,7 @@ class Ozzie:
     async def _close_log(self) -> None:
         self.feed.close()
         await self.log.close()
-        if self._anchoring is not None:
-            await self._anchoring.close()
+        await self.anchoring.close()
         log.info("stopped")
 
     @property
@@ -372,13 +379,6 @@ class Ozzie:
         self._known_secrets.note(access)
         return access
 
-    async def _anchor(self) -> None:
-        """Follow the log with its anchor. Ozzie runs without one too, and says so: refusing would help nobody."""
-        self._anchoring, self.log_warning = await follow(self.log, self.home.anchor, anchor_key_file())
-        if self.log_warning:
-            log.error("%s", self.log_warning)
-
     def _replaced(self, error: OzzieError) -> None:
-        if self._anchoring is not None:
-            self._anchoring.abandon()
+        self.anchoring.abandon()
         self.on_replaced(error)

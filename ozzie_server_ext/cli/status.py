@@ -3,7 +3,7 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.output import WAYS, counted, print_json
+from ozzie_server_ext.cli.output import WAYS, counted, local_time, print_json
 from ozzie_server_ext.render.text import visible_prose
 
 
@@ -26,7 +26,10 @@ def status(options: argparse.Namespace) -> int:
     print(f"  events   {health['position']}")
     print(f"  vault    {_vault(health)}")
     if health["log_warning"]:
-        print(f"{health['log_warning']} Run: ozzie events verify")
+        print(visible_prose(health["log_warning"]))
+    print(f"  checked  {local_time(health['store']['checked_at']) or 'not yet'}")
+    for warning in (*health["store"]["warnings"], *health["store"]["findings"]):
+        print(visible_prose(warning))
     if health["vault_warning"]:
         print(visible_prose(health["vault_warning"]))
     if health["config_error"]:

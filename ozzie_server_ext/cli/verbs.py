@@ -276,7 +276,20 @@ EVENTS = Group(
             ),
             more="With --json, --follow prints one object a line.",
         ),
-        Verb("verify", "check that no event was changed or removed after it was written", "verify:verify"),
+        Verb(
+            "verify",
+            "check that no event was changed or removed after it was written",
+            "verify:verify",
+            (argument("--deep", action="store_true", help="the database's pages, the blobs and the tables too"),),
+        ),
+        Verb(
+            "accept",
+            "take the log as it is, where verify finds it cut, replaced, moved or without its anchor",
+            "verify:accept_log",
+            (argument("--yes", action="store_true", help="don't ask whether to"),),
+            more="For a restored backup, a copied folder, a lost anchor or key. It is noted beside the key.",
+        ),
+        Verb("rebuild", "have the tables made again from the log at the next start", "verify:rebuild"),
     ),
 )
 

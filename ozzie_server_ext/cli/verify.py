@@ -1,35 +1,108 @@
-"""`ozzie events verify`: works on the files themselves, whether or not a gateway runs."""
+"""`ozzie events verify`, `accept` and `rebuild`: they work on the files themselves, whether or not a gateway runs."""
 
 import argparse
 import dataclasses
 import os
 
-from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.cli.asking import agreed
+from ozzie_server_ext.cli.output import counted, local_time, print_json
 from ozzie_server_ext.config.home import anchor_key_file, find_home
-from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.store.anchor import load_key, read_anchor
-from ozzie_server_ext.store.sqlite_events import verify_file
+from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.store.anchor import AnchorFiles
+from ozzie_server_ext.store.anchoring import accept
+from ozzie_server_ext.store.database import forget_tables
+from ozzie_server_ext.store.deep_check import DeepVerdict, check_deeply
+from ozzie_server_ext.store.verifier import RESTORE, Verdict, verify_home
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Print what the walk along the chain found; 0 if the log is what was written.
+    """Print whether the log, and with `deep` everything that is kept, is what was written; 0 if it is.
 
-    The anchor beside the log shows a cut end too. Raises OzzieError.
+    Raises OzzieError.
     """
-    home = find_home(os.environ)
-    if not home.database.is_file():
-        raise NotFound(f"There is no event log at {home.database}.", hint="Set OZZIE_PATH, or run a first turn.")
-    key_file = anchor_key_file(os.environ)
-    anchor = read_anchor(home.anchor, load_key(key_file)) if key_file.is_file() else None
-    found = verify_file(home.database, anchor=anchor.head if anchor else None)
+    home, files = find_home(os.environ), _files()
+    # A home whose log is gone has nothing to look into.
+    deep = check_deeply(files, home.blobs) if options.deep and files.database.is_file() else None
+    verdict = deep.verdict if deep is not None else verify_home(files)
+    ok = verdict.ok and (deep is None or deep.ok)
     if options.json:
-        print_json({**dataclasses.asdict(found), "anchored": anchor.position if anchor else None})
-    elif found.ok:
-        erased = f", {found.erased} of them erased" if found.erased else ""
-        print(f"The log is what was written: {found.events:,} events{erased}.")
-        if anchor is None:
-            print("There is no anchor for it here, so whether its end was cut off can't be told.")
+        print_json(_as_json(verdict, deep, ok=ok))
+        return 0 if ok else 1
+    chain, record = verdict.chain, verdict.evidence.record
+    erased = f", {chain.erased} of them erased" if chain.erased else ""
+    print(verdict.sentence or f"The log is what was written: {chain.events:,} events{erased}.")
+    for accepted in record.accepted if record else ():
+        print(f"Accepted by you on {local_time(accepted.at)} up to event {accepted.position}: {accepted.reason}")
+    if deep is not None:
+        _print_deep(deep)
+    return 0 if ok else 1
+
+
+def _print_deep(deep: DeepVerdict) -> None:
+    for fault in deep.faults:
+        print(visible_prose(str(fault)))
+    if deep.note:
+        print(deep.note)
+    if not deep.faults:
+        compared = "" if deep.note else ", and the tables are what the log says"
+        print(f"The database's pages are good, {counted(deep.blobs, 'blob')} too{compared}.")
+
+
+def rebuild(options: argparse.Namespace) -> int:
+    """Have the tables made again from the log at the next start. Raises OzzieError."""
+    forget_tables(_files().database)
+    if options.json:
+        print_json({"at": "next start"})
     else:
-        where = f": first bad event {found.bad_position}. {found.reason}" if found.bad_position else f". {found.reason}"
-        print(f"The log was changed after it was written{where}\nRestore a backup of the data folder.")
-    return 0 if found.ok else 1
+        print("The tables are made again from the log at the next start of Ozzie. If it runs, restart it.")
+    return 0
+
+
+def accept_log(options: argparse.Namespace) -> int:
+    """Anchor the log as it is, after a yes. Raises OzzieError."""
+    files = _files()
+    verdict = verify_home(files)
+    finding = verdict.finding
+    if not verdict.chain.ok:
+        raise Conflict(
+            f"The log was changed after it was written: {verdict.chain.reason} That can't be accepted.", hint=RESTORE
+        )
+    if finding is None:
+        if options.json:
+            print_json({"accepted": None})
+        else:
+            print("There is nothing to accept: the log is what was anchored.")
+        return 0
+    end = verdict.chain.head
+    facts = (finding.reason, f"From now on, the log counts as whole as it is, with {counted(end.position, 'event')}.")
+    if not options.yes and not agreed("Accept it?", about="accept the log as it is", facts=facts):
+        print("Nothing was changed.")
+        return 1
+    accept(files, finding, verdict.evidence, end, verdict.first, SystemClock().now())
+    if options.json:
+        print_json({"accepted": finding.reason, "position": end.position})
+    else:
+        print(f"Accepted: {finding.reason}\nThe log is anchored at event {end.position}; {files.record} notes it.")
+    return 0
+
+
+def _files() -> AnchorFiles:
+    return AnchorFiles.of(find_home(os.environ), anchor_key_file(os.environ))
+
+
+def _as_json(verdict: Verdict, deep: DeepVerdict | None, *, ok: bool) -> dict[str, object]:
+    evidence, finding = verdict.evidence, verdict.finding
+    said: dict[str, object] = {
+        **dataclasses.asdict(verdict.found),
+        "ok": ok,
+        "hint": finding.hint if finding else "" if verdict.chain.ok else RESTORE,
+        "anchored": evidence.anchor.position if evidence.anchor else None,
+        "recorded": evidence.record.position if evidence.record else None,
+        "accepted": [dataclasses.asdict(each) for each in evidence.record.accepted] if evidence.record else [],
+    }
+    if deep is not None:
+        said["faults"] = [dataclasses.asdict(fault) for fault in deep.faults]
+        said["blobs"], said["note"] = deep.blobs, deep.note
+    return said

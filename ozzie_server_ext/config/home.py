@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.places import home_folder
 
@@ -48,6 +49,10 @@ class Home:
         return self.root / "data" / "anchor.json"
 
     @property
+    def last_check(self) -> Path:
+        return self.root / "data" / "check.json"
+
+    @property
     def open_notebooks(self) -> Path:
         return self.root / "run" / "open-notebooks.json"
 
@@ -89,7 +94,7 @@ class Home:
         except OSError as error:
             raise Unavailable(
                 f"Ozzie's folder {self.root} can't be used: {error.strerror}.",
-                hint="Make it writable for you alone, or set OZZIE_PATH to another folder.",
+                hint=hint_for(Path(error.filename or self.root), self.root, error=error),
                 code="home.unusable",
             ) from error
 

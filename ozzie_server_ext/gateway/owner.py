@@ -4,6 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.protocol.owner import owner_lock_path
 
@@ -40,7 +41,7 @@ class OwnerLock:
         try:
             self._descriptor = self._locked()
         except OSError as error:  # such as a full disk
-            raise self._unusable(str(error.strerror), "Move it away; it is made anew.") from error
+            raise self._unusable(str(error.strerror), hint_for(self._path, error=error)) from error
 
     def _locked(self) -> int:
         """A descriptor of the lock's file, locked. Raises NotOwner, Unavailable, OSError."""

@@ -15,9 +15,12 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
+from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.daily_check import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.cards import Cards
@@ -104,9 +107,11 @@ class Services(Protocol):
     @property
     def config_error(self) -> str: ...
     @property
-    def log_warning(self) -> str:
-        """Why the log is not what was anchored, or can't be anchored; empty where all is well."""
-        ...
+    def anchoring(self) -> Anchoring: ...
+    @property
+    def daily_check(self) -> DailyCheck: ...
+    @property
+    def troubles(self) -> Troubles: ...
 
     @property
     def busy(self) -> bool:

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import cast
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.redaction import redact_text
 
@@ -62,7 +63,9 @@ def log_to(folder: Path, name: str, known_secrets: Callable[[], Sequence[str]] =
         handler = _PrivateFile(path, maxBytes=5_000_000, backupCount=4, encoding="utf-8")
     except OSError as error:
         raise Unavailable(
-            f"The log file {path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
+            f"The log file {path} can't be written: {error.strerror}.",
+            hint=hint_for(path, error=error),
+            code="home.unusable",
         ) from error
     handler.setFormatter(_JsonLines(known_secrets))
     root = logging.getLogger(_ROOT)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
@@ -55,7 +56,9 @@ class Attachment:
             if descriptor is not None:
                 os.close(descriptor)
             raise Unavailable(
-                f"{self._path} can't be written: {error.strerror}.", hint="Move it away.", code="home.unusable"
+                f"{self._path} can't be written: {error.strerror}.",
+                hint=hint_for(self._path, error=error),
+                code="home.unusable",
             ) from error
         if self._descriptor is not None:
             os.close(self._descriptor)

@@ -1,38 +1,42 @@
-"""The anchor: the log's head, signed with a key from outside the store (EV-6, THREATS 19).
+"""The anchor: where the log ended, signed with a key from outside of the store, and kept in two places.
 
-The chain shows that something in its middle was changed, but not that its end was cut off, nor that somebody with the
-database in hand computed all of it anew. The signed head beside the database shows both. What it can't show is that
-database and anchor together were put back to an earlier state; nor does it cover events younger than the anchor, which
-follows the log by about a second.
+`anchor.json` lies beside the log. The record lies beside the key, one for each home: it shows that log and anchor were
+put back together to an earlier state, and it lists what a person accepted. What both are good for is decided in
+`store.evidence`.
 """
 
-import asyncio
 import hashlib
 import hmac
-import logging
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
-from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.disk import hint_for
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.log import EventLog, Head, Verification
+from ozzie_server_ext.store.log import Head
 
 KEY_BYTES = 32
 
-_PREFIX = b"ozzie anchor 1\0"
-_log = logging.getLogger(__name__)
+_ANCHOR = b"ozzie anchor 1\0"
+_RECORD = b"ozzie anchor record 1\0"
+_MOST_RECORDS = 1000
+"""Records that are looked through for a folder that was moved."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A head that was signed: HMAC-SHA256 over "ozzie anchor 1\\0" and the canonical JSON of position and hash."""
+    """A signed head: HMAC-SHA-256 over "ozzie anchor 1\\0" and the canonical JSON of position and hash."""
 
     position: int
     hash: str
@@ -43,147 +47,168 @@ class Anchor:
         return Head(self.position, self.hash)
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A person took the log as it was, up to `position`, in spite of `reason`. `at` is a time in RFC 3339."""
+
+    at: str
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The head of a home's log as it is kept beside the key. `log` is the hash of the first event, by which a log is
+    known wherever it lies; "" while there is none. `folder` is the home's real path."""
+
+    folder: str
+    log: str
+    position: int
+    hash: str
+    accepted: tuple[Acceptance, ...] = ()
+    signature: str = ""
+
+    @property
+    def head(self) -> Head:
+        return Head(self.position, self.hash)
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorFiles:
+    """Where the anchor of one home, the key, and the records of all homes lie."""
+
+    home: Path
+    anchor: Path
+    database: Path
+    key: Path
+
+    @classmethod
+    def of(cls, home: Home, key: Path) -> "AnchorFiles":
+        return cls(home.root, home.anchor, home.database, key)
+
+    @property
+    def records(self) -> Path:
+        return self.key.parent / "anchors"
+
+    @property
+    def folder(self) -> str:
+        """The home's real path: a link to it is the same home."""
+        return os.path.realpath(self.home)
+
+    @property
+    def record(self) -> Path:
+        return record_file(self.records, self.folder)
+
+
+def record_file(records: Path, folder: str) -> Path:
+    """Return the file of the record for the home at `folder`."""
+    return records / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]}.json"
+
+
 def sign(head: Head, key: bytes) -> Anchor:
-    signed = _PREFIX + canonical_bytes({"position": head.position, "hash": head.hash})
+    signed = _ANCHOR + canonical_bytes({"position": head.position, "hash": head.hash})
     return Anchor(head.position, head.hash, hmac.new(key, signed, hashlib.sha256).hexdigest())
 
 
-def load_key(path: Path) -> bytes:
-    """The key at `path`, which is made where there is none, for the user's eyes only.
+def sign_record(record: Record, key: bytes) -> Record:
+    """Return `record` with its signature: HMAC-SHA-256 over a prefix and the canonical JSON of all else."""
+    fields = msgspec.to_builtins(record)
+    del fields["signature"]
+    signature = hmac.new(key, _RECORD + canonical_bytes(fields), hashlib.sha256).hexdigest()
+    return replace(record, signature=signature)
 
-    Raises Unavailable.
-    """
+
+def make_key(path: Path) -> bytes:
+    """Return the key at `path`; make one, for the user's eyes only, if there is none. Raises Unavailable."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             _make_key(path)
-        key = path.read_bytes()
     except OSError as error:
-        raise Unavailable(f"Can't use the anchor's key: {error}.", hint="Check the folder's permissions.") from error
+        hint = hint_for(path.parent, error=error)
+        raise Unavailable(f"The anchor's key {path} can't be made: {error.strerror}.", hint=hint) from error
+    key = read_key(path)
+    if key is None:
+        raise Unavailable(f"The anchor's key at {path} is gone again.", hint="Try again.")
+    return key
+
+
+def read_key(path: Path) -> bytes | None:
+    """Return the key at `path`, None if there is none. Raises Unavailable."""
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        hint = "Make it readable for you (chmod u+r)."
+        raise Unavailable(f"The anchor's key {path} can't be read: {error.strerror}.", hint=hint) from error
     if len(key) != KEY_BYTES:
-        raise Unavailable(f"{path} is no key.", hint="Move it away; Ozzie then makes a new one.")
+        raise Unavailable(f"{path} is no key.", hint="Put the key back from a backup, or move the file away.")
     return key
 
 
 def read_anchor(path: Path, key: bytes) -> Anchor | None:
-    """The anchor at `path`; None where there is none.
+    """Return the anchor at `path`, None if there is none.
 
-    Raises Unavailable where it was not signed with `key`.
+    Raises Unavailable if it was not signed with `key`.
     """
-    try:
-        anchor = msgspec.json.decode(path.read_bytes(), type=Anchor)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise _unsigned(path) from error
-    if not hmac.compare_digest(sign(anchor.head, key).signature.encode(), anchor.signature.encode()):
+    anchor = _read(path, Anchor)
+    if anchor is not None and not _same(sign(anchor.head, key).signature, anchor.signature):
         raise _unsigned(path)
     return anchor
 
 
 def write_anchor(path: Path, anchor: Anchor) -> None:
-    """Put `anchor` in the place of the one at `path`, durably; raises OSError."""
+    """Replace the anchor at `path`, durably. Raises OSError."""
     replace_file(path, canonical_bytes(msgspec.to_builtins(anchor)))
 
 
-async def verify_anchor(log: EventLog, path: Path, key: bytes) -> Verification:
-    """Verify the chain, and that it still holds what was anchored: names a cut tail and a rewritten chain.
-
-    Raises Unavailable where the anchor was not signed with `key`.
-    """
-    anchor = await asyncio.to_thread(read_anchor, path, key)
-    if anchor is not None:
-        return await log.verify(anchor=anchor.head)
-    found = await log.verify()
-    if not found.ok or found.events == 0:
-        return found
-    return replace(found, ok=False, reason=f"There is no anchor at {path}: whether the log was cut can't be told.")
+def read_record(path: Path, key: bytes) -> Record | None:
+    """Return the record at `path`, None if there is none. Raises as `read_anchor`."""
+    record = _read(path, Record)
+    if record is not None and not _same(sign_record(record, key).signature, record.signature):
+        raise _unsigned(path)
+    return record
 
 
-class Anchoring:
-    """Keeps the anchor up with the log: a while after each commit, and on closing.
+def write_record(path: Path, record: Record) -> None:
+    """Replace the record at `path`, durably. Raises OSError."""
+    if not path.parent.is_dir():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(path.parent.parent)
+    replace_file(path, canonical_bytes(msgspec.to_builtins(record)))
 
-    It does not touch an anchor that the log contradicts: that is the evidence.
-    """
 
-    def __init__(self, log: EventLog, path: Path, key: bytes, *, delay_s: float = 1.0) -> None:
-        self._log = log
-        self._path = path
-        self._key = key
-        self._delay_s = delay_s
-        self._timer: asyncio.TimerHandle | None = None
-        self._write: asyncio.Task[None] | None = None
-        self._following = False
+def records_of_log(records: Path, log: str, key: bytes) -> Iterator[Record]:
+    """Yield the records for a log, whatever folder they are for. Unreadable and unsigned ones are left out."""
+    try:
+        files = sorted(records.glob("*.json"), key=lambda file: -file.stat().st_mtime)[:_MOST_RECORDS]
+    except OSError:
+        return
+    for file in files:
+        with suppress(Unavailable):
+            record = read_record(file, key)
+            if record is not None and record.log == log:
+                yield record
 
-    async def start(self) -> str | None:
-        """Follow the log. If it is not the one that was anchored, say why not, and do nothing further."""
-        try:
-            anchor = await asyncio.to_thread(read_anchor, self._path, self._key)
-        except Unavailable as error:
-            return str(error)
-        if anchor is not None:
-            end = await self._log.head()
-            if anchor.position > end.position:
-                return f"The log was cut: it ends at {end.position}, and event {anchor.position} was anchored."
-            if await _hash_at(self._log, anchor.position, end) != anchor.hash:
-                return f"The log was rewritten: event {anchor.position} is not the one that was anchored."
-        self._following = True
-        self._log.on_commit(self._committed)
-        await self._anchor()
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
         return None
-
-    def abandon(self) -> None:
-        """Anchor nothing any more: the log is another gateway's, and so is the anchor."""
-        self._following = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    async def close(self) -> None:
-        """Anchor the last event. To be called once the log is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._write is not None:
-            await self._write
-        if self._following:
-            self._following = False
-            await self._anchor()
-
-    def _committed(self, events: tuple[Event, ...]) -> None:
-        if self._following and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        previous = self._write
-        self._write = asyncio.create_task(self._after(previous))
-
-    async def _after(self, previous: "asyncio.Task[None] | None") -> None:
-        if previous is not None:
-            await previous
-        await self._anchor()
-
-    async def _anchor(self) -> None:
-        head = await self._log.head()
-        if head.position == 0:
-            return
-        try:
-            await asyncio.to_thread(write_anchor, self._path, sign(head, self._key))
-        except OSError:
-            _log.exception("The anchor could not be written to %s", self._path)  # the next commit tries again
+    except OSError as error:
+        raise Unavailable(
+            f"{path} can't be read: {error.strerror}.",
+            hint="Make it readable for you (chmod u+r).",
+            code="store.anchor",
+        ) from error
+    except msgspec.MsgspecError as error:
+        raise _unsigned(path) from error
 
 
-async def _hash_at(log: EventLog, position: int, end: Head) -> str:
-    if position == end.position:
-        return end.hash
-    for event in await log.read(after=position - 1, limit=1):
-        if event.position == position:
-            return event.hash
-        if event.position == position + 1:  # the anchored event's own body was erased
-            return event.prev_hash
-    # It and the next one were erased, so no reading shows either: only the walk does, which stops at the anchor.
-    return (await log.verify(anchor=Head(position, ""))).head.hash
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
 
 
 def _make_key(path: Path) -> None:
@@ -197,18 +222,5 @@ def _make_key(path: Path) -> None:
 
 def _unsigned(path: Path) -> Unavailable:
     return Unavailable(
-        f"The anchor at {path} was not signed with this user's key.",
-        hint="Compare the log with a backup; move the anchor away to trust the log as it is.",
-        code="store.anchor",
+        f"{path} was not signed with this user's key.", hint="Compare the log with a backup.", code="store.anchor"
     )
-
-
-async def follow(log: EventLog, file: Path, key_file: Path) -> tuple[Anchoring | None, str]:
-    """What anchors the log from now on; None where its key can't be had. And what is to be said of it, empty where all
-    is well."""
-    try:
-        key = load_key(key_file)
-    except OzzieError as error:
-        return None, f"{error} {error.hint} Until then, a cut end of the log can't be noticed."
-    anchoring = Anchoring(log, file, key)
-    return anchoring, await anchoring.start() or ""

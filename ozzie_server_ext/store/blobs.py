@@ -10,13 +10,16 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Protocol
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.log import DamagedStore
 from ozzie_server_ext.store.promises import Promises
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.uncut import uncut
 
 _REF = re.compile(r"sha256:([0-9a-f]{64})")
@@ -99,15 +102,21 @@ class InMemoryBlobs:
 class FileBlobs:
     """A BlobStore in a folder: `ab/cdef…`, files 0600 in folders 0700, never changed once they have their name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, troubles: Troubles | None = None) -> None:
         self._folder = folder
         self._promises = Promises()
+        self._troubles = troubles or Troubles()
 
     async def put(self, content: bytes) -> BlobRef:
         kept = bytes(content)
         ref = ref_of(kept) if len(kept) < _LONG else await asyncio.to_thread(ref_of, kept)
         await self._promises.put(ref)
-        await asyncio.to_thread(self._put, ref, kept)
+        try:
+            await asyncio.to_thread(self._put, ref, kept)
+        except Unavailable as error:
+            self._troubles.failed("blobs", error, self._probe)
+            raise
+        self._troubles.worked("blobs")
         return ref
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
@@ -130,6 +139,25 @@ class FileBlobs:
     async def get(self, ref: BlobRef) -> bytes:
         return await asyncio.to_thread(self._get, ref)
 
+    async def _probe(self) -> None:
+        """Raise Unavailable if no blob can be written now."""
+
+        def write() -> None:
+            try:
+                with TemporaryFile(dir=self._folder) as file:
+                    file.write(bytes(_LONG))
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise self._unwritten(self._folder, error) from error
+
+        await asyncio.to_thread(write)
+
+    def _unwritten(self, folder: Path, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"Can't write to {self._folder}: {error.strerror or error}.", hint=hint_for(folder, error=error)
+        )
+
     def _put(self, ref: BlobRef, content: bytes) -> None:
         path = self._path(ref)
         with suppress(NotFound, DamagedStore):
@@ -140,9 +168,7 @@ class FileBlobs:
             replace_file(path, content)
             sync_folder(self._folder)  # the shard's own name
         except OSError as error:
-            raise Unavailable(
-                f"Can't write to {self._folder}: {error}.", hint="Check the disk and the folder's permissions."
-            ) from error
+            raise self._unwritten(path.parent, error) from error
 
     def _remove(self, path: Path) -> None:
         try:
@@ -151,7 +177,7 @@ class FileBlobs:
                 sync_folder(path.parent)
         except OSError as error:
             raise Unavailable(
-                f"{path} can't be removed: {error}.", hint="Check the disk and the folder's permissions."
+                f"{path} can't be removed: {error.strerror or error}.", hint=hint_for(path.parent, error=error)
             ) from error
 
     def _get(self, ref: BlobRef) -> bytes:
@@ -169,8 +195,13 @@ class FileBlobs:
         return content
 
     def _path(self, ref: BlobRef) -> Path:
-        digest = _digest(ref)
-        return self._folder / digest[:2] / digest[2:]
+        return path_of(self._folder, ref)
+
+
+def path_of(folder: Path, ref: BlobRef) -> Path:
+    """Return the file of a blob. Raises InputError for no reference."""
+    digest = _digest(ref)
+    return folder / digest[:2] / digest[2:]
 
 
 def _digest(ref: BlobRef) -> str:

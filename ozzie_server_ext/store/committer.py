@@ -78,6 +78,16 @@ class Committer:
             failed = unusable(error, self._path) if isinstance(error, sqlite3.Error) else error
             return Committed((failed,) * len(appends), ())
 
+    def probe(self) -> None:
+        """Commit a change of no meaning. Raises sqlite3.Error or OwnerLost if nothing can be committed now."""
+        try:
+            ownership.begin(self._connection, self.epoch)
+            ownership.write(self._connection)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(self._head)
+            raise
+
     def rebuild(self) -> str:
         """Make the projections anew; the canonical dump of them."""
         self.make_anew()

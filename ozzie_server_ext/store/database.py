@@ -1,10 +1,13 @@
 """The SQLite file: opened with the right modes, recognised as ours, brought up to the present schema."""
 
+import errno
 import os
 import sqlite3
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
 
@@ -23,8 +26,11 @@ def open_writable(path: Path) -> sqlite3.Connection:
         _make_private(path)
         connection = _connect(path)
     except (OSError, sqlite3.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise Unavailable(f"Can't open {path}: {why}.", hint="Check the folder's permissions and space.") from error
+        if isinstance(error, sqlite3.Error):
+            raise unusable(error, path) from error
+        raise Unavailable(
+            f"Can't open {path}: {error.strerror}.", hint=hint_for(path, error=error), code="store.unavailable"
+        ) from error
     try:
         _recognise(connection, path)
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
@@ -47,45 +53,82 @@ def open_readable(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it makes one.")
     try:
-        connection = _connect(path)
+        return _readable(path)
+    except sqlite3.Error as error:
+        if _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) and not _has_unmerged(path):
+            # A folder in which nothing may be written: SQLite could share the file with nobody, and nobody writes it.
+            with suppress(sqlite3.Error):
+                return _readable(path, alone=True)
+        raise unusable(error, path) from error
+
+
+def forget_tables(path: Path) -> None:
+    """Let the tables that are made from the log be made again by whoever opens it next. Raises as `open_writable`; as
+    `open_readable` if there is no log."""
+    open_readable(path).close()
+    connection = open_writable(path)
+    try:
+        connection.execute("DELETE FROM projections")
     except sqlite3.Error as error:
         raise unusable(error, path) from error
-    try:
-        connection.execute("PRAGMA query_only = ON")
-        _recognise(connection, path)
-    except sqlite3.DatabaseError as error:
+    finally:
         connection.close()
-        raise unusable(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def unusable(error: sqlite3.Error, path: Path) -> Unavailable:
     """What a failure of SQLite means to a user."""
     if is_damage(error):
-        return DamagedStore(f"{path} is damaged: {error}.")
-    hint = {
-        "SQLITE_FULL": "Free some disk space, then try again.",
-        "SQLITE_BUSY": "Another program holds the database. Close that one, then try again.",
-        "SQLITE_READONLY": "Check the file's permissions, then try again.",
-    }.get(_name(error), "Check the disk, its space and the file's permissions, then try again.")
+        return DamagedStore(f"{path} is damaged: {what_failed(error)}.")
+    if _name(error).startswith("SQLITE_BUSY"):
+        hint = "Another program holds the database. Close that one, then try again."
+    elif _name(error) == "SQLITE_FULL":
+        hint = hint_for(path, error=OSError(errno.ENOSPC, ""))
+    else:
+        hint = hint_for(path, *_beside(path), path.parent)
     return Unavailable(f"The event log can't be used: {error}.", hint=hint, code="store.unavailable")
+
+
+def what_failed(error: sqlite3.Error) -> str:
+    """The error's text, without the content of a row that Python puts into it."""
+    return str(error).partition(" with text ")[0]
 
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file is not what SQLite wrote."""
-    return _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    # Python's own error for text that is no text any more has no name.
+    return _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith("Could not decode")
 
 
 def _name(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", "")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _readable(path: Path, *, alone: bool = False) -> sqlite3.Connection:
+    connection = _connect(path, f"{path.absolute().as_uri()}?immutable=1" if alone else "")
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        _recognise(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The files that SQLite keeps beside a database that is in use."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+
+
+def _has_unmerged(path: Path) -> bool:
+    wal, _ = _beside(path)
+    return wal.exists() and wal.stat().st_size > 0
+
+
+def _connect(path: Path, uri: str = "") -> sqlite3.Connection:
     # Transactions are ours to begin and end; a connection may be closed on another thread than its own.
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection = sqlite3.connect(
+        uri or path, uri=bool(uri), isolation_level=None, check_same_thread=False, cached_statements=256
+    )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     return connection
 
@@ -95,6 +138,9 @@ def _make_private(path: Path) -> None:
     # SQLite gives its -wal and -shm files the mode of the database.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
+    for each in _beside(path):
+        if each.exists():  # as the mode of the database was when somebody last opened it
+            each.chmod(0o600)
 
 
 def _recognise(connection: sqlite3.Connection, path: Path) -> None:

@@ -61,7 +61,7 @@ class DamagedStore(Unavailable):
         super().__init__(
             what,
             hint="`ozzie events verify` tells how far it is good. Put a backup of the folder data in its place, or move"
-            " that folder away: Ozzie begins a new log.",
+            " that folder away: Ozzie begins a new log. Then run `ozzie events accept`.",
         )
 
 
@@ -186,11 +186,14 @@ class EventLog(Protocol):
         """The last event that listeners have heard of. A reader may for a moment see further."""
         ...
 
-    async def verify(self, *, anchor: Head | None = None) -> Verification:
+    async def hash_at(self, position: int) -> str | None:
+        """Return the hash of the event at `position`, erased or not; None if the log has no such event."""
+        ...
+
+    async def verify(self) -> Verification:
         """Walk the chain from its start and name the first bad event.
 
-        With `anchor`, a head that was noted earlier outside the store, also a cut tail and a chain that was
-        rewritten whole are found.
+        A cut tail and a chain that was rewritten whole follow all its rules: `store.evidence` finds those.
         """
         ...
 

@@ -118,8 +118,11 @@ class InMemoryEventLog:
     async def head(self) -> Head:
         return self._index.head()
 
-    async def verify(self, *, anchor: Head | None = None) -> Verification:
-        walk = ChainWalk(anchor)
+    async def hash_at(self, position: int) -> str | None:
+        return self.envelopes[position - 1].hash if 0 < position <= len(self.envelopes) else None
+
+    async def verify(self) -> Verification:
+        walk = ChainWalk()
         for envelope in self.envelopes:
             bad = walk.step(envelope, self.bodies.get(envelope.position))
             if bad is not None:

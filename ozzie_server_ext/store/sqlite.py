@@ -22,6 +22,7 @@ from ozzie_server_ext.store.database import open_readable, unusable
 from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, query, table_named
+from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import Delivery, Writer
 
 _READERS = 2
@@ -33,11 +34,12 @@ _log = logging.getLogger(__name__)
 class SqliteEventLog:
     """An EventLog in a SQLite file. Make one with `open`."""
 
-    def __init__(self, path: Path, clock: Clock, ids: IdSource, salts: SaltSource) -> None:
+    def __init__(self, path: Path, clock: Clock, ids: IdSource, salts: SaltSource, troubles: Troubles) -> None:
         self._path = path
         self._clock = clock
         self._ids = ids
         self._salts = salts
+        self._troubles = troubles
         self._head = Head()
         self._epoch = 0
         self._listeners: list[Listener] = []
@@ -46,13 +48,20 @@ class SqliteEventLog:
 
     @classmethod
     async def open(
-        cls, path: Path, *, clock: Clock, ids: IdSource, salts: SaltSource = random_salt
+        cls,
+        path: Path,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        salts: SaltSource = random_salt,
+        troubles: Troubles | None = None,
     ) -> "SqliteEventLog":
         """Open the log at `path`, make it where there is none, and be the one that writes to it from now on.
 
-        Projections that were made by other folds are made anew. Raises NewerStore, DamagedStore, Unavailable.
+        Projections that were made by other folds are made anew. What fails later is noted in `troubles`. Raises
+        NewerStore, DamagedStore, Unavailable.
         """
-        log = cls(path, clock, ids, salts)
+        log = cls(path, clock, ids, salts, troubles or Troubles())
         log._epoch, log._head = await log._writer.start()
         try:
             log._readers = _Readers(path)
@@ -121,8 +130,11 @@ class SqliteEventLog:
     async def head(self) -> Head:
         return self._head
 
-    async def verify(self, *, anchor: Head | None = None) -> Verification:
-        return await self._read(lambda connection: sqlite_events.verify(connection, anchor))
+    async def hash_at(self, position: int) -> str | None:
+        return await self._read(lambda connection: sqlite_events.hash_at(connection, position))
+
+    async def verify(self) -> Verification:
+        return await self._read(sqlite_events.verify)
 
     async def rows(
         self,
@@ -167,11 +179,25 @@ class SqliteEventLog:
         try:
             return await self._readers.run(work)
         except sqlite3.Error as error:
-            raise unusable(error, self._path) from error
+            failure = unusable(error, self._path)
+            self._troubles.failed("reading the log", failure, self._read_something)
+            raise failure from error
+
+    async def _read_something(self) -> None:
+        await self._read(sqlite_events.head)
+
+    async def _write_something(self) -> None:
+        if self._readers is None:
+            raise LogClosed()
+        await self._writer.call(Committer.probe)
 
     def _deliver(self, delivery: Delivery) -> None:
         self._head = delivery.head
+        for _, result in delivery.results:
+            if isinstance(result, Exception):
+                self._troubles.failed("the log", result, self._write_something)
         if delivery.new:
+            self._troubles.worked("the log")
             for listener in self._listeners:
                 try:
                     listener(delivery.new)

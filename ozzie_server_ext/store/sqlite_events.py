@@ -12,7 +12,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import is_damage, open_readable, unusable
+from ozzie_server_ext.store.database import is_damage, open_readable, unusable, what_failed
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -38,6 +38,11 @@ def insert(connection: sqlite3.Connection, new: Sequence[Found]) -> None:
 def head(connection: sqlite3.Connection) -> Head:
     row = connection.execute("SELECT position, hash FROM events ORDER BY position DESC LIMIT 1").fetchone()
     return Head() if row is None else Head(*row)
+
+
+def hash_at(connection: sqlite3.Connection, position: int) -> str | None:
+    row = connection.execute("SELECT hash FROM events WHERE position = ?", (position,)).fetchone()
+    return None if row is None else row[0]
 
 
 def version(connection: sqlite3.Connection, stream: str) -> int:
@@ -103,9 +108,9 @@ def read_stream(connection: sqlite3.Connection, stream: str, after_version: int)
     return tuple(_events(connection.execute(sql, (stream, after_version))))
 
 
-def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
+def verify(connection: sqlite3.Connection) -> Verification:
     """As `EventLog.verify`, over what the connection sees at this moment."""
-    walk = ChainWalk(anchor)
+    walk = ChainWalk()
     try:
         for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
             found = _found(row)
@@ -115,34 +120,38 @@ def verify(connection: sqlite3.Connection, anchor: Head | None) -> Verification:
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        return walk.broken_off(str(error))
+        return walk.broken_off(what_failed(error))
     return walk.end()
 
 
-def verify_file(path: Path, *, anchor: Head | None = None) -> Verification:
+def verify_file(path: Path) -> Verification:
     """Verify a log that may be closed or in use, without changing it; raises as `open_readable`."""
     connection = open_readable(path)
     try:
-        return verify(connection, anchor)
+        return verify(connection)
     except sqlite3.Error as error:
         raise unusable(error, path) from error
     finally:
         connection.close()
 
 
-def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
-    """Make the projections anew from the log, in the open transaction."""
+def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: SqliteRows | None = None) -> None:
+    """Make the tables in `target` from the events in `source`. `rows` are those of `target`."""
     for table in TABLES.values():
-        sqlite_rows.create(connection, table)
+        sqlite_rows.create(target, table)
+    rows = rows or SqliteRows(target)
     rows.begin_empty()
-    cursor = connection.execute(
-        f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),)
-    )
+    cursor = source.execute(f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),))
     while page := cursor.fetchmany(_REBUILD_PAGE):
         for event in _events(page):
             apply(event, rows)
         rows.keep()
         rows.flush(TABLES)
+
+
+def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
+    """Make the projections anew from the log, in the open transaction."""
+    fold_into(connection, connection, rows)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
 

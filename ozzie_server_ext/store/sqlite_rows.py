@@ -139,12 +139,17 @@ def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[R
     return [dict(zip(table.names, row, strict=True)) for row in connection.execute(sql, values)]
 
 
+def all_rows(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[Value, ...]]:
+    """The rows of a table, ordered by its key."""
+    yield from connection.execute(_statements(table).all)
+
+
 def dump(connection: sqlite3.Connection, tables: Mapping[str, Table]) -> str:
     """The canonical dump, as of one moment."""
 
     def lines() -> Iterator[str]:
         for table in tables.values():
-            yield from dump_lines(table, connection.execute(_statements(table).all))
+            yield from dump_lines(table, all_rows(connection, table))
 
     begun = not connection.in_transaction
     if begun:

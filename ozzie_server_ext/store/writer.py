@@ -132,10 +132,11 @@ class Writer:
                 self._commit(batch, committer)
             match other:
                 case _Call(work, future):
-                    try:
-                        future.set_result(work(committer))
-                    except BaseException as error:
-                        future.set_exception(self._translated(error))
+                    if future.set_running_or_notify_cancel():  # somebody still waits for it
+                        try:
+                            future.set_result(work(committer))
+                        except BaseException as error:
+                            future.set_exception(self._translated(error))
                 case _Stop():
                     return
                 case None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.vault.errors import UnsafeFile, VaultBusy, VaultUnusable
 
 LOCK_S = 20.0
@@ -120,4 +121,4 @@ def stamp_of(path: Path) -> tuple[int, int, int] | None:
 
 
 def _unusable(path: Path, error: OSError) -> VaultUnusable:
-    return VaultUnusable(f"{path} can't be used: {error.strerror or error}.", hint="Check its folder and the disk.")
+    return VaultUnusable(f"{path} can't be used: {error.strerror or error}.", hint=hint_for(path, error=error))

@@ -42,11 +42,11 @@ def test_it_is_what_was_written_and_ends_where_it_was_anchored(folder: Path) -> 
     anchor = read_anchor(folder / "anchor.json", KEY)
     assert anchor is not None
 
-    found = verify_file(folder / "ozzie.db", anchor=anchor.head)
+    found = verify_file(folder / "ozzie.db")
 
     assert (found.ok, found.reason) == (True, "")
     assert (found.events, found.erased) == (len(LINES), 1)
-    assert found.head == Head(LINES[-1][0], LINES[-1][2])
+    assert found.head == anchor.head == Head(LINES[-1][0], LINES[-1][2])
 
 
 def test_its_tables_are_those_of_the_page(folder: Path) -> None:

@@ -747,7 +747,7 @@ export interface GraphStep {
   visits: number;
 }
 /**
- * How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their author meant. `vault` is null where there is none, or none that can be used.
+ * How the gateway is. `status`: degraded if `log_warning` or `store` tell of something. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their author meant. `vault` is null where there is none, or none that can be used.
  */
 export interface Health {
   attached: Attached[];
@@ -766,7 +766,8 @@ export interface Health {
   project: string;
   role: 'attached' | 'owner';
   server_pid: number;
-  status: 'ok';
+  status: 'degraded' | 'ok';
+  store: StoreHealth;
   tasks_running: number;
   temporary: boolean;
   uptime_s: number;
@@ -774,6 +775,14 @@ export interface Health {
   vault_warning: string;
   version: string;
   workers: ModelWorker[];
+}
+/**
+ * How the event log and the blobs are. `warnings`: what can't be written or read now, and what to do; they go away once it works again. `checked_at`: when everything kept was last checked, once a day; `findings`: what was wrong.
+ */
+export interface StoreHealth {
+  checked_at: string | null;
+  findings: string[];
+  warnings: string[];
 }
 /**
  * How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway.

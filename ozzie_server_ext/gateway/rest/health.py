@@ -1,5 +1,6 @@
 """`health`: whether this server's gateway works, and how it is."""
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from importlib.metadata import version
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Attached, Health, ModelWorker, VaultHealth
+from ozzie_server_ext.gateway.rest.shapes import Attached, Health, ModelWorker, StoreHealth, VaultHealth
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.protocol.attached import attached_servers
+from ozzie_server_ext.store.troubles import space_warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +25,9 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
     ozzie = call.ozzie
     vault, vault_warning = await ozzie.secrets.state()
     policy = await ozzie.rules.refresh()
+    log_warning, store = await ozzie.anchoring.warning(), await _store(ozzie)
     return Health(
-        status="ok",
+        status="degraded" if log_warning or store.warnings or store.findings else "ok",
         version=version("jupyter-ozzie"),
         pid=os.getpid(),
         role="owner",
@@ -45,7 +49,8 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
             for child in ozzie.workers.children
         ],
         config_error=ozzie.config_error,
-        log_warning=ozzie.log_warning,
+        log_warning=log_warning,
+        store=store,
         ignored_config=list(ozzie.config.ignored),
         policy_error=ozzie.rules.problem,
         policy_warnings=[warning for file in policy.files for warning in file.warnings],
@@ -53,6 +58,17 @@ async def get_health(call: Call, asked: HealthQuery) -> Health:
         vault=VaultHealth(opens_with=list(vault.ways), locked=vault.locked, secrets=vault.secrets) if vault else None,
         vault_warning=vault_warning,
         uptime_s=round(time.monotonic() - ozzie.started_at, 1),
+    )
+
+
+async def _store(ozzie: Services) -> StoreHealth:
+    failed = [f"{error} {error.hint}".strip() for error in await ozzie.troubles.look()]
+    little = await asyncio.to_thread(space_warning, ozzie.home)
+    checked = ozzie.daily_check.last
+    return StoreHealth(
+        warnings=failed or ([little] if little else []),
+        checked_at=checked.at.isoformat() if checked else None,
+        findings=list(checked.findings) if checked else [],
     )
 
 

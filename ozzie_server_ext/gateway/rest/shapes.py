@@ -127,6 +127,16 @@ class VaultHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreHealth:
+    """How the event log and the blobs are. `warnings`: what can't be written or read now, and what to do; they go away
+    once it works again. `checked_at`: when everything kept was last checked, once a day; `findings`: what was wrong."""
+
+    warnings: list[str]
+    checked_at: Time | None
+    findings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWorker:
     """A process that calls models. `ready`, or still starting; how many `calls` it answers, and what `share` of a core
     it used in the last second."""
@@ -139,14 +149,14 @@ class ModelWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the gateway is. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is
-    another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a
-    person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning`
-    are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted;
-    `policy_warnings` tell of rules that may not do what their author meant. `vault` is
-    null where there is none, or none that can be used."""
+    """How the gateway is. `status`: degraded if `log_warning` or `store` tell of something. `pid` is the process that
+    owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`:
+    started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends;
+    `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and
+    `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their
+    author meant. `vault` is null where there is none, or none that can be used."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "degraded"]
     version: str
     pid: int
     role: Literal["owner", "attached"]
@@ -163,6 +173,7 @@ class Health:
     workers: list[ModelWorker]
     config_error: str
     log_warning: str
+    store: StoreHealth
     ignored_config: list[str]
     policy_error: str
     policy_warnings: list[str]

@@ -1,10 +1,9 @@
-"""The signed head beside the log: a cut tail and a rewritten chain are named (THREATS 19)."""
+"""The signed head beside the log and beside the key: a cut tail, a rewritten chain and an older copy are named."""
 
 import asyncio
+import os
 import shutil
-import sqlite3
 import stat
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,148 +11,216 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.store.anchor import (
-    Anchor,
-    Anchoring,
-    load_key,
-    read_anchor,
-    sign,
-    verify_anchor,
-    write_anchor,
-)
-from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.anchor import Anchor, make_key, read_anchor, read_key, sign, write_anchor
+from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.log import Head
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.store.sqlite import SqliteEventLog
+from tests.integration.store.anchored import NOW, AnchoredHome, files_at
 from tests.replay.histories import renamed
 
 KEY = b"k" * 32
 
 
-class Home:
-    """A log on disk with its anchor, opened and closed as an owner does."""
-
-    def __init__(self, folder: Path) -> None:
-        self.database = folder / "ozzie.db"
-        self.anchor = folder / "anchor.json"
-
-    async def run(self, count: int) -> str | None:
-        """Append that many events; what the anchoring had against the log."""
-        log = await SqliteEventLog.open(self.database, clock=FakeClock(), ids=_ids())
-        anchoring = Anchoring(log, self.anchor, KEY, delay_s=60)
-        reason = await anchoring.start()
-        for _ in range(count):
-            await log.append("s", [renamed("a")])
-        await log.close()
-        await anchoring.close()
-        return reason
-
-    async def verify(self) -> Verification:
-        log = await SqliteEventLog.open(self.database, clock=FakeClock(), ids=_ids())
-        try:
-            return await verify_anchor(log, self.anchor, KEY)
-        finally:
-            await log.close()
-
-    def change(self, *statements: str) -> None:
-        with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
-            for statement in statements:
-                connection.execute(statement)
-
-
-_COUNTING = CountingIds()
-
-
-def _ids() -> CountingIds:
-    return _COUNTING  # the same ids never come again
+@pytest.fixture
+def home(tmp_path: Path) -> AnchoredHome:
+    return AnchoredHome(tmp_path / "home", tmp_path / "config")
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def remove(path: Path) -> None:
-    path.unlink()
+def remove(*paths: Path) -> None:
+    for path in paths:
+        path.unlink()
 
 
 def write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "data")
+def move(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(path, to)
 
 
-async def test_closing_anchors_the_last_event(home: Home) -> None:
-    assert await home.run(3) is None
-    anchor = read_anchor(home.anchor, KEY)
-    found = await home.verify()
-    assert anchor is not None
-    assert (found.ok, found.head) == (True, anchor.head)
-    assert anchor.position == 3
-    assert mode(home.anchor) == 0o600
-    assert await home.run(2) is None
-    assert (await home.verify()).ok
+def copy(path: Path, to: Path) -> None:
+    shutil.copytree(path, to, dirs_exist_ok=True)
 
 
-async def test_a_cut_tail_is_named(home: Home) -> None:
+def records(home: AnchoredHome) -> list[Path]:
+    return list(home.files.records.iterdir())
+
+
+async def test_closing_anchors_the_last_event_in_both_places(home: AnchoredHome) -> None:
+    assert await home.run(3) == ""
+    verdict = await home.verified()
+    assert verdict.ok
+    assert (home.anchored, home.record.position, home.record.log) == (3, 3, verdict.first)
+    assert [mode(path) for path in (home.files.anchor, home.files.record)] == [0o600, 0o600]
+    assert mode(home.files.records) == 0o700
+    assert await home.run(2) == ""
+    assert (home.anchored, home.record.position, (await home.verified()).ok) == (5, 5, True)
+
+
+async def test_a_cut_tail_is_named(home: AnchoredHome) -> None:
     await home.run(5)
-    home.change("DELETE FROM bodies WHERE position > 3", "DELETE FROM events WHERE position > 3")
-    found = await home.verify()
-    assert (found.ok, found.bad_position) == (False, 4)
+    home.cut_after(3)
+    found = (await home.verified()).found
+    assert (found.ok, found.bad_position, found.events) == (False, 4, 3)
     assert "event 5 was anchored" in found.reason
 
 
-async def test_a_chain_that_was_rewritten_whole_is_named(home: Home, tmp_path: Path) -> None:
-    await home.run(3)
-    other = Home(tmp_path / "other")
-    await other.run(3)
-    shutil.copy(other.database, home.database)  # a faultless chain, and not the one that was anchored
-    found = await home.verify()
-    assert (found.ok, found.bad_position) == (False, 3)
-    assert "rewritten" in found.reason
-
-
-async def test_going_on_does_not_wipe_out_the_evidence(home: Home) -> None:
+async def test_a_cut_tail_whose_anchor_went_with_it_is_named_and_not_anchored_anew(home: AnchoredHome) -> None:
     await home.run(5)
-    home.change("DELETE FROM bodies WHERE position > 3", "DELETE FROM events WHERE position > 3")
-    assert "cut" in str(await home.run(4))
-    assert not (await home.verify()).ok
-    assert "rewritten" in str(await home.run(0))
-    assert not (await home.verify()).ok
+    home.cut_after(3)
+    remove(home.files.anchor)
+    assert "The log was cut: it ends at 3, and event 5 was anchored." in await home.run(2)
+    assert not home.files.anchor.exists()
+    assert not (await home.verified()).ok
 
 
-async def test_an_anchored_event_may_be_erased(home: Home) -> None:
+async def test_without_anchor_and_record_a_log_with_events_is_not_taken_for_whole(home: AnchoredHome) -> None:
+    await home.run(5)
+    home.cut_after(3)
+    remove(home.files.anchor, home.files.record)
+    warning = await home.run(1)
+    assert f"anchor {home.files.anchor} and its record {home.files.record} are missing" in warning
+    assert "ozzie events accept" in warning
+    assert not (await home.verified()).ok
+
+
+async def test_a_kill_before_the_first_event_was_anchored_raises_no_alarm(home: AnchoredHome) -> None:
+    await home.killed(0)
+    assert (await home.verified()).ok
+    await home.killed(3)
+    verdict = await home.verified()
+    assert (verdict.ok, verdict.chain.events) == (True, 3)
+    assert await home.run(1) == ""
+    assert (home.anchored, home.record.log) == (4, verdict.first)
+
+
+async def test_an_older_copy_with_its_anchor_is_named(home: AnchoredHome, tmp_path: Path) -> None:
     await home.run(3)
-    saved = read_anchor(home.anchor, KEY)
+    await asyncio.to_thread(copy, home.files.home, tmp_path / "backup")
+    await home.run(3)
+    await asyncio.to_thread(copy, tmp_path / "backup", home.files.home)
+    found = await home.run(1)
+    assert "an older copy was put back with its anchor: it ends at 3, and event 6 was anchored." in found
+
+    await home.accepted()
+
+    assert (await home.verified()).ok
+    assert await home.run(1) == ""
+    (accepted,) = home.record.accepted
+    assert (accepted.at, accepted.position) == (NOW.isoformat(), 4)
+    assert "older copy" in accepted.reason
+
+
+async def test_a_home_that_was_moved_goes_on_and_takes_its_record_with_it(home: AnchoredHome, tmp_path: Path) -> None:
+    await home.run(3)
+    await asyncio.to_thread(move, home.files.home, tmp_path / "elsewhere")
+    moved = AnchoredHome(tmp_path / "elsewhere", tmp_path / "config")
+    assert (await moved.verified()).ok
+    assert await moved.run(1) == ""
+    assert (moved.record.position, len(records(moved))) == (4, 1)
+
+
+async def test_a_home_that_was_cut_and_moved_is_named(home: AnchoredHome, tmp_path: Path) -> None:
+    await home.run(3)
+    home.cut_after(2)
+    remove(home.files.anchor)
+    await asyncio.to_thread(move, home.files.home, tmp_path / "elsewhere")
+    moved = AnchoredHome(tmp_path / "elsewhere", tmp_path / "config")
+    assert "it ends at 2, and event 3 was anchored" in await moved.run(0)
+    await moved.accepted()
+    assert (await moved.run(1), moved.record.position, len(records(moved))) == ("", 3, 1)
+
+
+async def test_a_copied_home_says_so_and_both_go_on_once_it_is_accepted(home: AnchoredHome, tmp_path: Path) -> None:
+    await home.run(3)
+    await asyncio.to_thread(copy, home.files.home, tmp_path / "copy")
+    copied = AnchoredHome(tmp_path / "copy", tmp_path / "config")
+    warning = await copied.run(1)
+    assert f"This is a copy of the log in {home.files.folder}, which is still there." in warning
+    assert "ozzie events accept" in warning
+
+    await copied.accepted()
+
+    for each in (copied, home, copied, home):
+        assert await each.run(2) == ""
+        assert (await each.verified()).ok
+    assert len(records(home)) == 2
+
+
+async def test_a_link_to_a_home_is_the_same_home(home: AnchoredHome, tmp_path: Path) -> None:
+    await home.run(3)
+    link = tmp_path / "link"
+    os.symlink(home.files.home, link)
+    assert await AnchoredHome(link, tmp_path / "config").run(1) == ""
+    assert len(records(home)) == 1
+
+
+async def test_one_key_serves_several_homes(home: AnchoredHome, tmp_path: Path) -> None:
+    other = AnchoredHome(tmp_path / "other", tmp_path / "config")
+    for each in (home, other, home, other):
+        assert await each.run(2) == ""
+    assert len(records(home)) == 2
+
+
+async def test_a_removed_log_is_named_also_where_a_new_one_began(home: AnchoredHome) -> None:
+    await home.run(3)
+    remove(home.files.anchor, home.files.database)
+    assert "The log is gone" in (await home.verified()).found.reason
+    assert "The log is gone: there is no event in it, and event 3 was anchored." in await home.run(1)
+    assert "another log than the one that was kept" in await home.run(0)
+    await home.accepted()
+    assert (await home.run(1), home.anchored) == ("", 2)
+
+
+async def test_going_on_does_not_wipe_out_the_evidence(home: AnchoredHome) -> None:
+    await home.run(5)
+    home.cut_after(3)
+    assert "cut" in await home.run(4)
+    assert not (await home.verified()).ok
+    assert "rewritten" in await home.run(0)
+    assert not (await home.verified()).ok
+
+
+async def test_an_anchored_event_may_be_erased(home: AnchoredHome) -> None:
+    await home.run(3)
+    key = read_key(home.files.key)
+    saved = read_anchor(home.files.anchor, key or b"")
     assert saved is not None
     await home.run(3)
-    for erased in ("position = 3", "position IN (3, 4)"):
+    for erased in ("position = 3", "position IN (3, 4)", "TRUE"):
         home.change(f"DELETE FROM bodies WHERE {erased}")
-        write_anchor(home.anchor, saved)
-        assert await home.run(0) is None
-        assert (await home.verify()).ok
+        write_anchor(home.files.anchor, saved)
+        assert await home.run(0) == ""
+        assert (await home.verified()).ok
 
 
-async def test_a_log_without_an_anchor_does_not_verify(home: Home) -> None:
+async def test_an_empty_log_needs_no_anchor(home: AnchoredHome) -> None:
+    assert await home.run(0) == ""
+    assert (await home.verified()).ok
+
+
+async def test_an_anchor_with_another_key_is_refused_until_a_person_trusts_the_log(home: AnchoredHome) -> None:
     await home.run(3)
-    remove(home.anchor)
-    found = await home.verify()
-    assert not found.ok
-    assert "no anchor" in found.reason
+    write_anchor(home.files.anchor, sign(Head(1, "f" * 64), b"x" * 32))
+    assert f"{home.files.anchor} was not signed with this user's key." in (await home.verified()).found.reason
+    assert "not signed" in await home.run(1)
+    await home.accepted()
+    assert (await home.run(0), home.anchored) == ("", 4)
 
 
-async def test_an_empty_log_needs_no_anchor(home: Home) -> None:
-    assert await home.run(0) is None
-    assert (await home.verify()).ok
-
-
-async def test_an_anchor_with_another_key_is_refused(home: Home) -> None:
+async def test_a_lost_key_is_not_made_anew_before_a_person_says_so(home: AnchoredHome) -> None:
     await home.run(3)
-    write_anchor(home.anchor, sign(Head(1, "f" * 64), b"x" * 32))
-    with pytest.raises(Unavailable, match="not signed"):
-        await home.verify()
-    assert "not signed" in str(await home.run(1))
+    remove(home.files.key)
+    assert f"The anchor's key {home.files.key} is missing" in await home.run(0)
+    assert not home.files.key.exists()
+    await home.accepted()
+    assert (await home.run(1), home.anchored) == ("", 4)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"position": "1", "hash": "", "signature": ""}', b"\xff"])
@@ -176,8 +243,8 @@ def test_a_signature_covers_position_and_hash(tmp_path: Path) -> None:
 class _Watched(Anchoring):
     """Says when an anchor has been written."""
 
-    def __init__(self, log: InMemoryEventLog, path: Path) -> None:
-        super().__init__(log, path, KEY, delay_s=0)
+    def __init__(self, log: InMemoryEventLog, folder: Path) -> None:
+        super().__init__(log, files_at(folder, folder), delay_s=0)
         self.written = asyncio.Event()
 
     async def _anchor(self) -> None:
@@ -187,42 +254,46 @@ class _Watched(Anchoring):
 
 async def test_commits_are_anchored_while_the_log_is_open(tmp_path: Path) -> None:
     log = InMemoryEventLog(FakeClock(), CountingIds())
-    anchoring = _Watched(log, tmp_path / "anchor.json")
+    home = AnchoredHome(tmp_path, tmp_path)
+    home.files.anchor.parent.mkdir()
+    anchoring = _Watched(log, tmp_path)
     await anchoring.start()
     found: Anchor | None = None
     for position in (1, 2):
         anchoring.written.clear()
         await log.append("s", [renamed("a")])
         await asyncio.wait_for(anchoring.written.wait(), 10)
-        found = read_anchor(tmp_path / "anchor.json", KEY)
+        found = read_anchor(home.files.anchor, make_key(home.files.key))
         assert found is not None
-        assert found.position == position
+        assert (found.position, home.record.position) == (position, position)
     await anchoring.close()
 
 
-async def test_an_anchor_that_can_not_be_written_stops_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_anchor_that_can_not_be_written_stops_nothing_and_is_told_until_it_can(tmp_path: Path) -> None:
     log = InMemoryEventLog(FakeClock(), CountingIds())
-    anchoring = Anchoring(log, tmp_path / "missing" / "anchor.json", KEY)
-    assert await anchoring.start() is None
+    home = AnchoredHome(tmp_path / "missing", tmp_path / "config")
+    anchoring = Anchoring(log, home.files)
+    await anchoring.start()
     await log.append("s", [renamed("a")])
+    assert "can't be written" in await anchoring.warning()
+    home.files.anchor.parent.mkdir(parents=True)
+    assert await anchoring.warning() == ""
     await anchoring.close()
-    assert "could not be written" in caplog.text
+    assert (home.anchored, home.record.position) == (1, 1)
 
 
 def test_a_key_is_made_once_for_the_users_eyes_only(tmp_path: Path) -> None:
     path = tmp_path / "config" / "anchor.key"
-    key = load_key(path)
+    key = make_key(path)
     assert len(key) == 32
     assert mode(path) == 0o600
-    assert load_key(path) == key
+    assert make_key(path) == key
 
 
 def test_a_file_that_is_no_key_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "anchor.key", b"short")
     with pytest.raises(Unavailable, match="no key"):
-        load_key(tmp_path / "anchor.key")
+        make_key(tmp_path / "anchor.key")
     write(tmp_path / "file", b"")
     with pytest.raises(Unavailable):
-        load_key(tmp_path / "file" / "anchor.key")
+        make_key(tmp_path / "file" / "anchor.key")

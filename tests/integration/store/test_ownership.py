@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-from ozzie_server_ext.store.anchor import Anchoring, read_anchor
+from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.log import OwnerLost
 from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
+from tests.integration.store.anchored import AnchoredHome
 from tests.replay.histories import draft, renamed, session_created
 
 
@@ -122,14 +123,16 @@ async def test_an_idle_owner_is_told_that_it_was_replaced_and_not_before(
 
 
 async def test_a_replaced_gateway_leaves_the_anchor_to_the_new_one(tmp_path: Path) -> None:
-    path, anchor, key = tmp_path / "ozzie.db", tmp_path / "anchor.json", b"k" * 32
+    home = AnchoredHome(tmp_path / "home", tmp_path / "config")
+    path = home.files.database
     first = await opened(path)
-    old = Anchoring(first, anchor, key, delay_s=0)
-    assert await old.start() is None
+    old = Anchoring(first, home.files, delay_s=0)
+    await old.start()
     await first.append("session:s", [renamed("a")])
     second = await opened(path)
-    new = Anchoring(second, anchor, key, delay_s=0)
-    assert await new.start() is None
+    new = Anchoring(second, home.files, delay_s=0)
+    await new.start()
+    assert await new.warning() == ""
     await second.append("session:s", [renamed("b")])
     await second.close()
     await new.close()
@@ -138,6 +141,4 @@ async def test_a_replaced_gateway_leaves_the_anchor_to_the_new_one(tmp_path: Pat
     await first.close()
     await old.close()
 
-    found = read_anchor(anchor, key)
-    assert found is not None
-    assert found.position == 2
+    assert (home.anchored, home.record.position) == (2, 2)

@@ -295,7 +295,7 @@ def test_when_the_disk_is_full_the_whole_batch_fails_and_the_log_goes_on(path: P
     assert writing.head().position == 2
     connection.execute("PRAGMA max_page_count = 1000000")
     assert [event.position for event in writing.commit([append("after", 2)]).new] == [3, 4]
-    assert sqlite_events.verify(connection, None).ok
+    assert sqlite_events.verify(connection).ok
     dump = sqlite_rows.dump(connection, TABLES)
     assert '"title":"after"' in dump
     assert dump == writing.rebuild()

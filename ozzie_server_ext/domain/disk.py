@@ -1,0 +1,99 @@
+"""Why something can't be written, and what to do about it: looked up on the disk, since error texts do not say."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LITTLE = 16 << 20
+"""Bytes that are free where a disk counts as full soon."""
+
+NONE_LEFT = 256 << 10
+_NEAR_LIMIT = 64 << 10
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def hint_for(*paths: Path, error: OSError | None = None) -> str:
+    """Return what to do so that `paths` can be written, files and folders; `error` is what writing them raised."""
+    number = error.errno if error is not None else None
+    if number in _FULL:
+        return _full(paths[0])
+    if number == errno.EFBIG:
+        return _too_large()
+    if number in (errno.ENOTDIR, errno.EEXIST):
+        return (
+            f"There is a file where {paths[0]} has to be a folder: move it away, or set OZZIE_PATH to another folder."
+        )
+    for path in paths:
+        if hint := _refused(path):
+            return hint
+    free = free_bytes(paths[0])
+    if free is not None and free < NONE_LEFT:
+        return _full(paths[0])
+    if any(_is_at_limit(path) for path in paths):
+        return _too_large()
+    where = _existing(paths[0])
+    return f"Check the disk of {where}, its free space and who may write there, or set OZZIE_PATH to another."
+
+
+def free_bytes(path: Path) -> int | None:
+    """Return how much this account may still write on the disk of `path`; None if nobody can tell."""
+    try:
+        found = os.statvfs(_existing(path))
+    except (OSError, AttributeError):  # Windows has no statvfs
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def _refused(path: Path) -> str:
+    """What refuses to have `path` written: the file, or the folder that it is or would be in."""
+    for each in _with_folders(path):
+        if not each.exists():
+            continue
+        if _is_mounted_read_only(each):
+            return f"{each} is on a disk that is mounted read-only: mount it for writing, or set OZZIE_PATH to another."
+        needed = os.W_OK | (os.X_OK if each.is_dir() else 0)
+        if os.access(each, needed, effective_ids=os.access in os.supports_effective_ids):
+            return ""
+        if each.stat().st_uid != os.geteuid():
+            return f"{each} belongs to another account: have it given to yours (chown), or set OZZIE_PATH to another."
+        what = "folder" if each.is_dir() else "file"
+        return f"The {what} {each} is read-only: make it writable with chmod u+{'wx' if each.is_dir() else 'w'}."
+    return ""
+
+
+def _with_folders(path: Path) -> Iterator[Path]:
+    yield path
+    yield from path.parents
+
+
+def _existing(path: Path) -> Path:
+    return next((each for each in _with_folders(path) if each.exists()), path)
+
+
+def _is_mounted_read_only(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except (OSError, AttributeError):
+        return False
+
+
+def _full(path: Path) -> str:
+    return f"The disk of {_existing(path)}, or your share of it, is full: free some disk space, then try again."
+
+
+def _too_large() -> str:
+    return "This process may not make files any larger: raise the limit (ulimit -f) that it was started with."
+
+
+def _is_at_limit(path: Path) -> bool:
+    if sys.platform == "win32":
+        return False
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        return limit != resource.RLIM_INFINITY and path.is_file() and path.stat().st_size > limit - _NEAR_LIMIT
+    except OSError:
+        return False
