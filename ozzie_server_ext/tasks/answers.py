@@ -32,6 +32,7 @@ from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.fates import not_again, stopped
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
@@ -106,7 +107,7 @@ class Answers:
             )
         given, words = _amount(chosen, amount), _words(chosen, text)
         answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
-        then = self._consequences(asked, answered, chosen)
+        then = await with_delegated(self._log, task_id, self._consequences(asked, answered, chosen))
         is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
         bodies = [answered, *(stopped(asked.open_calls) if is_end else ()), *then]
         drafts = [

@@ -89,6 +89,7 @@ from ozzie_server_ext.domain.events.system import (
 from ozzie_server_ext.domain.events.task import (
     FINAL_TYPES,
     Brief,
+    DelegatedUse,
     GivenCall,
     Limits,
     TaskCancelled,
@@ -109,6 +110,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskUpdated,
     TaskWaitingApproval,
     TaskWaitingInput,
+    UsedModel,
 )
 from ozzie_server_ext.domain.events.tool import (
     InjectedTool,
@@ -142,6 +144,7 @@ __all__ = [
     "BudgetRaised",
     "CheckpointSaved",
     "ConfigChanged",
+    "DelegatedUse",
     "Draft",
     "Event",
     "EventBody",
@@ -211,6 +214,7 @@ __all__ = [
     "ToolUse",
     "ToolsetInjected",
     "Transient",
+    "UsedModel",
     "WorkerLost",
     "WorkerStarted",
 ]

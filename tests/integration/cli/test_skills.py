@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, new_home
+from tests.fakes.openai_server import FakeOpenAI
+from tests.rig import GatewayHome, new_home, start_gateway
 from tests.unit.skills.documents import CODE_REVIEW_S3, DEPLOY_S1
 
 BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
@@ -127,3 +128,17 @@ def test_more_folders_of_the_users_own_are_looked_into(home: GatewayHome) -> Non
     home.configure({"skills": {"dirs": [str(folder)]}})
     listed = json.loads(ozzie(home, "skills", "list", "--json").stdout)
     assert [each["path"] for each in listed if each["name"] == "deploy"] == [str(folder / "deploy.jsonc")]
+
+
+def test_a_run_tells_the_model_tokens_and_cost_of_its_steps(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    home.use_provider(fake_openai.url, "echo")
+    steps = [{"id": "a", "instruction": "One."}, {"id": "b", "instruction": "Two {{steps.a.output}}.", "needs": ["a"]}]
+    write(home, "two", json.dumps({"name": "two", "type": "workflow", "steps": steps}))
+    with start_gateway(home):
+        told = json.loads(ozzie(home, "skills", "run", "two", "--json").stdout)
+        shown = ozzie(home, "skills", "run", "two").stdout
+
+    assert (told["status"], told["model"], told["models"]) == ("Done", "echo/echo", ["echo/echo"])
+    assert min(told["input_tokens"], told["output_tokens"]) > 0
+    assert told["cost_nano_usd"] is None, "the fake provider has no price"
+    assert f"{told['input_tokens'] + told['output_tokens']:,} tokens, cost unknown" in shown.splitlines()[-1]

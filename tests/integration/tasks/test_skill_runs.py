@@ -23,7 +23,9 @@ from ozzie_server_ext.domain.events import (
     StepStarted,
     TaskCancelled,
     TaskFailed,
+    TaskSucceeded,
     Transient,
+    UsedModel,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
@@ -479,3 +481,36 @@ async def test_an_end_that_stood_in_the_log_before_a_crash_is_not_told_twice(run
     assert graphs is not None
     assert await graphs.run(row, recorder) == 1
     assert await runs.facts(task_id, SkillCompleted) == ends
+
+
+async def test_the_end_of_a_run_says_what_its_steps_and_those_of_runs_below_it_have_used(runs: Runs) -> None:
+    runs.write(name="inner", type="workflow", steps=[{"id": "deep", "instruction": "Deep."}])
+    runs.workflow({"id": "a", "instruction": "One."}, {"id": "b", "skill": "inner", "needs": ["a"]})
+    task_id = await runs.run()
+    (done,) = await runs.facts(task_id, TaskSucceeded)
+    row = await runs.ozzie.tasks.get(task_id)
+
+    assert done.delegated is not None
+    assert done.delegated.models == (UsedModel(alias="offline", provider="offline", model="script"),)
+    assert (done.delegated.usage.input_tokens, done.delegated.usage.output_tokens) == (
+        row["input_tokens"],
+        row["output_tokens"],
+    )
+    assert done.delegated.usage.total_tokens > 0
+
+
+async def test_a_run_that_is_stopped_says_what_its_steps_have_used(runs: Runs) -> None:
+    runs.workflow({"id": "a", "instruction": "One."}, {"id": "b", "ask": {"question": "Go?"}, "needs": ["a"]})
+    task_id = await runs.begin()
+    await runs.step(StepStarted, lambda fact: fact.step_id == "b")
+    await runs.ozzie.tasks.cancel(task_id, by="ana", reason="enough")
+    await runs.rests(task_id)
+    (stopped,) = await runs.facts(task_id, TaskCancelled)
+    assert stopped.delegated is not None
+    assert stopped.delegated.usage.total_tokens > 0
+
+
+async def test_a_run_whose_steps_call_no_model_says_nothing_of_any(runs: Runs) -> None:
+    runs.workflow({"id": "a", "call": {"tool": "calculator", "args": {"expr": "1 + 1"}}})
+    (done,) = await runs.facts(await runs.run(), TaskSucceeded)
+    assert done.delegated is None
