@@ -147,7 +147,7 @@ TASKS = Group(
             (
                 _TASK,
                 argument("option", metavar="ANSWER", nargs="?", default="", help="none prints the question"),
-                argument("text", metavar="TEXT", nargs="?", default="", help="your own words, with an answer of words"),
+                argument("text", metavar="TEXT", nargs="*", help="your own words; alone where nothing else is offered"),
                 argument("--amount", metavar="N", help="instead of what is offered: USD, tokens, or seconds"),
             ),
         ),

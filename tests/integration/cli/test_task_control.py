@@ -108,6 +108,15 @@ async def test_what_is_to_be_held_says_so_until_it_is(server: Gateway) -> None:
     ended(server, run_id)
 
 
+async def test_a_question_that_wants_words_is_answered_with_them(server: Gateway) -> None:
+    for words in (("Rome",), ("New", "York", "City"), ("text", "Oolong tea")):
+        run_id = await begin(server, "tea")
+        (step,) = waits(server, run_id)["waiting"]
+        done = ozzie(server.home, "tasks", "answer", step["task_id"], *words)
+        assert done.stdout == "The task goes on.\n", done.stderr
+        assert ended(server, run_id)["text"] == " ".join(words).removeprefix("text ")
+
+
 def test_what_can_not_be_is_refused_with_what_to_do(server: Gateway) -> None:
     with waiting(server) as task_id:
         wrong = ozzie(server.home, "tasks", "tell", task_id, "payd")
