@@ -10,6 +10,11 @@ from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, new_home, start_gateway
 from tests.unit.skills.documents import CODE_REVIEW_S3, DEPLOY_S1
 
+MODELS = {"aliases": {"sonnet": "big", "haiku": "small"}, "providers": {
+    "big": {"driver": "openai", "model": "b", "tags": {"security": 3}}, "small": {"driver": "openai", "model": "s"},
+}}  # fmt: skip
+SELECTING = """{"name": "guarded", "model_selector":
+  {"required": [{"key": "security", "op": "Gte", "value": 4}]}}"""
 BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
 
 
@@ -17,6 +22,7 @@ BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
 def home(tmp_path: Path) -> GatewayHome:
     found = new_home(tmp_path)
     (found.home / "skills").mkdir(exist_ok=True)
+    found.configure({"models": MODELS})
     return found
 
 
@@ -72,6 +78,39 @@ def test_a_check_tells_all_that_is_wrong_with_places_and_fails(home: GatewayHome
         f'{other}, line 2, column 12: tools.0: there is no tool "serch"; did you mean "search"?',
         "Correct that and try again.",
     ]
+
+
+def test_a_check_tells_arguments_that_a_tool_does_not_take(home: GatewayHome) -> None:
+    path = write(home, "sum", """{"name": "sum", "type": "workflow", "steps": [
+  {"id": "a", "call": {"tool": "calculator", "args": {"exp": "1"}}}]}""")  # fmt: skip
+    for words in ((), (str(path),)):
+        done = ozzie(home, "skills", "check", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines() == [
+            f'ozzie: {path}, line 2, column 46: steps.0.call.args: the argument "expr" is missing.',
+            f'{path}, line 2, column 55: steps.0.call.args.exp: unknown argument "exp"; did you mean "expr"?',
+            "Correct that and try again.",
+        ]
+
+
+def test_a_skill_whose_selector_nothing_meets_is_not_used_until_something_does(home: GatewayHome) -> None:
+    path = write(home, "guarded", SELECTING)
+    trusted = write_in_project(home, "other", SELECTING.replace("guarded", "other"))
+    why = f"{path}, line 1, column 21: model_selector: no configured model meets security >= 4."
+
+    listed = {each["name"]: each for each in json.loads(ozzie(home, "skills", "list", "--json").stdout)}
+    assert (listed["guarded"]["used"], listed["guarded"]["problem"]) == (False, why)
+    for words in (("check",), ("check", str(path)), ("show", "guarded")):
+        done = ozzie(home, "skills", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"ozzie: {why}\n" in done.stderr
+    done = ozzie(home, "skills", "trust", str(trusted))
+    assert (done.returncode, "no configured model meets security >= 4." in done.stderr) == (1, True)
+
+    home.configure({"models": {"providers": {"strict": {"driver": "openai", "model": "b", "tags": {"security": 4}}}}})
+    listed = {each["name"]: each for each in json.loads(ozzie(home, "skills", "list", "--json").stdout)}
+    assert (listed["guarded"]["used"], listed["guarded"]["problem"]) == (True, "")
+    assert ozzie(home, "skills", "trust", str(trusted)).returncode == 0
 
 
 @pytest.mark.parametrize(

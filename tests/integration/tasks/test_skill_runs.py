@@ -514,3 +514,29 @@ async def test_a_run_whose_steps_call_no_model_says_nothing_of_any(runs: Runs) -
     runs.workflow({"id": "a", "call": {"tool": "calculator", "args": {"expr": "1 + 1"}}})
     (done,) = await runs.facts(await runs.run(), TaskSucceeded)
     assert done.delegated is None
+
+
+async def test_a_skill_whose_selector_nothing_meets_is_neither_run_nor_a_tool_until_something_does(runs: Runs) -> None:
+    selector = {"required": [{"key": "security", "op": "Gte", "value": 4}]}
+    runs.write(name="guarded", instruction="Look.", model_selector=selector)
+    ozzie = runs.ozzie
+
+    async def configure(security: int) -> None:
+        strict = {"driver": "openai", "model": "m", "tags": {"security": security}}
+        models = {"default": "offline", "providers": {"strict": strict}}
+        ozzie.home.config_file.write_text(json.dumps({"models": models}))
+        await ozzie.configuration.refresh()
+
+    async def is_a_tool() -> bool:
+        await runs.rests(await runs.say("hello"))
+        return ozzie.tools.find("skill_guarded") is not None
+
+    await configure(security=3)
+    assert not await is_a_tool()
+    with pytest.raises(SkillError, match="no configured model meets security >= 4"):
+        await runs.begin("guarded")
+    found = {each.name: each for each in (await ozzie.skills.look()).found}["guarded"]
+    assert (found.file, "security >= 4" in found.problem) == (None, True)
+
+    await configure(security=4)
+    assert await is_a_tool()
