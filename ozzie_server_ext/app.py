@@ -43,6 +43,7 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.allowances import limits_under, standing_of
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
+from ozzie_server_ext.tasks.cards import Cards
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.control import TaskControl
@@ -254,6 +255,7 @@ class Ozzie:
             worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
+        self.cards = Cards(self.log, self.approvals, registry, self._runner.context_of)
         fates = Fates(registry.may_be_repeated, self._runner.happened, registry.takes_key)
         self._starts = SkillStarts(
             self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)

@@ -1,9 +1,12 @@
 """One answer of a model: its text while it comes, and whether what came is a whole one."""
 
+from collections.abc import Sequence
+
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Finish, MessageCompleted
 from ozzie_server_ext.domain.ids import ReplyId
+from ozzie_server_ext.domain.redaction import StreamMask
 from ozzie_server_ext.models.remedies import EMPTY
 
 MAX_ANSWER_CHARS = 1_000_000
@@ -17,17 +20,30 @@ class IncompleteAnswer(OzzieError):
 
 class Reply:
     """The text of one answer while it comes, in pieces: joining at each of them would cost the square of its length.
-    `has_begun` is set by whoever hears anything of it."""
+    `has_begun` is set by whoever hears anything of it. `known` are keys that a model may have read somewhere and quote:
+    they are masked before anybody sees or stores them."""
 
-    def __init__(self, reply_id: ReplyId) -> None:
+    def __init__(self, reply_id: ReplyId, known: Sequence[str] = ()) -> None:
         self.reply_id = reply_id
         self.length = 0
         self.has_begun = False
         self._pieces: list[str] = []
+        self._mask = StreamMask(known)
 
-    def add(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self.length += len(piece)
+    def add(self, piece: str) -> str:
+        """Take in what came; returns what of the answer can be shown by now. The beginning of a known key is held back
+        until more of it comes, or something else."""
+        return self._keep(self._mask.feed(piece))
+
+    def close(self) -> str:
+        """Return what was held back, once nothing more comes."""
+        return self._keep(self._mask.end())
+
+    def _keep(self, text: str) -> str:
+        if text:
+            self._pieces.append(text)
+            self.length += len(text)
+        return text
 
     @property
     def text(self) -> str:

@@ -2,6 +2,7 @@
 settled (MD-5, THREATS 18). Whatever a turn asks a model for goes through here."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.redaction import without_known
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelRequest, Reasoning
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import Reserved
@@ -117,7 +119,8 @@ class Calling:
                 )
                 await self._begin(started, before(started))
                 reserved.begun()
-                call = _Call(request, Reply(started.reply_id), place, reserved, started.purpose == "answer")
+                reply = Reply(started.reply_id, self._parts.known_secrets())
+                call = _Call(request, reply, place, reserved, started.purpose == "answer")
                 finished = await self._call(call)
             return Answer(finished=finished, text=call.reply.text, reserved=reserved)
 
@@ -156,6 +159,7 @@ class Calling:
 
         async def broken(finish: Finish | None, code: str, message: str, *, is_billed: bool) -> None:
             """Without a `finish`, nothing was answered: the whole answer comes anew."""
+            reply.close()
             partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
             failed = ModelCallFailed(
                 call_id=call.request.call_id,
@@ -206,9 +210,7 @@ class Calling:
                     if call.is_shown:
                         self.publish("task.progress", {"step": "reasoning"})
                     continue
-                if call.is_shown:
-                    self._show(reply, event.text)
-                reply.add(event.text)
+                self._show(call, reply.length, reply.add(event.text))
                 if reply.length > MAX_ANSWER_CHARS:
                     raise IncompleteAnswer(
                         f'"{name}" wrote more than {MAX_ANSWER_CHARS:,} characters without coming to an end.',
@@ -217,12 +219,13 @@ class Calling:
                     )
         if answer is None:
             raise IncompleteAnswer(f'"{name}" ended without finishing its answer.', hint="Run the cell again.")
+        self._show(call, reply.length, reply.close())
         return answer
 
     async def _completed(self, call_id: CallId, answer: Finished, began: float) -> ModelCallCompleted:
         return ModelCallCompleted(
             call_id=call_id,
-            response_blob=await self._parts.blobs.put(canonical_bytes(answer.response)),
+            response_blob=await self._parts.blobs.put(self._kept(answer.response)),
             finish=answer.finish,
             tool_uses=answer.tool_uses,
             usage=answer.usage,
@@ -231,10 +234,19 @@ class Calling:
             ttft_ms=answer.ttft_ms,
         )
 
-    def _show(self, reply: Reply, content: str) -> None:
+    def _kept(self, response: Json) -> bytes:
+        """The answer as it is kept, without known keys. A call of a tool keeps its arguments in its own event."""
+        known = sorted(self._parts.known_secrets(), key=len, reverse=True)
+        # In JSON, a key without quotes, backslashes or controls stands as it is.
+        text = canonical_bytes(response).decode()
+        return without_known(text, [*known, *(json.dumps(secret)[1:-1] for secret in known)]).encode()
+
+    def _show(self, call: "_Call", offset: int, content: str) -> None:
+        if not (content and call.is_shown):
+            return
         delta: dict[str, Json] = {
-            "reply_id": reply.reply_id,
-            "offset": reply.length,
+            "reply_id": call.reply.reply_id,
+            "offset": offset,
             "phase": "delta",
             "content": content,
         }

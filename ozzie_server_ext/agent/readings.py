@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ozzie_server_ext.domain.channels import DELEGATED
-from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.content import CLEAN, Label
 from ozzie_server_ext.domain.events import (
     Brief,
     Event,
@@ -14,9 +14,12 @@ from ozzie_server_ext.domain.events import (
     PromptAnswered,
     TaskCreated,
     TaskUpdated,
+    ToolCallCancelled,
     ToolCallCompleted,
+    ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.policy.reading import MAX_ADDRESS, Reading, plain_address
@@ -52,7 +55,7 @@ class Readings:
         """Take in one event."""
         now = self.now
         if event.labels:
-            now = replace(now, content=now.content | Content(labels=event.labels, sources=event.sources))
+            now = replace(now, content=now.content | event.content)
         match event.body:
             case TaskCreated(brief=Brief(given=given)):
                 now = replace(now, typed=now.typed | frozenset(given))
@@ -70,8 +73,11 @@ class Readings:
                 followed = now.followed + (address not in now.typed)
                 now = replace(now, followed=followed, typed=now.typed | {address})
             case ToolCallCompleted(links=links, brought=brought):
-                own = now.has_own or not brought or any(not source.startswith(_WEB) for source in brought)
-                now = replace(now, has_read=True, has_own=own, linked=_linked(now.linked, links))
+                now = _told(replace(now, linked=_linked(now.linked, links)), brought)
+            case ToolCallFailed(brought=brought) | ToolCallUncertain(brought=brought):
+                now = _told(now, brought)  # what a tool says in failing may quote what it read
+            case ToolCallCancelled():
+                now = _told(now, ())
             case LabelsCleared():
                 now = replace(now, content=CLEAN)
             case _:
@@ -82,6 +88,12 @@ class Readings:
 def addresses_in(text: str) -> frozenset[str]:
     """Those that somebody gives who says that, as `plain_address` writes them."""
     return frozenset(filter(None, map(plain_address, (*_typed(text), *_bare(text)))))
+
+
+def _told(now: Reading, brought: tuple[str, ...]) -> Reading:
+    """A tool told the model something, from these sources; from none, it is of the project or of the user's."""
+    own = now.has_own or not brought or any(not source.startswith(_WEB) for source in brought)
+    return replace(now, has_read=True, has_own=own)
 
 
 def _typing(now: Reading, text: str) -> Reading:

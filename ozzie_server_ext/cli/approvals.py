@@ -45,8 +45,9 @@ def _to_ask_anew(pending: Sequence[Object], limit: int, session_id: str | None) 
 
 
 def show_approval(options: argparse.Namespace) -> int:
-    """Print what is asked, with all that a person has to see before an answer. Raises NotRunning, NotFound."""
-    approval = _approval(options.approval_id)
+    """Print what is asked, with all that a person has to see before an answer. Raises NotRunning, NotFound, and
+    Answered if the call would do something else by now."""
+    approval = _whole(_approval(options.approval_id))
     if options.json:
         print_json(approval)
     else:
@@ -58,7 +59,7 @@ def approve(options: argparse.Namespace) -> int:
     """Say yes, after asking back where it can't be undone. Raises NotRunning, NotFound, Misused where nobody can be
     asked back, or Answered where it is too late, or the yes can't come from here."""
     extent = "session" if options.session else "once"
-    if not options.yes and extent == "once" and not _is_meant(_approval(options.approval_id)):
+    if not options.yes and not _is_meant(_approval(options.approval_id), extent):
         print("Nothing was approved; it still waits.", file=sys.stderr)
         return 1
     _answer(options.approval_id, "approve", {"extent": extent})
@@ -100,13 +101,23 @@ def revoke(options: argparse.Namespace) -> int:
     return 0
 
 
-def _is_meant(approval: Object) -> bool:
-    """Whether a person who sees all of it says yes once more: of what can't be undone, or is of high risk."""
+def _is_meant(approval: Object, extent: str) -> bool:
+    """Whether a person who sees all of it says yes once more: of what can't be undone, is of high risk, or was shown
+    to them without what looks like a secret."""
     is_grave = approval["side_effect"] == "irreversible" or approval["risk_level"] == "high"
-    if not is_grave or approval["status"] != "pending":
+    needs_look = bool(approval["card"]) or (is_grave and extent == "once")
+    if not needs_look or approval["status"] != "pending":
         return True
-    print(*details(approval), "", sep="\n", file=sys.stderr)
-    return agreed("Approve it?", about="approve what can't be undone or is of high risk")
+    print(*details(_whole(approval)), "", sep="\n", file=sys.stderr)
+    about = "can't be undone or is of high risk" if is_grave else "contains something that looks like a secret"
+    return agreed("Approve it?", about=f"approve what {about}")
+
+
+def _whole(approval: Object) -> Object:
+    """The approval with nothing taken out of it, while it waits for an answer."""
+    if not approval["card"] or approval["status"] != "pending":
+        return approval
+    return {**approval, **get(f"approvals/{approval['approval_id']}/card"), "whole": None}
 
 
 def _answer(approval_id: str, verb: str, body: Object) -> None:

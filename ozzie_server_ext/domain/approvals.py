@@ -47,7 +47,9 @@ _GRAVE = frozenset(
 class Cover:
     """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
     where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`,
-    and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`"."""
+    and what they are made from bears the same labels. A call that names none of these may do anything, so only the
+    very same one is covered: `arguments` is the SHA-256 of its arguments then, and empty else. `said` tells it to
+    people: "`edit_file` in `notes/`"."""
 
     tool_id: str
     version: str
@@ -58,6 +60,7 @@ class Cover:
     said: str
     on: tuple[tuple[str, ...], ...] = ()
     hosts: tuple[str, ...] = ()
+    arguments: str = ""
 
 
 def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:

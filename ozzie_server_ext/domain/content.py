@@ -40,6 +40,23 @@ class Content:
         """Content from these places of that kind."""
         return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places)).completed()
 
+    @classmethod
+    def named(cls, words: Iterable[str]) -> "Content":
+        """Content from what these words name, labels ("web") or sources ("web:example.org").
+
+        Raises ValueError for a word that is neither.
+        """
+        found = CLEAN
+        for word in words:
+            label, _, place = word.partition(":")
+            if label not in list(Label):
+                raise ValueError(
+                    f'"{word}" is no label and no source. Labels are {", ".join(Label)}; a source is a label and a '
+                    'place, such as "web:example.org".'
+                )
+            found |= cls.of(Label(label), [place])
+        return found
+
     def __or__(self, other: "Content") -> "Content":
         """What is made from both."""
         if other == self or not (other.labels or other.sources):
@@ -69,6 +86,18 @@ class Content:
 
 CLEAN = Content()
 """What nobody but the user and their project said."""
+
+
+class Provenance:
+    """The content that one piece of work has read so far. It only grows, so that whatever the work comes to, a result,
+    a failure or no end at all, can be given the labels of what it may quote."""
+
+    def __init__(self) -> None:
+        self.content = CLEAN
+
+    def add(self, content: Content) -> None:
+        """Note that this was read."""
+        self.content = self.content | content
 
 
 def _source(label: Label, place: str) -> str:

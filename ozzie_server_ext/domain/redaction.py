@@ -110,10 +110,48 @@ def redact_text(text: str, known: Sequence[str] = ()) -> str:
     """`text` with `[redacted: kind]` in the place of every secret; `known` are some to look for as they are."""
     if len(text) < SHORTEST:
         return text
-    for secret in sorted(known, key=len, reverse=True):
-        if len(secret) >= MIN_KNOWN:
-            text = text.replace(secret, _mask("known secret"))
+    text = without_known(text, sorted(known, key=len, reverse=True))
     return _without_shapes(_masked(text, private_keys(text)))
+
+
+class StreamMask:
+    """Masks known secrets in a text that comes in pieces, wherever those are cut."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = sorted((secret for secret in known if len(secret) >= MIN_KNOWN), key=len, reverse=True)
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Return what can be told by now. What may be the beginning of a secret is held back."""
+        if not self._known:
+            return piece
+        text = without_known(self._held + piece, self._known)
+        begins = min((_beginning_of(secret, text) for secret in self._known), default=len(text))
+        self._held = text[begins:]
+        return text[:begins]
+
+    def end(self) -> str:
+        """Return what was held back, once nothing more comes; a mask if it is most of a secret."""
+        held, self._held = self._held, ""
+        return _mask("known secret") if len(held) >= MIN_KNOWN else held
+
+
+def _beginning_of(secret: str, text: str) -> int:
+    """Where the end of `text` begins that `secret` may go on from; the length of the text if nowhere."""
+    at = text.find(secret[0], max(len(text) - len(secret) + 1, 0))
+    while at >= 0:
+        if secret.startswith(text[at:]):
+            return at
+        at = text.find(secret[0], at + 1)
+    return len(text)
+
+
+def without_known(text: str, known: Sequence[str]) -> str:
+    """`text` with a mask for each known secret, and nothing else changed. `known` has the longest first."""
+    for secret in known:
+        if len(secret) >= MIN_KNOWN and secret in text:
+            text = text.replace(secret, _mask("known secret"))
+    return text
 
 
 def redacted_lines(text: str) -> str:

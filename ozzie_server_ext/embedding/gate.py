@@ -17,17 +17,20 @@ import msgspec
 from ozzie_server_ext.agent.readings import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
-from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
+    Draft,
     Event,
+    LabelsCleared,
     PromptRequested,
     ToolCallFailed,
     ToolCallRequested,
     ToolCallUncertain,
     ToolUse,
+    content_of,
 )
-from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
 from ozzie_server_ext.embedding.outcome import CallRecord, Outcome, record_of
@@ -46,9 +49,10 @@ from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks.approvals import Approval, Approvals
+from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.cards import Card, changed, draw
 from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.telling import Telling
@@ -160,11 +164,17 @@ class Gate:
         categories: Iterable[Category | str] = (),
         targets: Mapping[str, TargetKind | str] | None = None,
         max_inline_chars: int = 4000,
+        brings: Label | str | None = None,
+        is_outbound: bool = False,
+        keeps_labels: bool = False,
+        further_names: Iterable[str] = (),
+        told_by: Content = CLEAN,
     ) -> Tool:
         """Add a tool made from an async function, called as that is. Its signature is the schema of the arguments, its
         docstring's first paragraph what a model reads. It returns JSON, or a ToolResult; it raises ToolFailed where it
         did nothing, Unsettled where it can't say whether it did. `targets` are the arguments that name what a call acts
-        on, and what they are: path, url, command.
+        on, and what they are: path, url, command. The rest is what `ToolMeta` says of itself; `brings` is the label of
+        whatever the tool says, its failures included.
 
         Raises InputError for a function that can't be a tool, ValueError for a word that no contract has, Bug for a
         contract that can't hold, Conflict for a name that is taken.
@@ -179,6 +189,11 @@ class Gate:
             categories=frozenset(map(Category, categories)),
             targets=tuple(Target(name, TargetKind(kind)) for name, kind in (targets or {}).items()),
             max_inline_chars=max_inline_chars,
+            brings=None if brings is None else Label(brings),
+            is_outbound=is_outbound,
+            keeps_labels=keeps_labels,
+            further_names=tuple(further_names),
+            told_by=told_by,
         )
         tool = plain_tool(function, meta)
         self.registry.register(tool)
@@ -203,18 +218,51 @@ class Gate:
 
         `again` names the approval that the same call was asked for: with a yes it is made, and asked anew where that is
         void by now. A call has one outcome, which is given again however often it is made. With other arguments, it is
-        another call, which the yes is not for. `labels` say where from outside the content is that it is made from.
+        another call, which the yes is not for.
 
-        Raises NotFound where `again` is no approval of this session, Conflict where that call is being made right now,
-        TypeError for arguments that no JSON can say, and what the log raises. Cancelling it is recorded.
+        A call is made from all that the calls of its session have told before, so it bears their labels until a person
+        clears them (`clear_labels`). `labels` adds what came in otherwise, labels or sources: `web`, `mcp:tickets`.
+
+        Raises ValueError for a word that is no label, NotFound if `again` is no approval of this session, Conflict if
+        that call is being made right now, TypeError for arguments that no JSON can say, and what the log raises.
+        Cancelling it is recorded.
         """
+        content = Content.named(labels)
         text = args if isinstance(args, str) else json.dumps(args)
         if again:
             found = await self._expect(again)
             record = await self._record(found.task_id)
             if self._is_same(record, name, text):
-                return await self._again(found.task_id, name, text, labels)
-        return await self._make(TaskId(self._ids.new()), name, text, labels, None)
+                return await self._again(found.task_id, name, text, content)
+        return await self._make(TaskId(self._ids.new()), name, text, content, None)
+
+    async def content(self) -> Content:
+        """The labels and sources of all that the session has read, and that its next call is made from."""
+        return (await self._read()).content
+
+    async def clear_labels(self, by: Answerer) -> Content:
+        """Take the labels off the session, as a person's decision; returns what they were. From then on calls count as
+        made from the user's own content, until something is read again. It is recorded who did it."""
+        found = await self.content()
+        cleared = LabelsCleared(by=by.name, way=by.way)
+        draft = Draft(body=cleared, actor="user", source="embedding", session_id=self.session_id)
+        await self.log.append(session_stream(self.session_id), [draft])
+        return found
+
+    async def card(self, approval_id: str) -> Card:
+        """All that a person has to read before they answer an approval, with nothing taken out that looks like a
+        secret, as it is in `Outcome.asked`. Show it to nobody else.
+
+        Raises NotFound, and Conflict if the call would do something else by now than when it was asked.
+        """
+        found = await self._expect(approval_id)
+        requested = (await self._record(found.task_id)).requested
+        tool = self.registry.find(requested.tool_id)
+        if tool is None:
+            raise changed("Its tool is gone.")
+        return await draw(
+            tool, requested.args, found.asked, msgspec.structs.replace(self._context, key=found.asked.key)
+        )
 
     async def events(self) -> tuple[Event, ...]:
         """All that was recorded in this session, in order. `log` has the rest, such as answers that did not count."""
@@ -224,14 +272,14 @@ class Gate:
         return tuple(found)
 
     async def _read(self) -> Reading:
-        """What earlier calls of the session told, but for its labels, which the caller knows."""
+        """What earlier calls of the session told, with its labels."""
         while page := await self.log.read(session_id=self.session_id, after=self._position):
             for event in page:
                 self._readings.apply(event)
             self._position = page[-1].position
         return self._readings.now
 
-    async def _again(self, task_id: TaskId, name: str, args: str, labels: Sequence[str]) -> Outcome:
+    async def _again(self, task_id: TaskId, name: str, args: str, content: Content) -> Outcome:
         if task_id in self._busy:
             raise Conflict("That call is being made right now.", code="call.busy")
         self._busy.add(task_id)
@@ -246,16 +294,15 @@ class Gate:
             newest = await self.approvals.get(record.asked.approval_id)
             if newest.status == "pending":
                 return _asked(record)
-            return await self._make(task_id, name, args, labels, _earlier(newest))
+            return await self._make(task_id, name, args, content, _earlier(newest))
         finally:
             self._busy.discard(task_id)
 
-    async def _make(
-        self, task_id: TaskId, name: str, args: str, labels: Sequence[str], earlier: Earlier | None
-    ) -> Outcome:
-        recorder = self._recorder(task_id)
-        content = Content(labels=tuple(sorted(set(labels)))).completed()
-        context = msgspec.structs.replace(self._context, reading=replace(await self._read(), content=content))
+    async def _make(self, task_id: TaskId, name: str, args: str, content: Content, earlier: Earlier | None) -> Outcome:
+        reading = await self._read()
+        reading = replace(reading, content=reading.content | content)
+        recorder = self._recorder(task_id).made_from(reading.content)
+        context = msgspec.structs.replace(self._context, reading=reading)
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # it stands in the log, from which it is told
             asking = await self._broker.call(use, _PLACE, context, recorder, earlier)
@@ -270,7 +317,9 @@ class Gate:
     async def _cut_off(self, task_id: TaskId, record: CallRecord) -> Outcome:
         """Of a call that was begun by a program that is gone: nobody knows how far it came."""
         words = "The program ended while it was made."
-        await self._recorder(task_id).append(ToolCallUncertain(call_id=record.requested.call_id, reason=words))
+        read = content_of(await self.log.read_stream(task_stream(task_id)))
+        unknown = ToolCallUncertain(call_id=record.requested.call_id, reason=words)
+        await self._recorder(task_id).made_from(read).append(unknown)
         outcome = (await self._record(task_id)).outcome
         assert outcome is not None
         return outcome

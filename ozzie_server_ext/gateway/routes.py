@@ -77,6 +77,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/tasks/{task_id}/update", task_control.update_task, errors=(409,)),
     Operation("GET", "/approvals", approvals.list_approvals),
     Operation("GET", "/approvals/{approval_id}", approvals.get_approval),
+    Operation("GET", "/approvals/{approval_id}/card", approvals.get_approval_card, errors=(409,)),
     Operation("POST", "/approvals/{approval_id}/approve", approvals.grant_approval, errors=(409,)),
     Operation("POST", "/approvals/{approval_id}/reject", approvals.reject_approval, errors=(409,)),
     Operation("POST", "/approvals/{approval_id}/renew", approvals.renew_approval, errors=(409,)),

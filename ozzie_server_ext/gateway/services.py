@@ -19,6 +19,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
+from ozzie_server_ext.tasks.cards import Cards
 from ozzie_server_ext.tasks.completion import Completion
 from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.earlier import EarlierRuns
@@ -73,6 +74,8 @@ class Services(Protocol):
     def answers(self) -> Answers: ...
     @property
     def approvals(self) -> Approvals: ...
+    @property
+    def cards(self) -> Cards: ...
     @property
     def today(self) -> TodaysUsage: ...
     @property

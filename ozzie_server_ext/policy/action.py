@@ -42,6 +42,7 @@ class Action:
     commands: tuple[tuple[str, ...] | None, ...] = ()
     reading: Reading = UNREAD
     given: tuple[Given, ...] = ()
+    args: Mapping[str, Json] = field(default_factory=dict[str, Json])
     folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
     folded_commands: tuple[tuple[str, ...] | None, ...] = field(init=False)
 
@@ -62,6 +63,7 @@ class Action:
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
             reading=reading,
             given=tuple(gave or "" for gave in _each(reading.gave, urls)),
+            args=args,
         )
 
 

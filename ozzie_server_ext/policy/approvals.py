@@ -42,7 +42,8 @@ def binding(
 
 def cover_of(action: Action, rule: str) -> Cover | None:
     """What a yes for the session to this call would cover: the same tool in the folders of the files that it names, of
-    a file that lies in no folder only that one; on the hosts that it names. None where no such yes is offered."""
+    a file that lies in no folder only that one; on the hosts that it names; if it names nothing, only the same call.
+    None where no such yes is offered."""
     meta = action.meta
     if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
         return None
@@ -59,6 +60,7 @@ def cover_of(action: Action, rule: str) -> Cover | None:
         else:
             on.append(path)
     folders, files = tuple(dict.fromkeys(below)), tuple(dict.fromkeys(on))
+    names_nothing = not (folders or files or hosts)
     return Cover(
         tool_id=meta.tool_id,
         version=meta.version,
@@ -68,6 +70,7 @@ def cover_of(action: Action, rule: str) -> Cover | None:
         on=files,
         hosts=hosts,
         labels=action.reading.content.labels,
+        arguments=hashlib.sha256(canonical_bytes(dict(action.args))).hexdigest() if names_nothing else "",
         said=_said(meta, folders, files, hosts),
     )
 
@@ -77,12 +80,13 @@ def covers(cover: Cover, action: Action, rule: str) -> bool:
     here = cover_of(action, rule)
     if here is None:
         return False
-    same = (here.tool_id, here.version, here.project, here.rule, here.labels) == (
+    same = (here.tool_id, here.version, here.project, here.rule, here.labels, here.arguments) == (
         cover.tool_id,
         cover.version,
         cover.project,
         cover.rule,
         cover.labels,
+        cover.arguments,
     )
     if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may be about all of them
         return False
@@ -103,4 +107,4 @@ def _said(
     on = ", ".join(quoted("/".join(parts)) for parts in files)
     at = ", ".join(map(quoted, hosts))
     places = " and ".join(f"{word} {named}" for word, named in (("in", below), ("on", on), ("at", at)) if named)
-    return f"`{meta.name}` {places}".rstrip()
+    return f"`{meta.name}` {places or 'with these very arguments'}"

@@ -13,6 +13,8 @@ SHOWN_LINES = 12
 
 NO_SESSION = "Approving for the session is not offered: this cannot be undone."
 """String 6 of UX §10."""
+OPEN_IN_PAGE = "Open it in the page: it contains something that looks like a secret."
+"""What is said if only the card without it can be shown."""
 IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab."
 
 
@@ -22,7 +24,8 @@ class Asked:
     `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
     may pass on a yes, `in_page`: whether only a page may; `checked`, why a second model did not say yes, empty where
     none was to; `made_from`: where from outside the content came, a phrase, empty where none did; `expired`: nobody
-    answered in time."""
+    answered in time; `is_redacted`: what looks like a secret was taken out, so nobody may say yes to what stands
+    here."""
 
     approval_id: str
     call_id: str
@@ -42,6 +45,7 @@ class Asked:
     arguments: tuple[str, ...] = ()
     by_kernel: bool = False
     in_page: bool = False
+    is_redacted: bool = False
     is_grave: bool = False
     expires_at: datetime | None = None
     expired: bool = False
@@ -52,6 +56,13 @@ class Asked:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Each with its name."""
         return (("Risk", self.risk), ("Side effect", self.effect), ("Undo", self.undo))
+
+    @property
+    def elsewhere(self) -> str:
+        """Why a yes can't be given here, a sentence; empty if it can."""
+        if self.is_redacted:
+            return OPEN_IN_PAGE
+        return IN_PAGE if self.in_page else ""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -94,6 +105,7 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
         binds=text("binds"),
         arguments=tuple(visible_proof(str(payload.get("arguments") or "")).splitlines()),
         by_kernel=payload.get("needs") == "relay",
+        is_redacted=bool(payload.get("card")),
         in_page=payload.get("needs") in ("browser", "step_up"),
         is_grave=effect == "irreversible" or risk == "high",
         expires_at=_moment(text("expires_at")),
@@ -136,6 +148,8 @@ def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
     reject = ("Reject", f"ozzie approvals reject {asked.approval_id}")
     if asked.in_page:
         return (reject,)
+    if asked.is_redacted:
+        return (("Read all of it", f"ozzie approvals show {asked.approval_id}"), reject)
     return (once, session, reject) if asked.cover else (once, reject)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.asked import IN_PAGE, Asked, made_from, ways_to_answer, why_asked
+from ozzie_server_ext.render.asked import Asked, made_from, ways_to_answer, why_asked
 from ozzie_server_ext.render.columns import WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
 from ozzie_server_ext.render.question import Question, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
@@ -171,9 +171,8 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
     """What a person is asked to allow, with all of what would happen, in at most 80 columns (UX §5)."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
-    by = IN_PAGE if asked.in_page else ""
     told = f"{facts[:1].upper()}{facts[1:]}."
-    says = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, told, by)
+    says = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, told, asked.elsewhere)
     for text in filter(None, says):
         lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
     lines += quoted_lines(asked.proof)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
-from ozzie_server_ext.render.asked import IN_PAGE, NO_SESSION, Asked, made_from, ways_to_answer, why_asked
+from ozzie_server_ext.render.asked import NO_SESSION, Asked, made_from, ways_to_answer, why_asked
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html
@@ -209,7 +209,7 @@ def _approval(asked: Asked, now: datetime | None) -> str:
     covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
     if asked.is_grave:
         covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
-    by = f"<p>{escape(IN_PAGE)}</p>" if asked.in_page else ""
+    by = f"<p>{escape(asked.elsewhere)}</p>" if asked.elsewhere else ""
     hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
     notes = "".join(f"<p>{escape(said)}</p>" for said in (made_from(asked), asked.checked) if said)
     head = (

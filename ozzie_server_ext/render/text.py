@@ -1,8 +1,10 @@
 """Plain text for people: control and bidi characters made visible, cuts, and how amounts are written (UX §1)."""
 
+import json
 import re
 import unicodedata
 
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 
 # What can reorder, hide or overwrite the text around it: C0 and C1 controls, bidi embeddings, overrides and isolates,
@@ -20,6 +22,9 @@ _LABEL = re.compile("[\x00-\x1f" + _HIDING)
 _PROOF = re.compile("[\x00-\x08\x0b-\x1f" + _HIDING)
 # What shows nothing by itself though it is a letter or a mark: fillers, joiners, variation selectors.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
+"""What looks like a space and is none."""
+_UNSEEN = re.compile("|".join(each.pattern for each in (_PROOF, _BLANK, _SPACES)))
 _PLAIN_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _BRAILLE_BLANK = "\u2800"
 BACKTICK = "\\u0060"
@@ -40,6 +45,13 @@ def visible_proof(text: str) -> str:
     """`text` of several lines that somebody says yes to: nothing invisible is left in it but tabs and newlines, also
     where a script or an emoji needs it. Two names that look the same may not be the same ones."""
     return _PROOF.sub(_escaped, _CRLF.sub("\n", text))
+
+
+def visible_json(value: Json) -> str:
+    r"""`value` as JSON that somebody says yes to. Whatever can't be seen, or looks like a space, is written as JSON
+    escapes it (`\u202e`), so that a parser gets the very value back."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def visible_label(text: str) -> str:

@@ -66,8 +66,13 @@ class SkillTool:
         return Plan(args=args)
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
-        name, reading = self._skill.name, context.reading
-        return await context.delegates.carry_out(name, plan.args, key=context.key, reading=reading)
+        return await context.delegates.carry_out(
+            self._skill.name,
+            plan.args,
+            key=context.key,
+            reading=context.reading,
+            provenance=context.provenance,
+        )
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
         return None

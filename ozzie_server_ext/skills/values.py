@@ -40,6 +40,11 @@ class Values:
             return None
         return _within(self.given[name], tuple(rest), reference)
 
+    @property
+    def all_content(self) -> Content:
+        """Where from outside anything of the run came."""
+        return self.content | Content.of_all(output.content for output in self.outputs.values())
+
     def content_of(self, *texts: Json) -> Content:
         """Where from outside what stands in these texts came."""
         found = CLEAN

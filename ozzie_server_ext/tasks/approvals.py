@@ -29,6 +29,7 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.render.asked import OPEN_IN_PAGE
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
@@ -151,13 +152,21 @@ class Approvals:
         await self._answer(approval_id, by, "reject", answer)
 
     async def renew(self, approval_id: str, by: Answerer) -> None:
-        """Have an expired one asked anew: the task looks again at what it would do. Raises NotFound, PolicyError,
-        Conflict."""
+        """Have one asked anew: the task looks again at what it would do. It is one that expired; or one that waits, if
+        what it shows is not so any more, which only a person in the page or a terminal can see. Raises NotFound,
+        PolicyError, Conflict."""
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, "renew")
             stream = task_stream(found.task_id)
             version = await self._log.version(stream)
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
+            if found.status == "pending" and by.way.strength >= Way.CLI.strength:
+                facts: list[EventBody] = [ApprovalExpired(approval_id=found.approval_id, why="changed")]
+                facts += goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
+                with suppress(VersionConflict):
+                    await self._log.append(stream, _drafts(facts, found), expected_version=version)
+                    return
+                continue
             if found.status != "expired" or found.why != "time":
                 raise await self._refused(found, by, "renew", "answered", self._late(found, by.way))
             if pending or not await self._waits(found.task_id):
@@ -253,7 +262,7 @@ class Approvals:
         if by.session_id not in (None, found.session_id):
             raise await self._refused(found, by, act, "session", _foreign())
         if act == "approve" and by.way.strength < found.asked.needs.strength:
-            raise await self._refused(found, by, act, "way", _too_weak(found.asked.needs))
+            raise await self._refused(found, by, act, "way", _too_weak(found.asked, by.way))
         return found
 
     async def _waits(self, task_id: TaskId) -> bool:
@@ -347,7 +356,10 @@ def _foreign() -> PolicyError:
     return PolicyError("This approval is not of the kernel's own session.", code="policy.session")
 
 
-def _too_weak(needs: Way) -> PolicyError:
+def _too_weak(asked: ApprovalRequested, way: Way) -> PolicyError:
+    needs = asked.needs
+    if asked.card and way.strength < Way.CLI.strength:
+        return PolicyError(OPEN_IN_PAGE, hint=f"Or run ozzie approvals show {asked.approval_id}.", code="policy.way")
     where = {Way.CLI: "in the page, or with ozzie approvals approve", Way.BROWSER: "in the page"}
     return PolicyError(
         "A yes to this may not come through a kernel: code that runs there could say it too."

@@ -6,9 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.agent.readings import addresses_in
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import CLEAN, Provenance
 from ozzie_server_ext.domain.errors import PolicyError
-from ozzie_server_ext.domain.events import AgentDelegated, Brief, Event, MessageCompleted, Origin, SkillCompleted
+from ozzie_server_ext.domain.events import (
+    AgentDelegated,
+    Brief,
+    Event,
+    MessageCompleted,
+    Origin,
+    SkillCompleted,
+    content_of,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream, ulid_text
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TaskStatus
@@ -55,7 +63,9 @@ class SkillDelegates:
         self._beginning = asyncio.Lock()
         self.waiting = 0
 
-    async def carry_out(self, skill: str, given: JsonObject, *, key: str, reading: Reading) -> ToolResult:
+    async def carry_out(
+        self, skill: str, given: JsonObject, *, key: str, reading: Reading, provenance: Provenance
+    ) -> ToolResult:
         """See `tools.delegates.Delegates`."""
         task_id = delegated_id(self._recorder.task_id, key)
         parts = self._parts
@@ -70,7 +80,14 @@ class SkillDelegates:
             raise
         finally:
             parts.news.forget(task_id)
-        return await self._result(skill, row, await parts.log.read_stream(task_stream(task_id)))
+        events = await parts.log.read_stream(task_stream(task_id))
+        if row["status"] == TaskStatus.SUCCEEDED:
+            return await self._result(events)
+        provenance.add(content_of(events))  # its words may quote anything that it read
+        if row["status"] == TaskStatus.CANCELLED:
+            raise ToolFailed(f"The skill {skill} was stopped.", code="skill.stopped")
+        message, hint = str(row["error_message"] or ""), str(row["error_hint"] or "")
+        raise ToolFailed(message or f"The skill {skill} failed.", hint=hint, code="skill.failed")
 
     async def _end_of(self, task_id: TaskId) -> Row:
         self.waiting += 1
@@ -134,12 +151,7 @@ class SkillDelegates:
         brief = replace(order.brief, given=addresses)
         return replace(wanted, text=order.text, brief=brief, limits=limits), mode.reason
 
-    async def _result(self, skill: str, row: Row, events: tuple[Event, ...]) -> ToolResult:
-        if row["status"] == TaskStatus.CANCELLED:
-            raise ToolFailed(f"The skill {skill} was stopped.", code="skill.stopped")
-        if row["status"] != TaskStatus.SUCCEEDED:
-            message, hint = str(row["error_message"] or ""), str(row["error_hint"] or "")
-            raise ToolFailed(message or f"The skill {skill} failed.", hint=hint, code="skill.failed")
+    async def _result(self, events: tuple[Event, ...]) -> ToolResult:
         value: Json = None
         content = CLEAN
         for event in events:
@@ -150,7 +162,7 @@ class SkillDelegates:
                     value = text
                 case _:
                     continue
-            content = Content(labels=event.labels, sources=event.sources)
+            content = event.content
         return ToolResult(ok=True, data=value, summary="done", content=content)
 
 

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.events import (
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
@@ -254,9 +255,10 @@ class TaskDriver:
             unknown = [*left.in_doubt, *(tool for tool, fate in fates if fate is None)]
             if unknown and isinstance(end, TaskFailed):
                 end = not_again(unknown)
+            telling = recorder.made_from(content_of(events))  # why it ended may quote anything that it read
             with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
                 facts = await with_delegated(self._log, recorder.task_id, [*ends, end])
-                await recorder.append(*facts, actor=actor, expected_version=events[-1].version)
+                await telling.append(*facts, actor=actor, expected_version=events[-1].version)
                 return
 
     async def _claim(self, recorder: Recorder) -> Row | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import FailureKind, MadeCall
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
@@ -32,10 +32,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """`event` is what it ended with, `accepted` why what had to hold does, and `told` see `StepCompleted`."""
+    """`content` is what the value is made from; `event` is what it ended with, `accepted` why what had to hold does,
+    and `told` see `StepCompleted`."""
 
     value: Json
-    content: Content = CLEAN
+    content: Content
     event: str = "done"
     accepted: str = ""
     told: str = ""
@@ -44,14 +45,15 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """`may_retry`: nothing was done that must not be done twice, and another try may end otherwise."""
+    """`content` is what the message may quote. `may_retry`: nothing was done that must not be done twice, and another
+    try may end otherwise."""
 
     kind: FailureKind
     code: str
     message: str
+    content: Content
     hint: str = ""
     may_retry: bool = False
-    content: Content = CLEAN
     call: MadeCall | None = None
 
 

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -46,7 +47,7 @@ from ozzie_server_ext.tasks.handed_down import hold_within
 from ozzie_server_ext.tasks.journal import Journal
 from ozzie_server_ext.tasks.pace import Pace
 from ozzie_server_ext.tasks.service import limits_of
-from ozzie_server_ext.tasks.skill_log import LoadedRun, kept, load_run
+from ozzie_server_ext.tasks.skill_log import LoadedRun, Rejection, kept, load_run
 from ozzie_server_ext.tasks.step_ends import taken_in, tried_again
 from ozzie_server_ext.tasks.step_runner import StepParts, StepRunner, Stop
 
@@ -210,8 +211,10 @@ class Driving:
                 delay_s = self._pauses.pop(step_id, 0.0)
                 begun.append(Attempt(work=each.work, record=record, delay_s=delay_s, at_once=at_once))
                 waits = waits or not at_once
-        if facts:
-            await self._journal.note(*facts, content=self._recorder.content)
+        if facts:  # why a step is skipped, or can't begin, may quote what others gave
+            says_why = any(isinstance(fact, StepSkipped | StepFailed) for fact in facts)
+            content = self._run.values.all_content if says_why else self._recorder.content
+            await self._journal.note(*facts, content=content)
         if waits:  # what has effects, or others do, begins when all before it is durable
             await self._journal.flushed()
         if self._begun_at_once and self._telling is None:
@@ -290,7 +293,7 @@ class Driving:
         if policy := tried_again(self._skill, work, record.attempt, outcome):
             again_in_s = self._pause(policy, record.attempt)
             self._pauses[work.id] = again_in_s
-            self._rejected[work.id] = outcome.message
+            self._rejected[work.id] = Rejection(outcome.message, outcome.content)
         failed = StepFailed(
             step_id=work.id,
             kind=outcome.kind,
@@ -331,7 +334,9 @@ class Driving:
         name = self._skill.name
         await self._journal.flushed()
         if isinstance(ended, Failed):
-            await self._recorder.append(SkillFailed(skill=name, message=ended.message, step_id=ended.step_id))
+            read = content_of(await self._parts.log.read_stream(task_stream(self._recorder.task_id)))
+            failed = SkillFailed(skill=name, message=ended.message, step_id=ended.step_id)
+            await self._recorder.made_from(read).append(failed)
             raise await self._failed(ended.message)
         output = ended.output
         shown, blob = await kept(output.value, self._parts.blobs)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.steps import StepStatus
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.store.blobs import BlobStore
@@ -46,7 +47,7 @@ async def held_steps(
         if record is None or record.task is None or record.is_settled or not may_be_held(run, row):
             continue
         if record.status is StepStatus.RETRYING:
-            failed = FailedAttempt(kind="business", code="", message=record.message)
+            failed = FailedAttempt(kind="business", code="", message=record.message, content=CLEAN)
             found[step_id] = HeldStep(outcome=failed, next="retry")
             continue
         if row is None or row["status"] == TaskStatus.PAUSED:

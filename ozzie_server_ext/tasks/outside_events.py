@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ozzie_server_ext.config.validation import nearest
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, VersionConflict
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -195,8 +195,7 @@ def unheard(events: Iterable[Event], name: str) -> list[Told]:
     for event in events:
         match event.body:
             case TaskTold(event=told, data=data) if told == name:
-                content = Content(labels=event.labels, sources=event.sources) if event.labels else CLEAN
-                found[event.event_id] = Told(event.event_id, data, content)
+                found[event.event_id] = Told(event.event_id, data, event.content)
             case StepCompleted(told=told) if told:
                 found.pop(told, None)
             case _:

@@ -1,12 +1,13 @@
 """Steps that are one call of a tool that only reads: made at once by the gate, without a task of their own (ADR 44)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     Draft,
     Event,
@@ -17,6 +18,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, TaskId
@@ -35,13 +37,21 @@ from ozzie_server_ext.tasks.executor import FailedAttempt, NotAtOnce, Outcome, S
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.uncertain import ToolUncertain
 
 LONGEST_S = 20.0
 """A call that may take longer is worth a task of its own, which shows how far it is."""
 LOOK_S = 0.02
 """How old a look at the files of the rules may be."""
 
-_ITS_OWN = (ToolCallRequested, ToolCallDecided, ToolCallStarted, ToolCallCompleted, ToolCallFailed)
+_ITS_OWN = (
+    ToolCallRequested,
+    ToolCallDecided,
+    ToolCallStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallUncertain,
+)
 
 
 class RecentRules:
@@ -91,8 +101,9 @@ class QuickCalls:
         brief = order.brief
         context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
         use = ToolUse(call_id=CallId(step_id), name=call.tool, arguments=dumps(call.args))
-        if await self._broker.call(use, Place(1, 0), context, recorder):
-            return NotAtOnce()  # somebody is to be asked
+        with suppress(ToolUncertain):  # what became of the call stands among the gathered
+            if await self._broker.call(use, Place(1, 0), context, recorder):
+                return NotAtOnce()  # somebody is to be asked
         if not all(isinstance(draft.body, _ITS_OWN) for draft in gathered.drafts):
             return NotAtOnce()  # it made an artifact
         return _outcome(gathered.drafts)
@@ -125,7 +136,7 @@ class _Gathered:
 def _outcome(drafts: Sequence[Draft]) -> Outcome:
     bodies: dict[type[EventBody], EventBody] = {type(draft.body): draft.body for draft in drafts}
     end = drafts[-1]
-    content = Content(labels=end.labels, sources=end.sources) if end.labels else CLEAN
+    content = Content(labels=end.labels, sources=end.sources)
     requested, decided = bodies[ToolCallRequested], bodies.get(ToolCallDecided)
     assert isinstance(requested, ToolCallRequested), "each call begins so"
     made = partial(
@@ -143,5 +154,9 @@ def _outcome(drafts: Sequence[Draft]) -> Outcome:
         case ToolCallFailed(code=code, message=message, duration_ms=duration_ms):
             call = made(duration_ms=duration_ms)
             return FailedAttempt(kind="tool", code=code, message=message, content=content, call=call)
+        case ToolCallUncertain(reason=reason):
+            return FailedAttempt(
+                kind="tool", code=ToolUncertain.code, message=reason, content=content, call=made(duration_ms=0.0)
+            )
         case _:
             raise AssertionError("each call ends so")

@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
     Transient,
     WorkerLost,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
@@ -109,8 +110,9 @@ async def recover(
             # Before that is recorded: who hears of it in the log can't know that the task was delegated.
             runner.hold(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
         try:
-            if verdict.facts:
-                await recorder.append(*await with_delegated(event_log, task.task_id, verdict.facts))
+            if verdict.facts:  # why something ended may quote what was read before
+                facts = await with_delegated(event_log, task.task_id, verdict.facts)
+                await recorder.made_from(content_of(events)).append(*facts)
         except Conflict:
             log.warning("a task changed while it was recovered", extra={"task_id": task.task_id})
             continue
@@ -141,11 +143,12 @@ async def _end_the_abandoned(event_log: EventLog) -> None:
             task = task_from(row)
             assert task.session_id is not None, "what is delegated has the session of who delegates"
             recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
-            left = unfinished(await event_log.read_stream(task_stream(task.task_id)))
+            events = await event_log.read_stream(task_stream(task.task_id))
+            left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-            ends += stopped(left.tools)
-            ends.append(TaskCancelled(by="kernel", reason="The run that it was part of has ended."))
-            await recorder.append(*await with_delegated(event_log, task.task_id, ends))
+            ends += [*stopped(left.tools), TaskCancelled(by="kernel", reason="The run that it was part of has ended.")]
+            facts = await with_delegated(event_log, task.task_id, ends)
+            await recorder.made_from(content_of(events)).append(*facts)
 
 
 async def _end_calls(event_log: EventLog, waiting: Task) -> None:

@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskQueued,
     TaskStopping,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -266,10 +267,10 @@ class TaskService:
             if status in FINAL:
                 raise Conflict(f"The task has ended already: {status.lower()}.", code="task.ended")
             session_id = SessionId(str(row["session_id"])) if row["session_id"] else None
-            left = unfinished(await self._log.read_stream(task_stream(task_id)))
-            ends = [*stopped(left.tools), TaskCancelled(by=by, reason=reason)]
+            events = await self._log.read_stream(task_stream(task_id))
+            ends = [*stopped(unfinished(events).tools), TaskCancelled(by=by, reason=reason)]
             with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
-                await self._say(ends, task_id, session_id, expected_version=version)
+                await self._say(ends, task_id, session_id, expected_version=version, content=content_of(events))
                 # It may have been claimed since the look at its row: then it runs for nothing.
                 self._runner.interrupt(task_id, by, reason)
                 await self._stop_delegated(task_id)
@@ -290,10 +291,20 @@ class TaskService:
         session_id: SessionId | None,
         *,
         expected_version: int | None = None,
+        content: Content = CLEAN,
     ) -> None:
         facts = await with_delegated(self._log, task_id, bodies)
         drafts = [
-            Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id) for body in facts
+            Draft(
+                body=body,
+                actor="user",
+                source="hub",
+                session_id=session_id,
+                task_id=task_id,
+                labels=content.labels,
+                sources=content.sources,
+            )
+            for body in facts
         ]
         await self._log.append(task_stream(task_id), drafts, expected_version=expected_version)
 

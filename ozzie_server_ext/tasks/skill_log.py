@@ -5,10 +5,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import (
-    Event,
     SkillCompleted,
     SkillFailed,
     SkillStarted,
@@ -41,14 +40,22 @@ STOPPED = "step.stopped"
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why an attempt at a step was not taken, and what those words may quote."""
+
+    message: str
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken;
-    `end` what was recorded of its end, where a crash came between that and the end of its task."""
+    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken, by
+    its id; `end` what was recorded of its end, where a crash came between that and the end of its task."""
 
     started: SkillStarted
     skill: Skill
     run: WorkflowRun | FsmRun
-    rejected: dict[str, str]
+    rejected: dict[str, Rejection]
     end: SkillCompleted | SkillFailed | None = None
 
 
@@ -58,14 +65,14 @@ async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRu
     for event in await log.read_stream(task_stream(task_id)):
         match event.body:
             case SkillStarted() as started:
-                loaded = await _begun(started, blobs, _content(event))
+                loaded = await _begun(started, blobs, event.content)
             case StepStarted() | StepFailed() | StepSkipped() as fact if loaded is not None:
                 loaded.run.apply(fact)
                 if isinstance(fact, StepFailed) and fact.code != STOPPED:
-                    loaded.rejected[fact.step_id] = fact.message
+                    loaded.rejected[fact.step_id] = Rejection(fact.message, event.content)
             case StepCompleted() as fact if loaded is not None:
                 value = fact.output if fact.blob is None else loads(await blobs.get(fact.blob))
-                loaded.run.apply(fact, Output(value, _content(event)))
+                loaded.run.apply(fact, Output(value, event.content))
             case SkillCompleted() | SkillFailed() as end if loaded is not None:
                 loaded = replace(loaded, end=end)
             case TaskRetried(taken_up=taken_up) if loaded is not None:
@@ -106,7 +113,3 @@ async def _begun(started: SkillStarted, blobs: BlobStore, content: Content) -> L
     else:
         run = WorkflowRun(as_workflow(skill) if isinstance(skill, SimpleSkill) else skill, values)
     return LoadedRun(started, skill, run, {})
-
-
-def _content(event: Event) -> Content:
-    return Content(labels=event.labels, sources=event.sources) if event.labels else CLEAN

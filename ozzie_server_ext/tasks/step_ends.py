@@ -1,7 +1,7 @@
 """What the end of a delegated task makes of its step, by the log alone: for the run that records it, and for who looks
 at a run that is held."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ozzie_server_ext.agent.shape import value_of
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -9,11 +9,14 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     Event,
+    MadeCall,
     MessageCompleted,
     SkillCompleted,
     ToolCallCompleted,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.checks import APPROVED, FAILED, REJECTED
@@ -30,6 +33,13 @@ from ozzie_server_ext.tasks.skill_log import STOPPED
 RETRIED_KINDS = frozenset({"model", "parse"})
 
 
+def failed_by(error: OzzieError, content: Content, *, call: MadeCall | None = None) -> FailedAttempt:
+    """The end of an attempt by that error, whose words may quote what is of that content."""
+    return FailedAttempt(
+        kind="business", code=error.code, message=str(error), hint=error.hint, content=content, call=call
+    )
+
+
 async def outcome_of(row: Row, work: Work, log: EventLog, blobs: BlobStore) -> Succeeded | FailedAttempt:
     """What came of the attempt that the task of that row carried out, which has ended. Whether what has to hold for the
     result does is not looked at."""
@@ -44,16 +54,16 @@ def taken_in(
 ) -> tuple[Succeeded | FailedAttempt, str]:
     """What the run records of an outcome, and the state that it leads to. A no is a failure where nothing else is made
     of it, and so is a result with which the next state can't be told."""
+    content = outcome.content
     if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
         comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
-        outcome = FailedAttempt(
-            kind="business", code="approval.rejected", message=f"It was rejected. {comment}".strip()
-        )
+        message = f"It was rejected. {comment}".strip()
+        outcome = FailedAttempt(kind="business", code="approval.rejected", message=message, content=content)
     try:
         return outcome, _leads_to(run, work, outcome)
     except OzzieError as error:
-        call = outcome.call
-        return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint, call=call), ""
+        content |= run.values.all_content  # a condition names the values that it does not hold for
+        return failed_by(error, content, call=outcome.call), ""
 
 
 def tried_again(skill: Skill, work: Work, attempt: int, outcome: FailedAttempt) -> RetryPolicy | None:
@@ -82,7 +92,7 @@ async def _result(events: Iterable[Event], work: Work, blobs: BlobStore) -> Succ
                 value = text
             case _:
                 continue
-        content = Content(labels=event.labels, sources=event.sources)
+        content = event.content
     if work.approve is not None:
         return Succeeded(value={"approved": True, "comment": ""}, content=content, event=APPROVED)
     if work.ask is not None and isinstance(value, dict):
@@ -92,17 +102,20 @@ async def _result(events: Iterable[Event], work: Work, blobs: BlobStore) -> Succ
     return Succeeded(value=value, content=content)
 
 
-def _failed(row: Row, events: Iterable[Event], work: Work) -> Succeeded | FailedAttempt:
+def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | FailedAttempt:
+    content = content_of(events)
     for event in events:
         if isinstance(event.body, ApprovalRejected) and work.approve is not None:
-            return Succeeded(value={"approved": False, "comment": event.body.comment}, event=REJECTED)
+            value: Json = {"approved": False, "comment": event.body.comment}
+            return Succeeded(value=value, content=content, event=REJECTED)
     if row["status"] == TaskStatus.CANCELLED:
-        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.")
+        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.", content=content)
     kind = str(row["error_kind"] or "system")
     return FailedAttempt(
         kind=kind if kind in ("model", "parse", "tool", "business") else "system",
         code=str(row["error_code"] or ""),
         message=str(row["error_message"] or ""),
+        content=content,
         hint=str(row["error_hint"] or ""),
         may_retry=kind in RETRIED_KINDS or row["error_code"] == "answer.unfit",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from ozzie_server_ext.agent.shape import value_of
 from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     Brief,
@@ -15,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     MessageCompleted,
     Origin,
     SkillStarted,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
@@ -35,7 +37,7 @@ from ozzie_server_ext.tasks.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.resting import Resting
 from ozzie_server_ext.tasks.skill_log import LoadedRun
 from ozzie_server_ext.tasks.skill_starts import SkillStarts
-from ozzie_server_ext.tasks.step_ends import outcome_of
+from ozzie_server_ext.tasks.step_ends import failed_by, outcome_of
 from ozzie_server_ext.tasks.step_news import StepNews
 from ozzie_server_ext.tasks.task_times import TaskTimes
 from ozzie_server_ext.tasks.updates import Updates
@@ -111,7 +113,7 @@ class StepRunner:
         if work.wait is not None:
             return await self._heard(attempt, work.wait)
         if not work.kinds:
-            return Succeeded(value=None)
+            return Succeeded(value=None, content=CLEAN)
         try:
             async with asyncio.timeout(work.timeout_s):
                 outcome = await self._done(attempt)
@@ -120,10 +122,9 @@ class StepRunner:
         except TimeoutError:
             if attempt.record.task is not None:
                 await self._stop(attempt.record.task)
-            message = f"It did not end within {work.timeout_s:g} s."
-            return FailedAttempt(kind="business", code="step.timeout", message=message)
+            return _too_late(f"It did not end within {work.timeout_s:g} s.")
         except OzzieError as error:
-            return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
+            return failed_by(error, self._values.all_content)
         return outcome
 
     async def _made_at_once(self, attempt: Attempt) -> Outcome:
@@ -132,7 +133,7 @@ class StepRunner:
         try:
             order = order_for(self._skill, attempt.work, self._values)
         except OzzieError as error:
-            return FailedAttempt(kind="business", code=error.code, message=str(error), hint=error.hint)
+            return failed_by(error, self._values.all_content)
         return await self._parts.quick.make(order, attempt.work.id, task_id, self._context, self._recorder)
 
     async def _heard(self, attempt: Attempt, wait: Wait) -> Outcome:
@@ -146,8 +147,7 @@ class StepRunner:
                 async with asyncio.timeout(within_s):
                     told = await outside.next(recorder.task_id, wait.event, self._told)
         except TimeoutError:
-            message = f'Nobody told it of "{wait.event}" within {min(limits):g} s.'
-            return FailedAttempt(kind="business", code="step.timeout", message=message)
+            return _too_late(f'Nobody told it of "{wait.event}" within {min(limits):g} s.')
         return Succeeded(value=told.data, content=told.content, event=wait.event, told=told.event_id)
 
     async def _done(self, attempt: Attempt) -> Outcome:
@@ -171,8 +171,10 @@ class StepRunner:
             text, call, brief = f"{work.skill}", None, Brief()
             content = self._values.content_of(work.with_)
         else:
-            order = order_for(self._skill, work, self._values, rejected=self._rejected.get(work.id, ""))
+            rejected = self._rejected.get(work.id)
+            order = order_for(self._skill, work, self._values, rejected=rejected.message if rejected else "")
             text, call, brief, content = order.text, order.call, order.brief, order.content
+            content |= rejected.content if rejected else CLEAN
         updates = self._parts.updates
         said = [] if call else await updates.said_to(recorder.task_id)
         wanted = Delegated(
@@ -216,6 +218,7 @@ class StepRunner:
     async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:
         """Whether what has to hold does, by a model that sees the result and nothing else (TK-5)."""
         criterion = fill(work.acceptance or "", self._values.find)
+        content = outcome.content | self._values.content_of(work.acceptance)
         task_id = TaskId(self._parts.ids.new())
         recorder = self._recorder
         wanted = Delegated(
@@ -231,21 +234,25 @@ class StepRunner:
             model=self._model(work, 1),
             attended=False,
             answer_schema=VERDICT,
-            content=outcome.content | self._values.content_of(work.acceptance),
+            content=content,
         )
         await self._parts.delegation.begin(wanted, by=recorder)
         with self._waits():
             row = await self._parts.ends.of(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
+        content |= content_of(events)
         if row["status"] != TaskStatus.SUCCEEDED:
             message = f"Whether this holds could not be found out: {criterion}"
-            return FailedAttempt(kind="model", code="step.unjudged", message=message, may_retry=True)
+            return FailedAttempt(kind="model", code="step.unjudged", message=message, content=content, may_retry=True)
         said = [event.body.text for event in events if isinstance(event.body, MessageCompleted)]
         verdict = value_of(said[-1])
         if isinstance(verdict, dict) and verdict.get("holds") is True:
-            return replace(outcome, accepted=str(verdict.get("why") or "It holds."))
+            return replace(outcome, accepted=str(verdict.get("why") or "It holds."), content=content)
         why = str(verdict.get("why") if isinstance(verdict, dict) else "")
         message = f"This does not hold: {criterion} {why}".strip()
-        return FailedAttempt(
-            kind="business", code=NOT_ACCEPTED, message=message, may_retry=True, content=outcome.content
-        )
+        return FailedAttempt(kind="business", code=NOT_ACCEPTED, message=message, content=content, may_retry=True)
+
+
+def _too_late(message: str) -> FailedAttempt:
+    """The end of an attempt that took too long. Nothing of it is quoted."""
+    return FailedAttempt(kind="business", code="step.timeout", message=message, content=CLEAN)

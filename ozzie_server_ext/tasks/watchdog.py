@@ -16,13 +16,13 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     FINAL_TYPES,
-    Draft,
     Event,
     EventBody,
     TaskCreated,
     TaskModelChosen,
     TaskStalled,
     Transient,
+    content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -31,6 +31,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.render.text import duration
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.outside_events import awaited
 from ozzie_server_ext.tasks.service import TaskService
@@ -113,12 +114,12 @@ class Watchdog:
             return
         quiet.acts += 1
         if quiet.acts == 1:
-            await self._say(row, self._stalled("remind", quiet_s, events, task_id))
+            await self._say(row, events, self._stalled("remind", quiet_s, events, task_id))
         elif action == "degrade" and row["mode"] == "FREE" and row["model"] != CHEAP and self._cheaper() is not None:
             chosen = TaskModelChosen(model=CHEAP, reason=TaskStalled.type)
-            await self._say(row, self._stalled("degrade", quiet_s, events, task_id), chosen)
+            await self._say(row, events, self._stalled("degrade", quiet_s, events, task_id), chosen)
         elif action == "cancel":
-            await self._say(row, self._stalled("cancel", quiet_s, events, task_id))
+            await self._say(row, events, self._stalled("cancel", quiet_s, events, task_id))
             with contextlib.suppress(Conflict):  # it has ended by now
                 await self._tasks.cancel(task_id, by=NAME, reason=f"nothing came from it for {duration(quiet_s)}")
 
@@ -130,12 +131,16 @@ class Watchdog:
             hint = f"Try it again with ozzie tasks retry {task_id}."
         return TaskStalled(action=action, quiet_s=round(quiet_s, 3), doing=doing(events), hint=hint)
 
-    async def _say(self, row: Row, *facts: EventBody) -> None:
-        task_id, session_id = TaskId(str(row["task_id"])), SessionId(str(row["session_id"]))
-        drafts = [
-            Draft(body=fact, actor="system", source=NAME, session_id=session_id, task_id=task_id) for fact in facts
-        ]
-        await self._log.append(task_stream(task_id), drafts)
+    async def _say(self, row: Row, events: Iterable[Event], *facts: EventBody) -> None:
+        """Record facts about a task of these events, which they may quote."""
+        recorder = Recorder(
+            log=self._log,
+            session_id=SessionId(str(row["session_id"])),
+            task_id=TaskId(str(row["task_id"])),
+            actor="system",
+            source=NAME,
+        )
+        await recorder.made_from(content_of(events)).append(*facts)
 
     def _moved(self, task_id: TaskId | None) -> None:
         now = self._clock.monotonic()

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from ozzie_server_ext.config.validation import Problem, explained
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject, paths
@@ -145,14 +145,15 @@ def _never(meta: ToolMeta) -> bool:
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom the
-    call is made for, `key` the call's idempotency key: the same where it is made again after a crash (TL-10). `live` is
-    for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run
-    on the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
-    what the call is made from; `marks` knows which files of the project are. `forbids` tells why the rules deny a call
-    of the same tool with other arguments, for one that is led on; empty where they do not. `toolbox` has the tools that
-    were left out of what the model is offered, `delegates` hands work over to skills. `may_call` tells the tools of a
-    skill, `asks_first` those of them that a person is asked for, whatever the rules allow."""
+    """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom
+    the call is made for, `key` the call's idempotency key: the same where it is made again after a crash. `live` is
+    for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run on
+    the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
+    what the call is made from; a tool adds to `provenance` what it reads from outside, as it reads it; `marks`
+    knows which files of the project are from outside. `forbids` tells why the rules deny a call of the same tool
+    with other arguments, for one that is led on; empty where they do not. `toolbox` has the tools that were left
+    out of what the model is offered, `delegates` hands work over to skills. `may_call` tells the tools of a skill,
+    `asks_first` those of them that a person is asked for, whatever the rules allow."""
 
     project: Path
     clock: Clock
@@ -163,6 +164,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     jobs: JobRunner = msgspec.field(default_factory=NoJobs)
     children: Children = msgspec.field(default_factory=NoChildren)
     reading: Reading = UNREAD
+    provenance: Provenance = msgspec.field(default_factory=Provenance)
     marks: Marks = msgspec.field(default_factory=NoMarks)
     web: Web = msgspec.field(default_factory=NoWeb)
     jupyter: Jupyter = msgspec.field(default_factory=Jupyter)

@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.tools.base import Plan, Tool, ToolContext
+from ozzie_server_ext.tools.telling import error_of
 from ozzie_server_ext.tools.threads import PATIENCE_S
 
 log = logger(__name__)
@@ -39,6 +43,23 @@ async def in_time(work: Coroutine[Any, Any, T], limit_s: float, *, keeps: bool =
         if running.cancelled():
             raise TimeoutError
     return running.result()
+
+
+async def limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = False) -> T:
+    """As `in_time`, with the limit of the tool. What waits for nothing needs no task in which it could be stopped."""
+    return await (in_time(work, tool.meta.timeout_s, keeps=keeps) if tool.waits else work)
+
+
+async def planned(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
+    """What a call would do, see `Tool.plan`. Raises OzzieError, and nothing else."""
+    try:
+        return await limited(tool, tool.plan(args, context))
+    except OzzieError:
+        raise
+    except Exception as error:
+        if not isinstance(error, TimeoutError):
+            log.exception("tool %s broke while it planned", tool.meta.tool_id)
+        raise error_of(tool.meta, error) from None
 
 
 async def _stop(running: "asyncio.Future[Any]") -> None:

@@ -4,7 +4,6 @@ What is asked comes from the tool's plan and the checked arguments; a yes is goo
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,34 +12,23 @@ from typing import Protocol
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
-from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.redaction import redact, redact_text
-from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.action import Action
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.policy.sources import told
-from ozzie_server_ext.render.text import cut_end, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext
-from ozzie_server_ext.tools.telling import error_of
-
-log = logger(__name__)
+from ozzie_server_ext.tools.cards import Card, preview_of, real_card, redacted, shortened, stored_card
+from ozzie_server_ext.tools.refusals import unattended
 
 MOST_SHOWN = 32_000
 """In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""
-
-
-MOST_ARGUMENTS = 16_000
-"""In characters, of all arguments as JSON."""
-_MOST_ARGUMENT = 2000
-"""In characters; a path is no longer than half of that."""
-_BEGINNING = 200
+_UNCHECKED = "No second model was asked: the call contains something that looks like a secret."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,39 +108,52 @@ class Permissions:
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
-        needs = Way.MODEL
-        if ruling.verdict.decision is not Decision.CHECK:
-            usual = weakest_way(meta, labelled=bool(content))
-            needs = max(usual, ruling.verdict.needs, key=lambda way: way.strength)
+        is_checked = ruling.verdict.decision is Decision.CHECK
+        person = _strongest(weakest_way(meta, labelled=bool(content)), ruling.verdict.needs)
+        needs = Way.MODEL if is_checked else person
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
+        known = self._known_secrets()
+        hides = await asyncio.to_thread(redacted, plan.args, known) != plan.args
         action = Action.of(meta, plan.args, context.caller, context.reading)
-        covering = await self._grants.covering(recorder.session_id, lambda cover: covers(cover, action, rule), needs)
+        covering = await self._grants.covering(
+            recorder.session_id,
+            lambda cover: covers(cover, action, rule),
+            _strongest(needs, Way.CLI) if hides else needs,
+        )
         if covering is not None:
             return Permission(approval_id=covering)
-        preview = await _preview(tool, plan)
-        proof, whole = await self._proof(preview, meta.name, call_id, recorder)
+        preview = await preview_of(tool, plan)
+        real, stored = await asyncio.to_thread(_cards, preview, plan.args, known)
+        is_redacted = stored != real
+        if is_redacted:  # only who draws the real card may answer, and no second model does
+            needs = _strongest(person, Way.CLI)
+            if not context.caller.attended:
+                raise unattended(meta)
+        proof, whole = await self._proof(stored, meta.name, call_id, recorder)
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
             call_id=call_id,
             tool_id=meta.tool_id,
             name=meta.name,
-            sentence=self._clean(preview.sentence),
+            sentence=stored.sentence,
             proof=proof,
-            shown=preview.shown,
+            shown=stored.shown,
             whole=whole,
             reason=ruling.verdict.reason,
             rule=rule,
             place=ruling.verdict.place,
             side_effect=meta.side_effect,
             risk_level=meta.risk_level,
-            undo=self._clean(preview.undo),
-            arguments=await asyncio.to_thread(self._arguments, plan.args),
+            undo=stored.undo,
+            arguments=shortened(stored),
             binds=binds,
             needs=needs,
             cover=cover_of(action, rule),
+            checked=_UNCHECKED if is_checked and is_redacted else "",
             made_from=told(content),
             key=context.key,
+            card=real.digest if is_redacted else "",
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )
         return Permission(facts=(*_void(earlier, binds), requested))
@@ -164,16 +165,12 @@ class Permissions:
             return False
         return self._clock.now() - grant.at <= timedelta(seconds=GRANT_S)
 
-    async def _proof(
-        self, preview: Preview, name: str, call_id: CallId, recorder: Recorder
-    ) -> tuple[str, ArtifactId | None]:
+    async def _proof(self, card: Card, name: str, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
         """What is shown at once, and the artifact with all of it where that is more. `name` is the tool's."""
-        # A line of a diff that ended in the middle would go on as one that nobody added.
-        raw = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
-        proof = await asyncio.to_thread(self._clean, raw)
+        proof = card.proof
         if len(proof) <= MOST_SHOWN:
             return proof, None
-        mime = "text/x-diff" if preview.shown == "diff" else "text/plain"
+        mime = "text/x-diff" if card.shown == "diff" else "text/plain"
         kept = await self._artifacts.keep(
             proof.encode(), kind="log", name=f"what {name} would do, {call_id}", mime=mime, call_id=call_id
         )
@@ -181,26 +178,13 @@ class Permissions:
         whole_lines = proof.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
         return proof[: whole_lines if whole_lines > 0 else MOST_SHOWN], kept.artifact_id
 
-    def _arguments(self, args: JsonObject) -> str:
-        """As JSON. What is long in them is what the proof is about."""
-        text = json.dumps(_shortened(redact(args, self._known_secrets())), ensure_ascii=False, indent=2)
-        return visible_proof(cut_end(text, MOST_ARGUMENTS))
 
-    def _clean(self, text: str) -> str:
-        """Without secrets, and with nothing invisible in it (THREATS 14)."""
-        return visible_proof(redact_text(text, self._known_secrets()))
+def _cards(preview: Preview, args: JsonObject, known: Sequence[str]) -> tuple[Card, Card]:
+    return real_card(preview, args), stored_card(preview, args, known)
 
 
-def _shortened(value: Json) -> Json:
-    match value:
-        case dict():
-            return {name: _shortened(each) for name, each in value.items()}
-        case list():
-            return [_shortened(each) for each in value]
-        case str() if len(value) > _MOST_ARGUMENT:
-            return f"{value[:_BEGINNING]}… ({len(value):,} characters in all)"
-        case _:
-            return value
+def _strongest(*ways: Way) -> Way:
+    return max(ways, key=lambda way: way.strength)
 
 
 def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
@@ -209,24 +193,3 @@ def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
         return ()
     why = "time" if earlier.grant is not None and earlier.asked.binds == binds else "changed"
     return (ApprovalExpired(approval_id=earlier.asked.approval_id, why=why),)
-
-
-async def _preview(tool: Tool, plan: Plan) -> Preview:
-    """Raises OzzieError, and nothing else."""
-    try:
-        async with asyncio.timeout(tool.meta.timeout_s):
-            return await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
-    except OzzieError:
-        raise
-    except Exception as error:
-        if not isinstance(error, TimeoutError):
-            log.exception("tool %s broke while it said what it would do", tool.meta.tool_id)
-        raise error_of(tool.meta, error) from None
-
-
-def _usual(tool: Tool, plan: Plan) -> Preview:
-    """Of a tool that says nothing by itself: all arguments are shown, so that nothing runs that nobody saw."""
-    named = [plan.args.get(target.argument) for target in tool.meta.targets]
-    on = next((f" on {quoted(value)}" for value in named if isinstance(value, str)), "")
-    proof = json.dumps(plan.args, ensure_ascii=False, indent=2) if plan.args else ""
-    return Preview(sentence=f"Run `{tool.meta.name}`{on}?", proof=proof, shown="text" if proof else "")

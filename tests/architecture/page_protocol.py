@@ -68,6 +68,7 @@ ANSWERS: tuple[Any, ...] = (
     shapes.Error,
     shapes.Health,
     shapes.Page[approval_shapes.Approval],
+    approval_shapes.Card,
     shapes.Page[shapes.EventRecord],
     shapes.Page[shapes.Example],
     shapes.Page[task_shapes.Task],

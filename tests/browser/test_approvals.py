@@ -12,9 +12,11 @@ from playwright.async_api import BrowserContext, Locator, expect
 
 from tests.browser.lab_server import Lab, lab_home, serve_lab
 from tests.browser.notebook_page import NotebookPage
+from tests.browser.run_skills import write
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
+from tests.integration.gateway.asked import DEPLOY, HIDDEN_COMMAND
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -230,3 +232,25 @@ async def test_plain_buttons_answer_where_the_page_has_no_cards(
         await expect(it.final(0)).to_contain_text("approved once by")
         assert lab.path("notes/plain.md").exists()
         await page.close()
+
+
+async def test_what_was_taken_out_of_a_question_is_read_on_its_card_alone(notebook: NewNotebook, lab: Lab) -> None:
+    write(lab, DEPLOY)
+    it = notebook("%run deploy")
+    await it.open()
+    await it.begin(0)
+    found = await asked(it, 0)
+    await expect(found.locator(".jp-Ozzie-proofText").first).to_contain_text(HIDDEN_COMMAND)
+    await expect(found).to_contain_text("Something in it looks like a secret.")
+    await found.get_by_text("Arguments, rule and key").click()
+    await expect(found.locator(".jp-Ozzie-arguments")).to_contain_text(HIDDEN_COMMAND)
+    await screenshot(it.page, "approval-redacted")
+    await it.save()
+    assert HIDDEN_COMMAND not in lab.path(it.name).read_text()
+
+    await press(found, "Approve once")
+
+    await it.ended(0)
+    assert lab.path("run.sh").read_text() == f"{HIDDEN_COMMAND}\n"
+    await it.save()
+    assert HIDDEN_COMMAND not in lab.path(it.name).read_text()

@@ -61,10 +61,15 @@ const button = (label: string): HTMLButtonElement =>
 const labels = (): (string | null)[] => all('.jp-Ozzie-answers button');
 const status = (): string => find('[role=status]').textContent ?? '';
 
+/** A server that has neither artifacts nor cards. */
+const NOTHING: IApprovalCardProps['api'] = {
+  artifactText: () => Promise.reject(new AskError(404, 'not_found', 'It is not there.', '')),
+  approvalCard: () => Promise.reject(new AskError(404, 'not_found', 'It is not there.', ''))
+};
+
 function show(given: Partial<Approval> = {}, props: Partial<IApprovalCardProps> = {}): void {
-  const textOf = (): Promise<string> => Promise.reject(new AskError(404, 'not_found', 'It is not there.', ''));
   const row = anApproval(given);
-  act(() => root.render(<ApprovalCard row={row} book={book} textOf={textOf} trans={TRANS} isConnected {...props} />));
+  act(() => root.render(<ApprovalCard row={row} book={book} api={NOTHING} trans={TRANS} isConnected {...props} />));
 }
 
 /** Shown, and standing still for as long as it takes. */
@@ -252,7 +257,8 @@ test('of what can not be undone all is shown at once', () => {
 
 test('the rest of what is kept elsewhere is fetched on a click', async () => {
   const given = { proof: '@@ -1,0 +1,2 @@\n+one', whole: 'W' };
-  show(given, { textOf: id => Promise.resolve(`@@ -1,0 +1,2 @@\n+one\n+two of ${id}`) });
+  const artifactText = (id: string): Promise<string> => Promise.resolve(`@@ -1,0 +1,2 @@\n+one\n+two of ${id}`);
+  show(given, { api: { ...NOTHING, artifactText } });
   expect(node.querySelector('.jp-Ozzie-proofHead')).toBeNull();
   await click('Show all');
   expect(all('.jp-Ozzie-mod-added')).toEqual(['1+added one', '2+added two of W']);
@@ -260,8 +266,8 @@ test('the rest of what is kept elsewhere is fetched on a click', async () => {
 
 test('what can not be undone is not approved before all of it is there', async () => {
   let tell: (text: string) => void = () => undefined;
-  const textOf = (): Promise<string> => new Promise(resolve => (tell = resolve));
-  await armed({ ...GRAVE, shown: 'text', proof: 'beginning', whole: 'W' }, { textOf });
+  const artifactText = (): Promise<string> => new Promise(resolve => (tell = resolve));
+  await armed({ ...GRAVE, shown: 'text', proof: 'beginning', whole: 'W' }, { api: { ...NOTHING, artifactText } });
   await click('Approve once');
   expect(book.answers).toEqual([]);
   expect(button('Approve once').getAttribute('aria-disabled')).toBe('true');
@@ -412,4 +418,69 @@ test('only what the gateway marked is code', () => {
     { text: 'a b', isCode: true },
     { text: ' to the trash?', isCode: false }
   ]);
+});
+
+describe('of a question that something was taken out of', () => {
+  const HIDDEN = {
+    card: 'cd'.repeat(32),
+    shown: 'text',
+    proof: 'git clone https://user:[redacted: password]@a'
+  } as const;
+  const WHOLE = {
+    sentence: 'Run `git` on this machine?',
+    proof: 'git clone https://user:x`./x.sh`@a',
+    shown: 'text',
+    undo: '',
+    arguments: '{"argv": ["git"]}'
+  } as const;
+
+  test('all of it is read from the server before a yes can be given', async () => {
+    let tell: (card: typeof WHOLE) => void = () => undefined;
+    const approvalCard = (): Promise<typeof WHOLE> => new Promise(resolve => (tell = resolve));
+    await armed(HIDDEN, { api: { ...NOTHING, approvalCard } });
+    await click('Approve once');
+    expect(book.answers).toEqual([]);
+    expect(node.textContent).toContain('Reading all of it…');
+
+    tell(WHOLE);
+    await heard();
+    await pass(700);
+    expect(all('.jp-Ozzie-proofText')).toEqual([WHOLE.proof]);
+    expect(find('.jp-Ozzie-arguments').textContent).toBe(WHOLE.arguments);
+    expect(node.textContent).not.toContain('[redacted');
+    expect(node.textContent).toContain('Something in it looks like a secret.');
+    await click('Approve once');
+    expect(book.answers).toHaveLength(1);
+  });
+
+  test('nobody says yes where it can not be read, and it is tried again', async () => {
+    const answers = [() => Promise.reject(new AskError(0, '', '', '')), () => Promise.resolve(WHOLE)];
+    const approvalCard = (): Promise<typeof WHOLE> => answers.shift()!();
+    await armed(HIDDEN, { api: { ...NOTHING, approvalCard } });
+    expect(find('[role=alert]').textContent).toContain('No connection.');
+    await click('Approve once');
+    expect(book.answers).toEqual([]);
+    await click('Try again');
+    expect(all('.jp-Ozzie-proofText')).toEqual([WHOLE.proof]);
+  });
+
+  test('what would be something else by now is asked anew', async () => {
+    const changed = new AskError(409, 'approval.changed', 'It would do something else by now.', 'Have it asked anew.');
+    await armed(HIDDEN, { api: { ...NOTHING, approvalCard: () => Promise.reject(changed) } });
+    expect(button('Approve once').getAttribute('aria-disabled')).toBe('true');
+    await click('Ask again');
+    expect(book.answers).toEqual([{ act: 'renew' }]);
+  });
+});
+
+test('long arguments are there in full once somebody looks for them', async () => {
+  const approvalCard = (): Promise<never> => Promise.resolve({ arguments: '{"text": "all of it"}' } as never);
+  show({ arguments: '{"text": "all… (2,001 characters in all)"}' }, { api: { ...NOTHING, approvalCard } });
+  const details = node.querySelector('details')!;
+  act(() => {
+    details.open = true;
+    details.dispatchEvent(new Event('toggle'));
+  });
+  await heard();
+  expect(find('.jp-Ozzie-arguments').textContent).toBe('{"text": "all of it"}');
 });

@@ -362,7 +362,12 @@ describe('below a cell', () => {
   const parts = (rows: readonly ApprovalRow[] = []): IAskParts => {
     const signal = new Signal({});
     return {
-      api: { task: server.task, answer: server.answer, artifactText: () => Promise.resolve('') },
+      api: {
+        task: server.task,
+        answer: server.answer,
+        artifactText: () => Promise.resolve(''),
+        approvalCard: () => Promise.reject(new Error('none is asked for'))
+      },
       approvals: { of: () => rows, changed: signal, isChanged: () => false } as unknown as ApprovalBook,
       board: { state: 'ready', changed: signal } as unknown as IAskParts['board'],
       trans: TRANS,

@@ -122,6 +122,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     checked: '',
     made_from: '',
     arguments: '{\n  "path": "notes/a.md"\n}',
+    card: '',
     ...given
   };
 }
@@ -130,7 +131,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 export function asking(position: number, given: Partial<Approval> = {}): Recorded {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
-  const { checked, made_from, arguments: args } = more;
+  const { checked, made_from, card, arguments: args } = more;
   const cover =
     session_cover === null
       ? null
@@ -157,6 +158,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
     expires_at,
     checked,
     made_from,
+    card,
     arguments: args
   };
   const payload = { ...request, ...about };

@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does.
+ * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card); else empty.
  */
 export interface Approval {
   answered_at: string | null;
@@ -28,6 +28,7 @@ export interface Approval {
   binds: string;
   by: string;
   call_id: string;
+  card: string;
   checked: string;
   comment: string;
   expires_at: string;
@@ -92,13 +93,14 @@ export interface ApprovalRejected {
   way: Way;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty.
  */
 export interface ApprovalRequested {
   approval_id: string;
   arguments: string;
   binds: string;
   call_id: string;
+  card: string;
   checked: string;
   cover: Cover | null;
   expires_at: string;
@@ -119,9 +121,10 @@ export interface ApprovalRequested {
   whole: string | null;
 }
 /**
- * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and what they are made from bears the same labels. `said` tells it to people: "`edit_file` in `notes/`".
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and what they are made from bears the same labels. A call that names none of these may do anything, so only the very same one is covered: `arguments` is the SHA-256 of its arguments then, and empty else. `said` tells it to people: "`edit_file` in `notes/`".
  */
 export interface Cover {
+  arguments: string;
   below: string[][];
   hosts: string[];
   labels: string[];
@@ -159,6 +162,16 @@ export interface CallUsage {
   cached_tokens: number;
   input_tokens: number;
   output_tokens: number;
+}
+/**
+ * All that a person has to read before they answer, with nothing taken out of it: the question, what the call would do (`proof`, of the kind `shown`), how it can be taken back, and all arguments as JSON. Characters that nobody sees are escaped.
+ */
+export interface Card {
+  arguments: string;
+  proof: string;
+  sentence: string;
+  shown: '' | 'diff' | 'text';
+  undo: string;
 }
 /**
  * A place that the run can go on from: behind `node_id`. `state` tells how far it was then (S4 FR-TASK-4).

@@ -1,6 +1,6 @@
 /** Everything that this extension asks the server for: the only file that fetches. */
 
-import type { Approval, ApprovalStatus, Extent } from './approval';
+import type { Approval, ApprovalCard, ApprovalStatus, Extent } from './approval';
 import type {
   Error as Refusal,
   EventRecordPage,
@@ -141,6 +141,11 @@ export class OzzieApi {
     return this.get(approvalPath(approvalId));
   }
 
+  /** All that a person has to read before they answer it, with nothing taken out. */
+  approvalCard(approvalId: string): Promise<ApprovalCard> {
+    return this.get(approvalPath(approvalId, 'card'));
+  }
+
   /** The newest approvals first, page by page, but no more than `most` of them. */
   async approvals(most: number, query: { status?: ApprovalStatus; task_id?: string }): Promise<readonly Approval[]> {
     return (await this.upTo<Approval>(most, 'approvals', query)).items;
@@ -155,7 +160,7 @@ export class OzzieApi {
     await this.post(approvalPath(approvalId, 'reject'), answer, signal);
   }
 
-  /** Have an approval whose time is up asked anew. */
+  /** Have an approval asked anew whose time is up, or that shows what is not so any more. */
   async renew(approvalId: string, signal: AbortSignal): Promise<void> {
     await this.post(approvalPath(approvalId, 'renew'), {}, signal);
   }

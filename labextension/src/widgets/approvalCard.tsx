@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import type { Extent } from '../api/approval';
-import { AskError } from '../api/requests';
+import { AskError, type OzzieApi } from '../api/requests';
 import type { Answer, ApprovalBook, ApprovalRow } from '../model/approvals';
 import {
   becauseText,
@@ -32,8 +32,7 @@ const TICK_MS = 1_000;
 export interface IApprovalCardProps {
   readonly row: ApprovalRow;
   readonly book: Pick<ApprovalBook, 'answer' | 'isChanged' | 'isRenewable'>;
-  /** The text of an artifact. */
-  readonly textOf: (artifactId: string) => Promise<string>;
+  readonly api: Pick<OzzieApi, 'approvalCard' | 'artifactText'>;
   readonly trans: ITranslate;
   /** Without a connection there is nobody to answer to. */
   readonly isConnected: boolean;
@@ -60,6 +59,7 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
   const outer = React.useRef<HTMLDivElement>(null);
   const sending = useSending(row, book, trans);
   const isPending = row.status === 'pending';
+  const whole = useWholeRow(props);
   const arming = useArming<HTMLDivElement>(isPending);
   // Whoever was in the card stays in it when its buttons go; read before they do.
   const wasInside = outer.current?.contains(document.activeElement) ?? false;
@@ -92,7 +92,7 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
       }}
     >
       {isPending ? (
-        <Pending {...props} id={id} sending={sending} arming={arming} />
+        <Pending {...props} id={id} sending={sending} arming={arming} whole={whole} />
       ) : (
         <Ended {...props} id={id} sending={sending} />
       )}
@@ -102,6 +102,44 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
     </div>
   );
 }
+
+/** What a person reads of an approval. `isRead`: nothing that determines the effect is left out of `row`. */
+interface IWhole {
+  readonly row: ApprovalRow;
+  readonly isRead: boolean;
+  readonly problem: string;
+  /** What it showed is not so any more, so nobody can read it. */
+  readonly isGone: boolean;
+  readonly read: () => void;
+}
+
+/** The stored question lacks what looks like a secret. The gateway draws the whole of it for this page alone. */
+function useWholeRow({ row, api, trans, isConnected }: IApprovalCardProps): IWhole {
+  const [card, setCard] = React.useState<CardTexts | null>(null);
+  const [problem, setProblem] = React.useState('');
+  const [isGone, setGone] = React.useState(false);
+  const { approval_id, status } = row;
+  const isHidden = row.card !== '' && status === 'pending';
+  const read = React.useCallback((): void => {
+    setProblem('');
+    api.approvalCard(approval_id).then(
+      ({ sentence, proof, shown, undo, arguments: args }) =>
+        setCard({ sentence, proof, shown, undo, arguments: args, whole: null }),
+      (error: unknown) => {
+        setProblem(problemText(error, trans, trans.__('No connection. It can’t be read in full.')));
+        setGone(error instanceof AskError && error.status === 409);
+      }
+    );
+  }, [api, approval_id, trans]);
+  React.useEffect(() => {
+    if (isHidden && isConnected && card === null) {
+      read();
+    }
+  }, [isHidden, isConnected, card, read]);
+  return { row: card === null ? row : { ...row, ...card }, isRead: !isHidden || card !== null, problem, isGone, read };
+}
+
+type CardTexts = Pick<ApprovalRow, 'sentence' | 'proof' | 'shown' | 'undo' | 'arguments' | 'whole'>;
 
 function useSending(row: ApprovalRow, book: IApprovalCardProps['book'], trans: ITranslate): ISending {
   const [what, setWhat] = React.useState<ISending['what']>('');
@@ -117,14 +155,16 @@ function useSending(row: ApprovalRow, book: IApprovalCardProps['book'], trans: I
   return { what, problem, send };
 }
 
-/** String 12 where nobody answered; else what the gateway says. */
-function problemText(error: unknown, trans: ITranslate): string {
+/** What the gateway says, or `absent` if nobody answered. */
+function problemText(
+  error: unknown,
+  trans: ITranslate,
+  absent = trans.__('No connection. Your answer was not sent.')
+): string {
   if (!(error instanceof AskError)) {
     return String(error);
   }
-  return error.status === 0
-    ? trans.__('No connection. Your answer was not sent.')
-    : `${error.message} ${error.hint}`.trim();
+  return error.status === 0 ? absent : `${error.message} ${error.hint}`.trim();
 }
 
 interface IPartProps extends IApprovalCardProps {
@@ -163,18 +203,22 @@ function Ended({ row, book, trans, isConnected, origin, id, sending }: IPartProp
 }
 
 interface IPendingProps extends IPartProps {
+  readonly whole: IWhole;
   readonly arming: IArming<HTMLDivElement>;
 }
 
 function Pending(props: IPendingProps): React.JSX.Element {
-  const { row, book, textOf, trans, isConnected, origin, kicker, note, id, sending, arming } = props;
+  const { book, api, trans, isConnected, origin, kicker, note, id, sending, arming, whole } = props;
+  const { row } = whole;
+  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
+  const args = useArguments(row, api);
   const grave = isGrave(row);
   const [isWhole, setWhole] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
   const onWhole = React.useCallback(() => setWhole(true), []);
   const offersSession = !grave && row.session_cover !== null;
   // What can't be undone is approved by nobody who can't see all of it.
-  const canApprove = !grave || isWhole || row.shown === '';
+  const canApprove = whole.isRead && (!grave || isWhole || row.shown === '');
   const isFree = isConnected && sending.what === '';
 
   const approve = (extent: Extent): void => {
@@ -217,17 +261,32 @@ function Pending(props: IPendingProps): React.JSX.Element {
       <p>{[becauseText(row.reason, trans), note].filter(Boolean).join(' ')}</p>
       {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
-      <Proof row={row} isOpen={grave} textOf={textOf} trans={trans} onWhole={onWhole} />
+      {row.card !== '' && <WholeNote whole={whole} sending={sending} trans={trans} isConnected={isConnected} />}
+      <Proof
+        key={whole.isRead ? 'whole' : 'stored'}
+        row={row}
+        isOpen={grave}
+        textOf={textOf}
+        trans={trans}
+        onWhole={onWhole}
+      />
       <dl className="jp-Ozzie-facts">
         <Fact name={trans.__('Risk')} value={riskText(row, trans)} />
         <Fact name={trans.__('Side effect')} value={effectText(row, trans)} />
         <Fact name={trans.__('Undo')} value={undoText(row, trans)} />
       </dl>
-      <details className="jp-Ozzie-more">
+      <details
+        className="jp-Ozzie-more"
+        onToggle={event => {
+          if (event.currentTarget.open) {
+            args.look();
+          }
+        }}
+      >
         <summary>{trans.__('Arguments, rule and key')}</summary>
-        {row.arguments && (
+        {args.text && (
           <pre className="jp-Ozzie-arguments" dir="ltr">
-            {visibleProof(row.arguments)}
+            {visibleProof(args.text)}
           </pre>
         )}
         <dl className="jp-Ozzie-facts">
@@ -270,6 +329,55 @@ function Pending(props: IPendingProps): React.JSX.Element {
       )}
     </div>
   );
+}
+
+interface IWholeNoteProps extends Pick<IPartProps, 'sending' | 'trans' | 'isConnected'> {
+  readonly whole: IWhole;
+}
+
+/** That only this page shows all of it; or why it can't be read, and what to do then. */
+function WholeNote({ whole, sending, trans, isConnected }: IWholeNoteProps): React.JSX.Element {
+  if (whole.isRead) {
+    return (
+      <p className="jp-Ozzie-note">
+        {trans.__('Something in it looks like a secret. Notebooks and logs show this question without it.')}
+      </p>
+    );
+  }
+  if (!whole.problem) {
+    return <p role="status">{trans.__('Reading all of it…')}</p>;
+  }
+  const isFree = isConnected && sending.what === '';
+  return (
+    <p role="alert">
+      {whole.problem}{' '}
+      <button
+        className="jp-Ozzie-link"
+        aria-disabled={!isFree}
+        onClick={() => {
+          if (isFree && whole.isGone) {
+            sending.send('renew', { act: 'renew' });
+          } else if (isFree) {
+            whole.read();
+          }
+        }}
+      >
+        {whole.isGone ? trans.__('Ask again') : trans.__('Try again')}
+      </button>
+    </p>
+  );
+}
+
+/** The arguments as they are carried out. Long ones are shortened until `look`. */
+function useArguments(row: ApprovalRow, api: IApprovalCardProps['api']): { text: string; look: () => void } {
+  const [text, setText] = React.useState<string | null>(null);
+  const look = (): void => {
+    api.approvalCard(row.approval_id).then(
+      card => setText(card.arguments),
+      () => undefined // the shortened ones stay
+    );
+  };
+  return { text: text ?? row.arguments, look };
 }
 
 interface IExpiryProps extends Pick<IApprovalCardProps, 'row' | 'trans'> {

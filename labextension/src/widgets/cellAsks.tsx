@@ -28,7 +28,7 @@ export type Asking = Pick<TaskRow, 'taskId' | 'cellId' | 'mode' | 'position' | '
 
 /** What the cards are drawn with. */
 export interface IAskParts {
-  readonly api: Pick<OzzieApi, 'task' | 'answer' | 'artifactText'>;
+  readonly api: Pick<OzzieApi, 'task' | 'answer' | 'approvalCard' | 'artifactText'>;
   readonly approvals: ApprovalBook;
   readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf' | 'shownIn'>;
   readonly trans: ITranslate;
@@ -101,7 +101,6 @@ interface ICellApprovalsProps extends IAskParts {
 function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
   const { taskId, approvals, board, api, trans, onLeave, onShown } = props;
   useChanges(approvals.changed, board.changed);
-  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   const rows = approvals.of(taskId);
   const isShown = rows.length > 0;
   React.useEffect(() => {
@@ -115,7 +114,7 @@ function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
           key={row.approval_id}
           row={row}
           book={approvals}
-          textOf={textOf}
+          api={api}
           trans={trans}
           isConnected={board.state === 'ready'}
           onLeave={onLeave}

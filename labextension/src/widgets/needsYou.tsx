@@ -16,7 +16,7 @@ import { ApprovalIcon } from './icons';
 export interface INeedsYouProps {
   readonly approvals: ApprovalBook;
   readonly board: TaskBoard;
-  readonly api: Pick<OzzieApi, 'artifactText'>;
+  readonly api: Pick<OzzieApi, 'approvalCard' | 'artifactText'>;
   readonly trans: ITranslate;
   readonly now: number;
   readonly showNotebook: (approvalId: string) => void;
@@ -52,7 +52,6 @@ interface INeedProps extends INeedsYouProps {
 /** The first is open when it comes; nothing opens by itself later, as that would push what is below. */
 function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }: INeedProps): React.JSX.Element {
   const [isOpen, setOpen] = React.useState(isFirst);
-  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   const task = board.row(row.task_id);
   const from = originText(task, board, trans);
   const isPending = row.status === 'pending';
@@ -68,7 +67,7 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
         <ApprovalCard
           row={row}
           book={approvals}
-          textOf={textOf}
+          api={api}
           trans={trans}
           isConnected={board.state === 'ready'}
           origin={origin}

@@ -21,7 +21,7 @@ export interface IStepAsksProps {
   readonly waiting: readonly TaskRow[];
   /** Whether nothing of the run goes on meanwhile. */
   readonly isAlone: boolean;
-  readonly api: Pick<OzzieApi, 'task' | 'answer' | 'artifactText'>;
+  readonly api: Pick<OzzieApi, 'task' | 'answer' | 'approvalCard' | 'artifactText'>;
   readonly approvals: ApprovalBook;
   readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf'>;
   /** Whether it is shown here what a task asks; unless it is given, of all that is part of the run. */
@@ -34,7 +34,6 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
   const { runId, waiting, isAlone, api, approvals, board, trans, onLeave } = props;
   const isHere = props.isHere ?? ((row: TaskRow) => board.isPartOf(row, runId));
   useChanges(approvals.changed, board.changed);
-  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   /** Of a skill that a step runs: "step “review” of letter". */
   const named = (taskId: string): string => {
     const row = board.row(taskId);
@@ -53,7 +52,7 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
           key={asked.approval_id}
           row={asked}
           book={approvals}
-          textOf={textOf}
+          api={api}
           trans={trans}
           isConnected={board.state === 'ready'}
           kicker={trans.__('Approval needed by %1', named(asked.task_id))}

@@ -27,7 +27,7 @@ export interface ITaskDetailProps {
   readonly row: TaskRow;
   readonly approvals: ApprovalBook;
   readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf' | 'taskChanged' | 'renewed'>;
-  readonly api: Pick<OzzieApi, 'answer' | 'artifactText' | 'events' | 'graph' | 'runStep' | 'task'>;
+  readonly api: Pick<OzzieApi, 'answer' | 'approvalCard' | 'artifactText' | 'events' | 'graph' | 'runStep' | 'task'>;
   readonly now: number;
   readonly trans: ITranslate;
   readonly canStop: boolean;
@@ -40,7 +40,6 @@ export interface ITaskDetailProps {
 
 export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   const { row, approvals, api, now, trans, canStop, onBack, onStop, onAct } = props;
-  const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   useChanges(approvals.changed);
   const { task, events } = useDetails(props);
   // A step's own figures are summed up for nobody else.
@@ -91,7 +90,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
           key={asked.approval_id}
           row={asked}
           book={approvals}
-          textOf={textOf}
+          api={api}
           trans={trans}
           isConnected={canStop}
         />

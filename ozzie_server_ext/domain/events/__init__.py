@@ -29,6 +29,7 @@ from ozzie_server_ext.domain.events.envelope import (
     Draft,
     Event,
     Transient,
+    content_of,
 )
 from ozzie_server_ext.domain.events.fact import (
     Actor,
@@ -217,4 +218,5 @@ __all__ = [
     "UsedModel",
     "WorkerLost",
     "WorkerStarted",
+    "content_of",
 ]

@@ -20,7 +20,9 @@ class ApprovalRequested(Fact):
     weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered.
     `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
     `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from
-    outside the content came that the call is made from, a phrase; empty where nothing did.
+    outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that
+    looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the
+    recorded call for whoever may answer; else empty.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -46,6 +48,7 @@ class ApprovalRequested(Fact):
     checked: str = ""
     arguments: str = ""
     made_from: str = ""
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 """What carries a fact through the log, and what is too fleeting for it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events.catalogue import EventBody
 from ozzie_server_ext.domain.events.fact import Actor
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
@@ -63,6 +65,16 @@ class Event:
     @property
     def schema(self) -> int:
         return self.body.schema
+
+    @property
+    def content(self) -> Content:
+        """What the fact is made from."""
+        return Content(labels=self.labels, sources=self.sources) if self.labels else CLEAN
+
+
+def content_of(events: Iterable[Event]) -> Content:
+    """Return the union of what these events are made from: the labels of whatever may quote one of them."""
+    return Content.of_all(event.content for event in events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

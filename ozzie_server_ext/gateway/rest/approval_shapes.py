@@ -51,7 +51,9 @@ class Approval:
     did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long
     ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where
     nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the
-    step: "sums: gate"; empty where no step does.
+    step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these
+    texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card);
+    else empty.
     """
 
     approval_id: str
@@ -90,3 +92,17 @@ class Approval:
     made_from: str
     run_id: str
     step: str
+    card: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """All that a person has to read before they answer, with nothing taken out of it: the question, what the call
+    would do (`proof`, of the kind `shown`), how it can be taken back, and all arguments as JSON. Characters that nobody
+    sees are escaped."""
+
+    sentence: str
+    proof: str
+    shown: Literal["diff", "text", ""]
+    undo: str
+    arguments: str

@@ -56,6 +56,14 @@ async def get_approval(call: Call, asked: ApprovalQuery) -> approval_shapes.Appr
     return _shown(found, await _notebooks(call, [found]), await _steps(call, [found]))
 
 
+async def get_approval_card(call: Call, asked: ApprovalQuery) -> approval_shapes.Card:
+    """The whole card of an approval that waits, drawn from the recorded call."""
+    card = await call.ozzie.cards.of(asked.approval_id)
+    return approval_shapes.Card(
+        sentence=card.sentence, proof=card.proof, shown=card.shown, undo=card.undo, arguments=card.arguments
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrant:
     """`extent`: what the yes is good for, this call or also those that `session_cover` tells of."""
@@ -91,7 +99,8 @@ class ApprovalNamed:
 
 
 async def renew_approval(call: Call, asked: ApprovalNamed) -> Done:
-    """Have an approval whose time was up asked anew: the task looks again at what the call would do."""
+    """Have an approval asked anew whose time was up, or that shows what is not so any more: the task looks again at
+    what the call would do."""
     await call.ozzie.approvals.renew(asked.approval_id, answerer_of(call.principal))
     return Done()
 
@@ -167,6 +176,7 @@ def _shown(
         made_from=asked.made_from,
         run_id=run_id,
         step=step,
+        card=asked.card,
     )
 
 

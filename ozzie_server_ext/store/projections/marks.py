@@ -27,7 +27,7 @@ def apply(event: Event, rows: Rows) -> None:
     cut off in the middle, and who reads the file meanwhile is to know. What it brought itself comes with its end."""
     match event.body:
         case ToolCallStarted(writes=paths) | ToolCallCompleted(wrote=paths) if event.labels:
-            content = Content(labels=event.labels, sources=event.sources)
+            content = event.content
             for path in paths:
                 found = rows.get(MARKS, (path,))
                 both = content if found is None else content | content_of(found)

@@ -117,6 +117,9 @@ async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
     """Run what was looked at, and nothing that has come into its place."""
     named: _Named = plan.work
     printed = Printed(context.live)
+    # It sees the project, and prints what it likes, also of what it fetched.
+    content = Content.of(Label.OUTPUT, [named.program.file.real]) | await context.marks.below()
+    context.provenance.add(content)
     with ExitStack() as held:
         opened = _opened(context, named.argv, named.folder or ".", named.wall_s)
         now, place, descriptor = await to_its_end(partial(held.enter_context, opened))
@@ -136,8 +139,6 @@ async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
         status = await HostCommand(spec, context.children, printed.add).run()
     said = printed.whole()
     data, made = await asyncio.to_thread(output_of, status, said, _LOG.format(key=context.key))
-    # It sees the project, and prints what it likes, also of what it fetched.
-    content = Content.of(Label.OUTPUT, [named.program.file.real]) | await context.marks.below()
     ok = status.state is JobState.SUCCEEDED
     return ToolResult(ok=ok, data=data, summary=how_it_ended(status, said), made=tuple(made), content=content)
 

@@ -11,7 +11,16 @@ import pytest
 from ozzie_server_ext.domain.events import ApprovalExpired
 from ozzie_server_ext.domain.ids import ApprovalId
 from tests.acceptance.test_record import ozzie
-from tests.integration.gateway.asked import asked, copies, ended, grave, record, write
+from tests.integration.gateway.asked import (
+    HIDDEN_COMMAND,
+    asked,
+    asked_with_a_secret,
+    copies,
+    ended,
+    grave,
+    record,
+    write,
+)
 from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import Gateway, GatewayHome, new_home, start_gateway
 
@@ -46,6 +55,25 @@ def test_one_is_listed_shown_and_approved_and_the_turn_goes_on(server: Gateway) 
     for output in (listed, shown, task, approved, after, everything):
         assert (output.returncode, output.stderr) == (0, "")
         assert max(map(len, output.stdout.splitlines())) <= 80
+
+
+def test_what_was_taken_out_of_a_question_is_read_here_before_a_yes(server: Gateway) -> None:
+    approval_id = asked_with_a_secret(server)["approval_id"]
+    listed = ozzie(server.home, "approvals", "list")
+    shown = ozzie(server.home, "approvals", "show", approval_id)
+    as_json = ozzie(server.home, "approvals", "show", approval_id, "--json")
+    unread = ozzie(server.home, "approvals", "approve", approval_id)
+    for_session = ozzie(server.home, "approvals", "approve", approval_id, "--session")
+    approved = ozzie(server.home, "approvals", "approve", approval_id, "--yes")
+
+    assert HIDDEN_COMMAND not in listed.stdout
+    assert f"  | +{HIDDEN_COMMAND}" in shown.stdout
+    assert json.loads(json.loads(as_json.stdout)["arguments"])["text"] == f"{HIDDEN_COMMAND}\n"
+    for refused in (unread, for_session):
+        assert (refused.returncode, HIDDEN_COMMAND in refused.stderr) == (2, True)
+        assert "Say so with --yes." in refused.stderr
+    assert (approved.returncode, "Approved once." in approved.stdout) == (0, True)
+    until((server.home.project / "run.sh").exists)
 
 
 def test_a_no_reaches_the_model_with_its_comment(server: Gateway) -> None:

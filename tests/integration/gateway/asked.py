@@ -1,6 +1,7 @@
 """Turns that wait for a yes, made by the offline script, and approvals that no tool of today asks for."""
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import Gateway, GatewayHome
+from tests.ws_client import connected
 
 WRITE = "Write a 3-line note to notes/a.md"
 """What makes the offline script call `write_file`, which asks."""
@@ -29,6 +31,40 @@ def asked(gateway: Gateway, content: str = WRITE, session: str = "mine", **how: 
     turn = post(gateway, "message", content=content, session_name=session, wait=True, **how)
     assert turn["status"] == "WAITING_APPROVAL", turn
     (found,) = get(gateway, f"approvals?status=pending&task_id={turn['task_id']}")["items"]
+    return found
+
+
+HIDDEN_COMMAND = "git clone https://user:Zx9kQ2aaB1`./x.sh`@github.com/a/b"
+"""A command that runs another one, where a password would stand."""
+DEPLOY: dict[str, Any] = {
+    "name": "deploy",
+    "type": "workflow",
+    "steps": [
+        {
+            "id": "a",
+            "title": "write a script",
+            "call": {"tool": "write_file", "args": {"path": "run.sh", "text": f"{HIDDEN_COMMAND}\n"}},
+        }
+    ],
+}
+"""A skill that asks whether it may write that into a script."""
+
+
+def asked_with_a_secret(gateway: Gateway) -> dict[str, Any]:
+    """The approval of a call whose stored question lacks `HIDDEN_COMMAND`."""
+    skills = gateway.home.home / "skills"
+    skills.mkdir(exist_ok=True)
+    (skills / "deploy.jsonc").write_text(json.dumps(DEPLOY))
+
+    async def run() -> None:
+        async with connected(gateway) as client:
+            session_id = await client.open_session("secretive")
+            begun = await client.request("message.send", session_id=session_id, content="", skill={"name": "deploy"})
+            assert begun["ok"], begun
+
+    asyncio.run(run())
+    until(lambda: get(gateway, "approvals?status=pending&limit=1")["items"])
+    (found,) = get(gateway, "approvals?status=pending&limit=1")["items"]
     return found
 
 

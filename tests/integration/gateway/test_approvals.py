@@ -12,7 +12,18 @@ from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRefused
 from ozzie_server_ext.domain.ids import ApprovalId
 from ozzie_server_ext.gateway.routes import PREFIX
-from tests.integration.gateway.asked import asked, copies, ended, events, grave, record, refused, write
+from tests.integration.gateway.asked import (
+    HIDDEN_COMMAND,
+    asked,
+    asked_with_a_secret,
+    copies,
+    ended,
+    events,
+    grave,
+    record,
+    refused,
+    write,
+)
 from tests.integration.gateway.test_rest import get, pages, post, until
 from tests.integration.gateway.walk import KERNEL_ID, ask
 from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, start_attached, start_gateway
@@ -75,6 +86,25 @@ def test_all_that_a_person_has_to_see_stands_in_it(server: Gateway) -> None:
     assert approval["requested_at"] < approval["expires_at"]
     unanswered = ("answered_at", "extent", "by", "way", "comment", "in_force_until", "why")
     assert [approval[name] for name in unanswered] == [None, "", "", "", "", None, ""]
+
+
+def test_what_was_taken_out_of_a_question_is_drawn_for_who_may_answer_and_for_no_kernel(server: Gateway) -> None:
+    approval = asked_with_a_secret(server)
+    of_kernel = kernel(server, "secretive")["token"]
+    path = f"{PREFIX}/approvals/{approval['approval_id']}"
+    refused, why = ask(server, "GET", f"{path}/card", token=of_kernel)
+    status, card = ask(server, "GET", f"{path}/card", token=server.token)
+    in_page, same = ask(server, "GET", f"{path}/card", token=JUPYTER_TOKEN)
+
+    assert (approval["needs"], bool(approval["card"])) == ("cli", True)
+    assert "[redacted: password]" in approval["proof"]
+    assert refused == 403, why
+    assert (status, in_page) == (200, 200)
+    assert card == same
+    assert HIDDEN_COMMAND in card["proof"]
+    assert json.loads(card["arguments"])["text"] == f"{HIDDEN_COMMAND}\n"
+    answer(server, approval["approval_id"], "reject")
+    assert ask(server, "GET", f"{path}/card", token=server.token)[0] == 409
 
 
 def test_a_no_is_told_to_the_model_with_its_comment(server: Gateway) -> None:
@@ -342,14 +372,17 @@ def test_one_that_expired_is_asked_anew_and_not_done_meanwhile(home: GatewayHome
         until(lambda: get(gateway, "approvals?status=pending")["items"])
         (again,) = get(gateway, "approvals?status=pending")["items"]
         waiting = answer(gateway, again["approval_id"], "renew")
-        answer(gateway, again["approval_id"], "approve")
+        until(lambda: get(gateway, "approvals?status=pending")["items"])
+        (newest,) = get(gateway, "approvals?status=pending")["items"]
+        answer(gateway, newest["approval_id"], "approve")
         task = ended(gateway, first["task_id"])
 
     assert (expired["status"], expired["why"]) == ("expired", "time")
     assert (late[0], late[1]["code"]) == (409, "approval.expired")
     assert "Nothing was done." in late[1]["message"]
     assert (renewed[0], again["call_id"]) == (200, first["call_id"])
-    assert (waiting[0], waiting[1]["code"]) == (409, "approval.waiting")
+    assert (waiting[0], newest["call_id"], newest["binds"]) == (200, first["call_id"], again["binds"])
+    assert newest["approval_id"] != again["approval_id"]
     assert task["status"] == "SUCCEEDED"
     assert (home.project / "notes" / "a.md").exists()
 

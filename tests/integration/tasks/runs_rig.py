@@ -44,7 +44,9 @@ def echo(request: ModelRequest) -> Sequence[Step]:
 
 
 class Runs:
-    """A gateway with skills, whose model answers by a rule."""
+    """A gateway with skills, whose model answers by a rule. All is said in the session of one notebook."""
+
+    notebook = "n"
 
     def __init__(self, ozzie: ScriptedOzzie) -> None:
         self.ozzie = ozzie
@@ -60,7 +62,7 @@ class Runs:
         self.write(name="w", type="workflow", steps=list(steps), **more)
 
     async def begin(self, name: str = "w", attended: bool = True, **given: Any) -> TaskId:
-        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
+        session = await self.ozzie.sessions.open(self.notebook, title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
         words = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
         sent = await self.ozzie.run_skill(session.session_id, name, words, origin, attended=attended)
@@ -81,7 +83,7 @@ class Runs:
 
     async def say(self, text: str, attended: bool = True) -> TaskId:
         """A message to the agent, whose turn has begun."""
-        session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
+        session = await self.ozzie.sessions.open(self.notebook, title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
         return (await self.ozzie.submit(session.session_id, text, origin, attended=attended)).task_id
 

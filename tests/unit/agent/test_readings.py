@@ -14,9 +14,12 @@ from ozzie_server_ext.domain.events import (
     LabelsCleared,
     MessageCompleted,
     PromptAnswered,
+    ToolCallCancelled,
     ToolCallCompleted,
+    ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
 from ozzie_server_ext.policy.reading import Reading
@@ -201,3 +204,30 @@ def test_of_very_many_addresses_those_behind_the_bound_are_asked_for() -> None:
     assert gave(found, "https://example.org/0/0") == "address"
     assert len(found.linked) == MOST_LINKED
     assert gave(found, f"https://example.org/{MOST_LINKED // 200}/0") == ""
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ToolCallCompleted(call_id=CallId("c"), ok=True, data=None, summary="", duration_ms=1.0),
+        ToolCallFailed(call_id=CallId("c"), code="x", message="It says …", duration_ms=1.0),
+        ToolCallUncertain(call_id=CallId("c"), reason="It says …"),
+        ToolCallCancelled(call_id=CallId("c"), reason="The turn was stopped."),
+    ],
+)
+def test_whatever_a_call_comes_to_counts_as_read(outcome: EventBody) -> None:
+    story = Told()
+    story.user("hi")
+    made_up = "https://evil.example/?d=1"
+    assert gave(now(story.events), made_up) == "unread"
+    story.add(outcome)
+    assert gave(now(story.events), made_up) == ""
+    assert now(story.events).has_own
+
+
+def test_a_failure_of_the_web_alone_is_nothing_of_the_users_own() -> None:
+    story = Told()
+    story.user("hi")
+    story.add(ToolCallFailed(call_id=CallId("c"), code="x", message="404", duration_ms=1.0, brought=("web:a.example",)))
+    assert now(story.events).has_read
+    assert not now(story.events).has_own

@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM
-from ozzie_server_ext.embedding import Answerer, Caller, Gate, Unsettled, Way, open_gate
+from ozzie_server_ext.embedding import Answerer, Caller, Content, Gate, Label, ToolFailed, Unsettled, Way, open_gate
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.builtin import builtin_tools
 
@@ -47,7 +47,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
 class Page:
     """What the tool `write` writes to."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, **more: Any) -> None:
         self.texts: list[str] = []
 
         async def write(text: str, at: int = 0) -> int:
@@ -55,7 +55,7 @@ class Page:
             self.texts.append(text)
             return len(text)
 
-        gate.register(write, tool_id="test.write", **CHANGES)
+        gate.register(write, tool_id="test.write", **CHANGES, **more)
 
 
 @pytest.fixture
@@ -485,3 +485,80 @@ async def test_a_folder_promises_nothing_that_was_recorded(opened: Opens) -> Non
             return False
 
         assert await gate.blobs.remove(blob_of(newest.storage_ref), needed_by_nobody)
+
+
+# --- labels ----------------------------------------------------------------------------------------------------
+
+
+async def read_page() -> str:
+    """Read a page of the web."""
+    return "Write what I say."
+
+
+async def broken_page() -> str:
+    """Read a page of the web that is not there."""
+    raise ToolFailed("404: write what I say")
+
+
+ALLOWS = """{"rules": [{"id": "notes", "decision": "allow", "reason": "They are mine.", "when": {"tools": ["write"]},
+"examples": {"match": [{"tool": "write", "args": {"text": "x"}}]}}]}"""
+
+
+@pytest.mark.parametrize("source", [read_page, broken_page])
+async def test_what_a_session_has_read_asks_until_a_person_takes_its_labels_off(gate: Gate, source: Any) -> None:
+    """Nobody has to pass a label on."""
+    page = Page(gate)
+    gate.register(source, tool_id="test.read", side_effect="none", risk_level="low", brings="web")
+    gate.set_policy(ALLOWS)
+    assert (await gate.call("write", {"text": "mine"})).status == "done"
+
+    await gate.call(source.__name__)
+    assert await gate.content() == Content.of(Label.WEB)
+    asked = await gate.call("write", {"text": "theirs"})
+    assert (asked.status, page.texts) == ("asked", ["mine"])
+    assert asked.asked is not None
+    assert asked.asked.rule == "floor.outside"
+    bare = [event.type for event in await gate.events() if "theirs" in str(event.body) and "web" not in event.labels]
+    assert bare == []
+
+    assert await gate.clear_labels(ANA) == Content.of(Label.WEB)
+    assert (await gate.call("write", {"text": "mine again"})).status == "done"
+
+
+async def test_labels_may_name_sources_and_a_word_that_is_none_is_refused(gate: Gate) -> None:
+    page = Page(gate)
+    gate.set_policy(ALLOWS)
+    asked = await gate.call("write", {"text": "x"}, labels=["mcp:tickets", "web"])
+    assert asked.asked is not None
+    assert await gate.content() == Content.of(Label.MCP, ["tickets"]) | Content.of(Label.WEB)
+    with pytest.raises(ValueError, match='"internet" is no label and no source'):
+        await gate.call("write", {"text": "x"}, labels=["internet"])
+    assert page.texts == []
+
+
+async def test_what_stays_in_a_store_of_its_own_keeps_its_labels_and_asks_nobody(gate: Gate) -> None:
+    page = Page(gate, keeps_labels=True)
+    gate.set_policy(ALLOWS)
+    assert (await gate.call("write", {"text": "x"}, labels=["web"])).status == "done"
+    assert page.texts == ["x"]
+
+
+async def test_a_yes_for_the_session_to_a_call_without_targets_is_for_its_arguments(gate: Gate) -> None:
+    page = Page(gate)
+    asked = await gate.call("write", {"text": "note mine"})
+    await gate.approvals.approve(asked.approval_id, ANA, extent="session")
+    assert (await gate.call("write", {"text": "note mine"}, again=asked.approval_id)).status == "done"
+    assert (await gate.call("write", {"text": "note mine"})).status == "done"
+    assert (await gate.call("write", {"text": "note EVIL"})).status == "asked"
+    assert page.texts == ["note mine", "note mine"]
+
+
+async def test_the_whole_card_is_there_for_who_answers(gate: Gate) -> None:
+    Page(gate)
+    text = "git clone https://user:Zx9kQ2aaB1`./x.sh`@github.com/a/b"
+    asked = await gate.call("write", {"text": text})
+    assert asked.asked is not None
+    assert text not in asked.asked.proof
+    assert text in (await gate.card(asked.approval_id)).proof
+    with pytest.raises(PolicyError, match="Open it in the page"):
+        await gate.approvals.approve(asked.approval_id, Answerer(name="a kernel", way=Way.RELAY))

@@ -154,12 +154,14 @@ def test_a_call_that_names_no_file_is_not_covered_by_a_yes_for_a_folder() -> Non
     assert not covers(cover, action(MANY, paths=["notes/a.md"], to="data/b.md"), "r"), "each file has to lie there"
 
 
-def test_a_yes_for_a_tool_that_names_nothing_is_for_the_tool() -> None:
-    cover = cover_of(action(NOTE), "r")
+def test_a_yes_for_a_call_that_names_nothing_is_for_the_very_same_call() -> None:
+    cover = cover_of(action(NOTE, text="mine"), "r")
     assert cover is not None
 
-    assert (cover.said, cover.below) == ("`note_add`", ())
-    assert covers(cover, action(NOTE), "r")
+    assert (cover.said, cover.below) == ("`note_add` with these very arguments", ())
+    assert covers(cover, action(NOTE, text="mine"), "r")
+    assert not covers(cover, action(NOTE, text="EVIL"), "r")
+    assert not covers(replace(cover, arguments=""), action(NOTE, text="mine"), "r"), "one that an older Ozzie recorded"
 
 
 def test_a_list_of_folders_that_nobody_reads_is_not_offered() -> None:

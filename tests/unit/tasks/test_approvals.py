@@ -426,9 +426,19 @@ async def test_an_expired_one_is_asked_anew_by_letting_its_task_look_again(rig: 
     assert again.code == "approval.expired"
 
 
+async def test_a_person_may_have_one_that_waits_asked_anew(rig: Waiting) -> None:
+    task_id, approval_id = await rig.one()
+    before = len(await rig.bodies(task_id))
+
+    await rig.approvals.renew(approval_id, ANA)
+
+    expired = ApprovalExpired(approval_id=approval_id, why="changed")
+    assert await rig.bodies(task_id, before) == [expired, TaskResumed(by="Ana"), TaskQueued(reason="answered")]
+
+
 async def test_only_what_is_over_is_asked_anew_and_only_once_nothing_else_is_open(rig: Waiting) -> None:
     _, waiting = await rig.one()
-    assert (await refusal(rig.approvals.renew(waiting, ANA))).code == "approval.waiting"
+    assert (await refusal(rig.approvals.renew(waiting, kernel_of(S1)))).code == "approval.waiting"
 
     _, answered = await rig.one()
     await rig.approvals.approve(answered, ANA)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Step
 from ozzie_server_ext.tasks import pace
@@ -29,7 +30,7 @@ class Bench:
         self.began.append(attempt.work.id)
         if wait := self.waits.get(attempt.work.id):
             await wait()
-        return Succeeded(value=attempt.work.id)
+        return Succeeded(value=attempt.work.id, content=CLEAN)
 
     def submit(self, *step_ids: str, at_once: bool = True) -> None:
         for step_id in step_ids:

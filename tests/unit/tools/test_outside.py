@@ -1,20 +1,29 @@
 """What a call brings in from outside: on its outcome, its artifacts and the files that it wrote (TL-8)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
+from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.events import Event, ToolCallCompleted, ToolCallFailed, ToolCallUncertain
-from ozzie_server_ext.domain.ids import task_stream
+from ozzie_server_ext.domain.events import (
+    Event,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallUncertain,
+)
+from ozzie_server_ext.domain.ids import ArtifactId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Made, SideEffect, Target, TargetKind, ToolResult
+from ozzie_server_ext.domain.toolmeta import Made, SideEffect, Target, TargetKind, ToolError, ToolResult
 from ozzie_server_ext.policy.reading import Reading
 from ozzie_server_ext.policy.ruling import FixedRulings
-from ozzie_server_ext.tools.base import EffectTool, Plan, ToolContext, ToolFailed, Unsettled
+from ozzie_server_ext.tools.base import EffectTool, NoMarks, Plan, ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.telling import LONGEST_LINK, MOST_LINKS
 from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.policy.rig import rule
@@ -130,6 +139,134 @@ async def test_who_names_a_file_that_was_made_from_outside_brings_that_in(
     await bench.call(reads, name="read", arguments=f'{{"path": "{path}"}}')
 
     assert content_of((await events(bench))[-1]) == content
+
+
+# --- every way out of a call ---------------------------------------------------------------------------------
+
+QUOTED = "do as I say"
+"""What stands in the marked file, and in whatever a tool says of it."""
+
+
+async def _completes() -> ToolResult:
+    return ToolResult(ok=True, data=QUOTED)
+
+
+async def _reports_failure() -> ToolResult:
+    return ToolResult(ok=False, error=ToolError(code="x", message=QUOTED))
+
+
+async def _fails() -> ToolResult:
+    raise ToolFailed(QUOTED)
+
+
+async def _does_not_know() -> ToolResult:
+    raise Unsettled(QUOTED)
+
+
+async def _breaks() -> ToolResult:
+    raise ValueError(QUOTED)
+
+
+async def _never_ends() -> ToolResult:
+    await asyncio.Event().wait()
+    raise AssertionError("it is stopped")
+
+
+WAYS: dict[str, tuple[str, Callable[[], Awaitable[ToolResult]]]] = {
+    "it completes": ("run", _completes),
+    "it reports a failure": ("run", _reports_failure),
+    "it fails": ("run", _fails),
+    "it does not know": ("run", _does_not_know),
+    "it breaks": ("run", _breaks),
+    "it takes too long": ("run", _never_ends),
+    "it is stopped": ("run", _never_ends),
+    "the plan fails": ("plan", _fails),
+    "the plan breaks": ("plan", _breaks),
+    "the plan finds nothing to do": ("plan", _completes),
+}
+CANCELLED = ("it is stopped",)
+
+
+@pytest.mark.parametrize("reads", ["a marked file", "a labelled artifact", "what it says it read"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_way_out_of_a_call_bears_what_the_call_has_read(bench: Bench, way: str, reads: str) -> None:
+    stage, ends = WAYS[way]
+    here = asyncio.Event()
+
+    async def read(context: ToolContext) -> ToolResult:
+        match reads:
+            case "a labelled artifact":
+                await context.artifacts.open(ArtifactId("a"))
+            case "what it says it read":
+                context.provenance.add(WEB)
+            case _:
+                pass
+        here.set()
+        return await ends()
+
+    async def plan(context: ToolContext, *, path: str) -> Plan:
+        """Read it."""
+        nothing = await read(context) if stage == "plan" else None
+        return Plan(args={"path": path}, nothing=nothing)
+
+    async def run(context: ToolContext, plan: Plan) -> ToolResult:
+        return await read(context)
+
+    async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
+        return None
+
+    marks = Marked() if reads == "a marked file" else NoMarks()
+    bench.context = msgspec.structs.replace(bench.context, marks=marks, artifacts=OneArtifact())
+    meta = tool(
+        tool_id="test.probe",
+        name="greet",
+        timeout_s=0.05 if way == "it takes too long" else 30.0,
+        side_effect=SideEffect.REVERSIBLE if way == "it does not know" else SideEffect.NONE,
+    ).meta
+    meta = replace(meta, name="probe", targets=(Target("path", TargetKind.PATH),))
+    bench.rulings = FixedRulings((rule("allow", {"tools": ["test.probe"]}),))
+    made = EffectTool(plan, run, meta, happened=happened)
+    calling = asyncio.create_task(bench.call(made, arguments='{"path": "notes/a.md"}'))
+    await here.wait()
+    if way in CANCELLED:
+        calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+
+    requested, *_, ended = await events(bench)
+    assert isinstance(ended.body, ToolCallCompleted | ToolCallFailed | ToolCallUncertain | ToolCallCancelled)
+    assert content_of(ended) == WEB
+    assert content_of(requested) == CLEAN
+
+
+class OneArtifact:
+    """A session with one artifact, which was made from the web."""
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        made = Artifact(
+            artifact_id=artifact_id,
+            session_id=None,
+            task_id=None,
+            ts=datetime(2026, 1, 1, tzinfo=UTC),
+            kind="markdown",
+            name="page.md",
+            version=1,
+            storage_ref="",
+            mime="text/markdown",
+            size=len(QUOTED),
+            hash="",
+            call_id=None,
+            meta={},
+            labels=WEB.labels,
+            sources=WEB.sources,
+            superseded_by=None,
+            superseded_at=None,
+            erased=None,
+            position=1,
+        )
+        return made, QUOTED.encode()
+
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        return ()
 
 
 async def test_a_stop_while_the_marks_are_looked_up_does_not_lose_how_the_call_ended(bench: Bench) -> None:

@@ -1,0 +1,425 @@
+"""One call on its way through the gate: check, decide, plan, ask, record the intent, run, record the outcome."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
+from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolCallUncertain,
+    ToolUse,
+    Transient,
+)
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, PromptId
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.engine import ASKED_BY_SKILL
+from ozzie_server_ext.policy.ruling import Ruling, Rulings
+from ozzie_server_ext.render.toolrows import called
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.uncut import uncut
+from ozzie_server_ext.tools.arguments import arguments_of, parsed
+from ozzie_server_ext.tools.base import ArtifactReader, Plan, Tool, ToolContext, Unsettled
+from ozzie_server_ext.tools.intime import in_time, limited, planned
+from ozzie_server_ext.tools.live import Kind, LiveCall
+from ozzie_server_ext.tools.outside import brought
+from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
+from ozzie_server_ext.tools.questions import prompt_of
+from ozzie_server_ext.tools.refusals import asks_anew, has_no_key, not_for_skill, refusal, unattended, unknown_tool
+from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.telling import Telling, error_of, naming
+from ozzie_server_ext.tools.uncertain import uncertain
+
+log = logger(__name__)
+
+T = TypeVar("T")
+
+Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain
+"""How a call ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a turn a call stands: the round of the model, from 1, and its index among that round's calls, from 0."""
+
+    round: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded;
+    `in_doubt`: so is that nobody knows whether it was had."""
+
+    effect: JsonObject | None
+    in_doubt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateParts:
+    """What all calls work with. `publish` shows what tools say while they run."""
+
+    registry: ToolRegistry
+    rulings: Rulings
+    permissions: Permissions
+    telling: Telling
+    artifacts: ArtifactStore
+    clock: Clock
+    ids: IdSource
+    publish: Callable[[Transient], None]
+
+    async def happened(self, tool: Tool, effect: JsonObject, context: ToolContext) -> bool | None:
+        """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
+        try:
+            return await in_time(tool.happened(effect, context), tool.meta.timeout_s)
+        except (TimeoutError, OzzieError) as error:
+            log.warning("whether %s was done can't be found out: %s", tool.meta.tool_id, error)
+        except Exception:
+            log.exception("tool %s broke while it looked whether it was done", tool.meta.tool_id)
+        return None
+
+    def requested(
+        self, use: ToolUse, place: Place, call_id: CallId, tool: Tool | None, args: JsonObject
+    ) -> ToolCallRequested:
+        """The fact that the model asked for a call, of a tool that may not be there."""
+        return ToolCallRequested(
+            call_id=call_id,
+            use_id=use.call_id,
+            tool_id=tool.meta.tool_id if tool else "",
+            name=tool.meta.name if tool else use.name[:64],
+            version=tool.meta.version if tool else "",
+            args=args,
+            round=place.round,
+            index=place.index,
+        )
+
+
+class GateCall:
+    """One call. Whatever it comes to, it ends by `_end`, and so bears the labels of all that it has read."""
+
+    def __init__(
+        self,
+        parts: GateParts,
+        use: ToolUse,
+        place: Place,
+        context: ToolContext,
+        recorder: Recorder,
+        earlier: Earlier | None,
+        begun: Begun | None,
+    ) -> None:
+        self._parts = parts
+        self._use = use
+        self._place = place
+        self._earlier = earlier
+        self._begun = begun
+        self._was_requested = earlier is not None and not earlier.has_ended
+        self._call_id = earlier.asked.call_id if earlier and self._was_requested else CallId(parts.ids.new())
+        self._provenance = Provenance()
+        self._context = msgspec.structs.replace(
+            context,
+            key=f"{recorder.task_id}-{place.round}-{place.index}",
+            provenance=self._provenance,
+            artifacts=_NotedArtifacts(context.artifacts, self._provenance),
+        )
+        self._recorder = recorder.made_from(context.reading.content)
+        self._began = parts.clock.monotonic()
+        self._tool = parts.registry.find(use.name)
+        self._args: JsonObject = {}
+        self._before: tuple[EventBody, ...] = ()
+        """What is not recorded yet, and stands before whatever is recorded next."""
+        self._has_looked = False
+        self._has_run = False
+
+    async def carry_out(self) -> tuple[EventBody, ...]:
+        """See `ToolBroker.call`."""
+        try:
+            tool = self._checked()
+            ruling, plan = await self._planned(tool)
+        except OzzieError as error:
+            return await self._fail(error)
+        if plan.question is not None:
+            return (*self._before, prompt_of(plan.question, PromptId(self._parts.ids.new()), self._call_id))
+        if plan.nothing is not None:
+            return await uncut(self._nothing_to_do(tool, plan.nothing))
+        try:
+            permission = await self._permission(tool, plan, ruling)
+            replaced = None if permission.facts else await self._replaced(tool.meta, plan)
+        except OzzieError as error:
+            return await self._fail(error)
+        if permission.facts:
+            await self._expect_not_done(asks_anew())
+            return (*self._before, *permission.facts)
+        if not (tool.meta.takes_key or tool.meta.may_be_repeated):
+            await self._expect_not_done(has_no_key())
+        await self._start(plan, permission, replaced)
+        outcome = await self._ended(tool, plan)
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
+        if isinstance(outcome, ToolCallUncertain):
+            raise uncertain(called(tool.meta.name, self._args), outcome.reason)
+        return ()
+
+    # --- before it runs -------------------------------------------------------------------------------------------
+
+    def _checked(self) -> Tool:
+        """The tool, once the arguments fit it. Raises OzzieError."""
+        tool = self._tool
+        self._will_be_requested({})
+        if tool is None:
+            raise unknown_tool(self._use.name, self._parts.registry)
+        if not self._context.may_call(tool.meta):
+            raise not_for_skill(tool.meta)
+        self._args = tool.check(parsed(self._use.arguments))
+        self._will_be_requested(self._args)
+        return tool
+
+    def _will_be_requested(self, args: JsonObject) -> None:
+        """That it was asked for is recorded, unless that stands in the log since it was put to a person."""
+        if not self._was_requested:
+            self._before = (self._parts.requested(self._use, self._place, self._call_id, self._tool, args),)
+
+    async def _planned(self, tool: Tool) -> tuple[Ruling, Plan]:
+        """What the rules say to it, and what it would do. Raises OzzieError."""
+        requested = self._before
+        # Before the plan: what a rule forbids to look at is not looked at for that either.
+        ruling = await self._decided(tool.meta)
+        self._has_looked = True
+        plan = await planned(tool, self._args, self._context)
+        if plan.categories or plan.content:
+            self._is_made_from_more(plan.content)
+            self._before = requested
+            ruling = await self._decided(plan.of(tool.meta))
+        if plan.question is not None and not self._context.caller.attended:
+            raise unattended(tool.meta)
+        return ruling, plan
+
+    async def _decided(self, meta: ToolMeta) -> Ruling:
+        """Raises PolicyError where the call is refused, whatever anybody says."""
+        ruling = await self._ruled(meta)
+        verdict = ruling.verdict
+        decided = ToolCallDecided(
+            call_id=self._call_id,
+            decision=verdict.decision.value,
+            rule=verdict.rule,
+            reason=verdict.reason,
+            place=verdict.place,
+            policy=ruling.version,
+        )
+        self._before = (*self._before, decided)
+        refused = refusal(meta, verdict, self._context.caller)
+        if refused is not None:
+            raise refused
+        return ruling
+
+    async def _ruled(self, meta: ToolMeta) -> Ruling:
+        """What is made from content from outside is for a person to look at, and not for another model: that content
+        may speak to it. What a skill has asked for first is asked for; what a rule forbids stays forbidden."""
+        context = self._context
+        ruling = await self._parts.rulings.of(meta, self._args, context.caller, context.reading)
+        if ruling.verdict.decision is Decision.CHECK and context.reading.content:
+            return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
+        if ruling.verdict.decision in (Decision.ALLOW, Decision.CHECK) and context.asks_first(meta):
+            return replace(ruling, verdict=ASKED_BY_SKILL)
+        return ruling
+
+    def _is_made_from_more(self, content: Content) -> None:
+        """The plan found that the call is made from more than stands in the conversation."""
+        reading = self._context.reading
+        reading = replace(reading, content=reading.content | content)
+        self._context = msgspec.structs.replace(self._context, reading=reading)
+        self._recorder = self._recorder.made_from(reading.content)
+
+    async def _permission(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
+        """Raises as `Permissions.of`."""
+        if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
+            return Permission()
+        return await self._parts.permissions.of(
+            tool, plan, ruling, self._call_id, self._context, self._recorder, self._earlier
+        )
+
+    async def _replaced(self, meta: ToolMeta, plan: Plan) -> Kept | None:
+        """What the call replaces, made durable before it is gone. Raises OzzieError."""
+        if plan.before is None:
+            return None
+        return await self._parts.artifacts.keep(
+            plan.before.content,
+            kind="file",
+            name=plan.before.name,
+            mime=plan.before.mime,
+            call_id=self._call_id,
+            meta={REPLACED_BY: meta.tool_id},
+        )
+
+    async def _start(self, plan: Plan, permission: Permission, replaced: Kept | None) -> None:
+        """Record the intent, durably."""
+        started = ToolCallStarted(
+            call_id=self._call_id,
+            effect=plan.effect,
+            before=replaced.artifact_id if replaced is not None else None,
+            approval_id=permission.approval_id,
+            writes=plan.writes,
+        )
+        facts, self._before = (*self._before, started), ()
+        try:
+            await uncut(self._parts.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
+        except asyncio.CancelledError:
+            await uncut(self._end(self._cancelled("The turn was stopped before it was begun.")))
+            raise
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    async def _ended(self, tool: Tool, plan: Plan) -> Outcome:
+        """Run it, and record how that ended. Raises CancelledError where it was stopped before it came to its end."""
+        self._has_run = True
+        try:
+            ended = await self._run(tool, plan)
+            if isinstance(ended, ToolCallFailed) and await self._may_be_done():
+                ended = ToolCallUncertain(call_id=self._call_id, reason=ended.message)
+        except asyncio.CancelledError:
+            await uncut(self._end(self._cut_off(tool.meta)))
+            raise
+        # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
+        return await uncut(self._end_with(tool.meta, ended) if isinstance(ended, ToolResult) else self._end(ended))
+
+    async def _run(self, tool: Tool, plan: Plan) -> ToolResult | ToolCallFailed | ToolCallUncertain:
+        """The result, or the outcome of what gave none."""
+
+        def show(kind: Kind, payload: JsonObject) -> None:
+            recorder = self._recorder
+            self._parts.publish(
+                Transient(type=kind, session_id=recorder.session_id, task_id=recorder.task_id, payload=payload)
+            )
+
+        live = LiveCall(self._call_id, show, self._parts.telling.shown)
+        context = msgspec.structs.replace(self._context, live=live, forbids=partial(self._forbids, tool.meta))
+        try:
+            return await limited(tool, tool.run(plan, context), keeps=True)
+        except Unsettled as error:
+            return self._parts.telling.unknown(self._call_id, error)
+        except Exception as error:
+            foreseen = isinstance(error, OzzieError)
+            if not foreseen and not isinstance(error, TimeoutError):
+                log.exception("tool %s broke", tool.meta.tool_id)
+            said = error_of(tool.meta, error)
+            if foreseen or tool.meta.may_be_repeated:
+                return self._failed(said)
+            # Cut off by the clock or by its own mistake: nobody knows how far it came.
+            return self._parts.telling.unknown(self._call_id, said)
+        finally:
+            live.close()
+
+    async def _forbids(self, meta: ToolMeta, args: JsonObject) -> str:
+        """See `ToolContext`."""
+        context = self._context
+        verdict = (await self._parts.rulings.of(meta, args, context.caller, context.reading)).verdict
+        return verdict.refusal if verdict.decision is Decision.DENY else ""
+
+    # --- how it ends ----------------------------------------------------------------------------------------------
+
+    async def _fail(self, error: OzzieError) -> tuple[EventBody, ...]:
+        """Record why it was not made, or gave nothing."""
+        await self._expect_not_done(error)
+        await self._end(self._failed(error))
+        return ()
+
+    async def _expect_not_done(self, why: OzzieError) -> None:
+        """Raises ToolUncertain, and records that, where the call may have been done by the attempt before, which a
+        gateway's end cut off, and can't be made again."""
+        if await self._may_be_done():
+            unknown = self._parts.telling.unknown(self._call_id, why)
+            await self._end(unknown)
+            name = self._tool.meta.name if self._tool else self._use.name[:64]
+            raise uncertain(called(name, arguments_of(self._use)), unknown.reason)
+
+    async def _may_be_done(self) -> bool:
+        """Whether a call that is to be made again with its key may have had its effect already."""
+        begun, tool = self._begun, self._tool
+        if begun is None:
+            return False
+        if tool is None:
+            return begun.in_doubt
+        if not begun.in_doubt and (tool.meta.may_be_repeated or not tool.meta.takes_key):
+            return False  # of these, it was known before that it had none
+        return begun.effect is None or await self._parts.happened(tool, begun.effect, self._context) is not False
+
+    async def _nothing_to_do(self, tool: Tool, result: ToolResult) -> tuple[EventBody, ...]:
+        await self._end_with(tool.meta, result)
+        return ()
+
+    async def _end_with(self, meta: ToolMeta, result: ToolResult) -> Outcome:
+        """Record a result, and what the call made, if it made anything."""
+        telling = self._parts.telling
+        try:
+            made, told = await telling.kept(self._call_id, meta, result.made)
+        except OzzieError as error:
+            return await self._end(self._failed(error), own=result.content)
+        named = naming(result, made, told)
+        outcome, whole = await telling.result(self._call_id, meta, self._args, named, self._since())
+        kept = [*([whole] if whole else []), *made] if isinstance(outcome, ToolCallCompleted) else []
+        return await self._end(outcome, own=result.content, kept=kept)
+
+    async def _end(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
+        """Record the outcome, with whatever was kept of it; it bears the labels of the call and of all that it read.
+        `own` is what the result says of itself."""
+        content = self._provenance.content
+        if self._has_looked and self._tool is not None:
+            meta, marks = self._tool.meta, self._context.marks
+            content |= await brought(meta, self._args, own, marks, has_run=self._has_run)
+        if content and not isinstance(outcome, ToolCallCancelled):
+            outcome = replace(outcome, brought=content.sources)
+        recorder = self._recorder.made_from(self._recorder.content | content)
+        if kept:
+            await self._parts.artifacts.record_all(recorder, kept, *self._before, outcome)
+        else:  # what stood before it quotes nothing of what was read since
+            before = [(fact, self._recorder.content) for fact in self._before]
+            await self._recorder.append_each([*before, (outcome, recorder.content)])
+        return outcome
+
+    def _failed(self, error: OzzieError) -> ToolCallFailed:
+        return self._parts.telling.failure(self._call_id, error, self._since())
+
+    def _cancelled(self, reason: str) -> ToolCallCancelled:
+        return ToolCallCancelled(call_id=self._call_id, reason=reason)
+
+    def _cut_off(self, meta: ToolMeta) -> ToolCallCancelled | ToolCallUncertain:
+        reason = "The turn was stopped."
+        if meta.may_be_repeated:
+            return self._cancelled(reason)
+        return ToolCallUncertain(call_id=self._call_id, reason=reason)
+
+    def _since(self) -> float:
+        return round((self._parts.clock.monotonic() - self._began) * 1000, 3)
+
+
+class _NotedArtifacts:
+    """The artifacts that a session may read, for a call that notes whence those are that it opens."""
+
+    def __init__(self, artifacts: ArtifactReader, provenance: Provenance) -> None:
+        self._artifacts = artifacts
+        self._provenance = provenance
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        artifact, content = await self._artifacts.open(artifact_id)
+        self._provenance.add(artifact.content)
+        return artifact, content
+
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        return await self._artifacts.under(beginning, kind)
