@@ -153,7 +153,7 @@ class Ozzie:
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         registry = ToolRegistry(builtin_tools())
         self.tools = registry
-        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings.skills.dirs)
+        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings)
         skill_tools = SkillTools(self.skills, registry)
         await skill_tools.refresh()
         self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)

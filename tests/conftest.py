@@ -8,9 +8,10 @@ import pytest
 from hypothesis import settings
 
 from tests.fakes.fixtures import fake_openai, fake_openai_server
+from tests.other_account import nobody, open_folder
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
 
-__all__ = ["fake_openai", "fake_openai_server"]
+__all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("ozzie", deadline=None)

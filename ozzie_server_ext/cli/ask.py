@@ -20,7 +20,7 @@ from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.cli.output import failure_lines, for_terminal
 from ozzie_server_ext.cli.standard_input import standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
@@ -190,12 +190,14 @@ def _summary(view: TurnView, *, is_value: bool) -> JsonObject:
     error: JsonObject | None = (
         {"code": view.error.code, "message": view.error.message, "hint": view.error.hint} if view.error else None
     )
+    models = list(dict.fromkeys(f"{provider}/{model}" for _, provider, model in view.models))
     return {
         "task_id": view.task_id,
         "status": view.status,
         "text": "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart)),
         **({"answer": value_in(view) if view.status == "Done" else None} if is_value else {}),
-        "model": f"{view.provider}/{view.model}",
+        "model": next(iter(models), ""),
+        "models": list[Json](models),
         "input_tokens": view.input_tokens,
         "output_tokens": view.output_tokens,
         "cost_nano_usd": view.cost if view.cost_known else None,

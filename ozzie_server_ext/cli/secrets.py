@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ozzie_server_ext.cli.asking import agreed
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
 from ozzie_server_ext.cli.output import WAYS, cell, counted, local_time, print_json
 from ozzie_server_ext.cli.parser import Misused
@@ -60,8 +61,13 @@ def list_secrets(options: argparse.Namespace) -> int:
 
 
 def remove_secret(options: argparse.Namespace) -> int:
-    """Remove a secret. Raises NoSecret, OzzieError."""
-    gone = _vault().remove(checked_name(options.name), _scope(options), by=_user(), ask=ask_passphrase)
+    """Remove a secret, after asking back. Raises NoSecret, OzzieError, Misused where nobody can be asked."""
+    vault, name, scope = _vault(), checked_name(options.name), _scope(options)
+    vault.expect(name, scope)  # before a person is asked about what is not there
+    if not options.yes and not agreed(f"Remove {_named(name, scope)}? It can't be undone.", about="remove it"):
+        print("Nothing was removed.", file=sys.stderr)
+        return 1
+    gone = vault.remove(name, scope, by=_user(), ask=ask_passphrase)
     return _told(gone, f"{_shown(gone)} is removed.", as_json=options.json)
 
 
@@ -235,7 +241,11 @@ def _json(secret: Listed) -> JsonObject:
 
 
 def _shown(secret: Listed | Entry) -> str:
-    return f"{secret.name} ({visible_label(str(secret.scope))})" if secret.scope.owner else secret.name
+    return _named(secret.name, secret.scope)
+
+
+def _named(name: str, scope: Scope) -> str:
+    return f"{name} ({visible_label(str(scope))})" if scope.owner else name
 
 
 def _user() -> str:

@@ -188,7 +188,13 @@ SECRETS = Group(
             discreet=_NO_VALUE,
         ),
         Verb("list", "the names, whom they belong to, and when they changed", "secrets:list_secrets"),
-        Verb("rm", "remove a secret", "secrets:remove_secret", (_SECRET, *_SCOPE), discreet=_NO_VALUE),
+        Verb(
+            "rm",
+            "remove a secret",
+            "secrets:remove_secret",
+            (_SECRET, *_SCOPE, argument("--yes", action="store_true", help="don't ask whether to")),
+            discreet=_NO_VALUE,
+        ),
         Verb(
             "rotate",
             "replace the value of one; without a name, seal all of them with a new key",

@@ -12,10 +12,14 @@ from ozzie_server_ext.cli.output import cell, first_sentence, print_json
 from ozzie_server_ext.config.home import Home, find_home, shipped
 from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.reading import content_of
+from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
 from ozzie_server_ext.render.text import visible_label, visible_prose
-from ozzie_server_ext.skills.checks import unknown_tools, works_of
+from ozzie_server_ext.skills.as_tool import skill_tools
+from ozzie_server_ext.skills.checks import works_of
+from ozzie_server_ext.skills.fit import of_models, of_skills, of_tools
 from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
 from ozzie_server_ext.skills.parameters import called, parameters_of
 from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
@@ -67,17 +71,20 @@ def check_skills(options: argparse.Namespace) -> int:
     Raises SkillError, ConfigError, JsoncError with all that is wrong.
     """
     wrong: list[str] = []
+    shelf = _library(options).shelf()
     if options.files:
         paths = [Path(file).absolute() for file in options.files]
         files = [read(path, content_of(path)) for path in paths]
     else:
-        found = _library(options).shelf().found
-        wrong += [each.problem for each in found if each.file is None and each.is_trusted]
-        files = [each.file for each in found if each.file is not None]
-    registry = ToolRegistry(builtin_tools())
-    names = [tool.meta.name for tool in registry.all()]
+        wrong += [each.problem for each in shelf.found if each.file is None and each.is_trusted]
+        files = [each.file for each in shelf.found if each.file is not None]
+    tools, models = ToolRegistry(builtin_tools()), ModelRegistry(_settings(_project(options)).models, {})
+    tools.replace((), skill_tools(shelf))
+    skills = {file.skill.name: file.skill for file in (*shelf.skills, *files)}
     for file in files:
-        error = file.error(unknown_tools(file.skill, lambda name: registry.find(name) is not None, names))
+        skill = file.skill
+        found = [*of_tools(skill, tools), *of_skills(skill, skills.get, skills), *of_models(skill, models)]
+        error = file.error(found)
         wrong += [str(error)] if error else []
     if wrong:
         raise SkillError("\n".join(wrong), hint="Correct that and try again.")
@@ -123,11 +130,20 @@ def untrust_skill(options: argparse.Namespace) -> int:
 
 
 def _library(options: argparse.Namespace) -> Library:
-    home, project = find_home(os.environ), Path(options.project or ".").resolve()
+    project = _project(options)
+    settings = _settings(project)
+    return Library(find_home(os.environ), project, shipped("skills"), lambda: settings)
+
+
+def _project(options: argparse.Namespace) -> Path:
+    project = Path(options.project or ".").resolve()
     if not project.is_dir():
         raise InputError(f"{project} is not a folder.", hint="Name the project's folder: --project FOLDER.")
-    folders = load(home, project=project).settings.skills.dirs
-    return Library(home, project, shipped("skills"), lambda: folders)
+    return project
+
+
+def _settings(project: Path) -> Settings:
+    return load(find_home(os.environ), project=project).settings
 
 
 def _of_project(home: Home, path: Path) -> Library:
@@ -135,7 +151,7 @@ def _of_project(home: Home, path: Path) -> Library:
     project = path.parent
     for _ in PROJECT_FOLDER.parts:
         project = project.parent
-    return Library(home, project, shipped("skills"))
+    return Library(home, project, shipped("skills"), lambda: _settings(project))
 
 
 def _rows(found: Found) -> Iterator[str]:

@@ -67,7 +67,7 @@ def tell_task(options: argparse.Namespace) -> int:
 def update_task(options: argparse.Namespace) -> int:
     """Say something more to a task. Raises NotRunning, NotFound, or Answered for one that has ended."""
     expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/update", {"text": options.text})
+    post(f"tasks/{options.task_id}/update", {"text": options.text, "key": options.key})
     if options.json:
         print_json({"updated": options.task_id})
     else:

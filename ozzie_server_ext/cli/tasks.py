@@ -9,7 +9,7 @@ from ozzie_server_ext.cli.approval_text import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.output import cell, cost, counted, failure_lines, local_time, print_json, state_word, tokens
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.domain.answers import meant
+from ozzie_server_ext.domain.answers import answered
 from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
@@ -120,10 +120,11 @@ def answer_task(options: argparse.Namespace) -> int:
     if not options.option:
         print_json(question) if options.json else _print_question(options.task_id, question)
         return 0
-    answer: Object = {"option": options.option, "text": options.text}
+    answer: Object = {"option": options.option, "text": " ".join(options.text)}
     if question is not None:
-        chosen = meant(map(_choice, question["options"]), options.option).name
-        answer |= {"option": chosen, "prompt_id": question["prompt_id"]}
+        choice, text = answered(map(_choice, question["options"]), options.option, answer["text"])
+        chosen = choice.name
+        answer = {"option": chosen, "text": text, "prompt_id": question["prompt_id"]}
         if options.amount is not None:
             unit = next(each["unit"] for each in question["options"] if each["name"] == chosen)
             answer["amount"] = _amount(options.amount, unit)

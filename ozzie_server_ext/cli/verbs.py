@@ -10,6 +10,8 @@ _SESSION = argument("session", metavar="SESSION", help="its id, the end of its i
 
 _TASK = argument("task_id", metavar="ID", help="as ozzie tasks list shows it")
 
+_KEY = argument("--key", metavar="KEY", default="", help="counts once with it, however often this is run")
+
 _TERMINAL = argument("--session", default="cli", metavar="NAME", help="the terminal's session (default: cli)")
 
 ASK = Verb(
@@ -130,14 +132,14 @@ TASKS = Group(
                 _TASK,
                 argument("event", metavar="EVENT", help="as a step of it waits for it: ozzie tasks show ID"),
                 argument("--data", metavar="JSON", default="", help="a JSON object: the output of that step"),
-                argument("--key", metavar="KEY", default="", help="told once with it, however often this is run"),
+                _KEY,
             ),
         ),
         Verb(
             "update",
             "say something more to one that goes on",
             "task_control:update_task",
-            (_TASK, argument("text", metavar="TEXT", help="what it is to know, in your words")),
+            (_TASK, argument("text", metavar="TEXT", help="what it is to know, in your words"), _KEY),
             speaks_for_a_person=True,
         ),
         Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
@@ -148,7 +150,7 @@ TASKS = Group(
             (
                 _TASK,
                 argument("option", metavar="ANSWER", nargs="?", default="", help="none prints the question"),
-                argument("text", metavar="TEXT", nargs="?", default="", help="your own words, with an answer of words"),
+                argument("text", metavar="TEXT", nargs="*", help="your own words; alone where nothing else is offered"),
                 argument("--amount", metavar="N", help="instead of what is offered: USD, tokens, or seconds"),
             ),
             speaks_for_a_person=True,

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -54,9 +54,8 @@ def load(
 
     Raises ConfigError or JsoncError.
     """
-    variables = {**_env_file(home.env_file), **env}
     own = (system_file, home.config_file)
-    layers = [parse_object(content, file) for file in own if (content := content_if_there(file)) is not None]
+    layers = _layers(own)
     ignored: tuple[str, ...] = ()
     if project is not None and not is_one_of(file := project / PROJECT_FILE, own):
         content, there = _of_project(home, file)
@@ -64,6 +63,15 @@ def load(
             layers.append(_of_a_project_alone(parse_object(content, file)))
         elif there:
             ignored = (str(file),)
+    return _put_together(layers, ignored, {**_env_file(home.env_file), **env})
+
+
+def _layers(files: Iterable[FilePath]) -> list[Document]:
+    """What stands in those of the files that are there."""
+    return [parse_object(content, file) for file in files if (content := content_if_there(file)) is not None]
+
+
+def _put_together(layers: Sequence[Document], ignored: tuple[str, ...], variables: Mapping[str, str]) -> Config:
     merged: JsonObject = {}
     places: dict[Path, Place] = {}
     for layer in layers:
@@ -90,13 +98,16 @@ def _of_project(home: Home, file: FilePath) -> tuple[bytes | None, bool]:
     return content, True
 
 
-def trust_file(home: Home, file: FilePath) -> None:
+def trust_file(
+    home: Home, file: FilePath, *, env: Mapping[str, str] = os.environ, system_file: FilePath = SYSTEM_FILE
+) -> None:
     """Trust a project's configuration as it is now.
 
-    Raises ConfigError or JsoncError where it can't be read or is not a valid configuration by itself.
+    Raises ConfigError or JsoncError where it would not count: it can't be read, or is not valid above the other layers.
     """
     content = content_of(file)
-    _of_a_project_alone(parse_object(content, file))
+    own = _layers((system_file, home.config_file))
+    _put_together([*own, _of_a_project_alone(parse_object(content, file))], (), {**_env_file(home.env_file), **env})
     trust(home, file, content)
 
 

@@ -5,6 +5,8 @@ from typing import Protocol, TypeVar
 
 from ozzie_server_ext.domain.errors import InputError
 
+SKIP = "skip"
+"""What the answer is called that answers nothing."""
 _SHOWN = 40
 """Characters of what was given, and of each label, that an error repeats."""
 
@@ -15,6 +17,9 @@ class Named(Protocol):
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def takes_text(self) -> bool: ...
 
 
 Option = TypeVar("Option", bound=Named)
@@ -36,6 +41,20 @@ def meant(options: Iterable[Option], given: str) -> Option:
         if found:
             raise _no_answer(offered, f'"{given[:_SHOWN]}" may be more than one of the answers.')
     raise _no_answer(offered, f'"{given[:_SHOWN]}" is no answer to this.')
+
+
+def answered(options: Iterable[Option], given: str, words: str = "") -> tuple[Option, str]:
+    """The answer that is meant, and the words that go with it. Where nothing is offered but to write an answer, what is
+    given is one. Raises InputError."""
+    offered = tuple(options)
+    try:
+        return meant(offered, given), words
+    except InputError:
+        written = [option for option in offered if option.name != SKIP]
+        text = f"{given} {words}".strip()
+        if not text or len(written) != 1 or not written[0].takes_text:
+            raise
+        return written[0], text
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,9 @@ own, no home, no socket and no file of a running gateway, and it holds no privil
 
 import math
 import os
-from collections.abc import Mapping
+import shlex
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +93,7 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
     argv += _interpreter(walls.interpreter)  # which may lie below /tmp
-    argv += _project(spec.project, project, target, limits)
+    argv += _project(spec.project, project, target, walls, limits)
     for name, content in spec.files.items():
         argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
     argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
@@ -163,9 +165,10 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
     return ["--perms", "1777", "--size", str(limits.disk), "--tmpfs", path]
 
 
-def _project(project: Path, opened: int, copied: str, limits: JobLimits) -> list[str]:
+def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits) -> list[str]:
     """What is at the project's top, each by itself, but for what is hidden: so nothing that appears or is replaced
-    there while the job runs shows up in it. Raises InputError where that is too much."""
+    there while the job runs shows up in it, and the rights of the project's own folder do not matter. Raises InputError
+    where that is too much, or where the job could read nothing of it."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
     arguments = _folders(PROJECT)
@@ -177,6 +180,8 @@ def _project(project: Path, opened: int, copied: str, limits: JobLimits) -> list
             "shown.",
             hint="Put them into folders.",
         )
+    if walls.is_root:
+        _expect_readable(project, shown)
     for entry in shown:
         where = f"{PROJECT}/{entry.name}"
         if entry.is_symlink():
@@ -184,6 +189,16 @@ def _project(project: Path, opened: int, copied: str, limits: JobLimits) -> list
         elif entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
             arguments += ["--ro-bind-try", str(project / entry.name), where]
     return [*arguments, *(_scratch(copied, limits) if copied else [])]
+
+
+def _expect_readable(project: Path, shown: Sequence[os.DirEntry[str]]) -> None:
+    """As root, a job is another user. Raises InputError where that may read none of the project's files and folders."""
+    modes = [entry.stat(follow_symlinks=False).st_mode for entry in shown if not entry.is_symlink()]
+    if modes and not any(mode & stat.S_IROTH and (stat.S_ISREG(mode) or mode & stat.S_IXOTH) for mode in modes):
+        raise InputError(
+            "Commands run as another user here, who may read nothing of what is in the project.",
+            hint=f"Run chmod -R o+rX {shlex.quote(str(project))}, or Jupyter as an ordinary user.",
+        )
 
 
 def _environment(walls: Walls) -> list[str]:

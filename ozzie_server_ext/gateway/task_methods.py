@@ -64,13 +64,15 @@ async def task_tell(call: Call) -> JsonObject:
 class TaskUpdate:
     task_id: str
     text: str
+    key: str = ""
 
 
 async def task_update(call: Call) -> JsonObject:
     """Say something more to a task; a kernel may to those of its own session."""
     asked = decode(TaskUpdate, call.params)
     await call.expect_own(TaskId(asked.task_id), "update")
-    await call.ozzie.control.updates.update(TaskId(asked.task_id), asked.text, by=call.principal.name)
+    by = call.principal.name
+    await call.ozzie.control.updates.update(TaskId(asked.task_id), asked.text, by=by, key=asked.key)
     return {}
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.render.turnview import TurnView
+from ozzie_server_ext.render.turnview import Delegated, TurnView
 
 
 def started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -51,3 +51,29 @@ def failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
         # What a provider began to answer it also bills, and says how much only at the end.
         return replace(view, cost_known=False)
     return replace(view, counted_calls=view.counted_calls | {call_id})
+
+
+def with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
+    """The view at the turn's end, with what it has delegated: instead of what the end before a retry said of that."""
+    told = payload.get("delegated")
+    if told is None:
+        return view
+    now, before = _delegated(told), view.delegated or Delegated()
+    return replace(
+        view,
+        delegated=now,
+        input_tokens=view.input_tokens - before.input_tokens + now.input_tokens,
+        output_tokens=view.output_tokens - before.output_tokens + now.output_tokens,
+        cost=view.cost - before.cost + now.cost,
+        cost_known=view.cost_known and now.cost_known,
+    )
+
+
+def _delegated(told: Mapping[str, Any]) -> Delegated:
+    return Delegated(
+        models=tuple((str(each["alias"]), str(each["provider"]), str(each["model"])) for each in told["models"]),
+        input_tokens=int(told["usage"]["input_tokens"]),
+        output_tokens=int(told["usage"]["output_tokens"]),
+        cost=int(told["cost"]),
+        cost_known=bool(told["cost_known"]),
+    )

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SKIP = "skip"
-"""What the answer is called that answers nothing."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:

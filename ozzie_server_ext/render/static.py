@@ -19,6 +19,8 @@ from ozzie_server_ext.render.wording import KEPT, figures, result_text, shown_pi
 TURN_MIME = "application/vnd.ozzie.turn+json"
 MAX_JSON_BYTES = 64 * 1024
 MAX_TABLE_ROWS = 20
+MAX_MODELS = 3
+"""In the footer of a turn; of more, their number is the last."""
 _CELL_WIDTH = 80
 _PROVIDER_WIDTH = 500
 _NAMED_TOOLS = 6
@@ -167,13 +169,19 @@ def _approval_row(row: ToolRow) -> tuple[str, ...]:
 
 
 def _footer(view: TurnView) -> list[str]:
-    model = f"{view.provider}/{view.model}" if view.provider and view.model else view.model or view.provider
-    named = f"{view.alias} ({model})" if view.alias and model else view.alias or model
+    named = [_model(*each) for each in view.models]
     if view.instead_of:
-        named += f", instead of {view.instead_of}"
+        named[0] += f", instead of {view.instead_of}"
+    if len(named) > MAX_MODELS:
+        named[MAX_MODELS - 1 :] = [f"{len(named) - MAX_MODELS + 1} more models"]
     continued = "continued after a restart" if view.recovered else ""
-    told = [f"Ozzie: {view.status}", continued, named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
+    told = [f"Ozzie: {view.status}", continued, *named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
     return [visible_label(item) for item in told if item]
+
+
+def _model(alias: str, provider: str, model: str) -> str:
+    full = f"{provider}/{model}" if provider and model else model or provider
+    return f"{alias} ({full})" if alias and full else alias or full
 
 
 def _task(view: TurnView) -> str:
@@ -203,6 +211,7 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
             "model": view.model,
             **({"instead_of": view.instead_of} if view.instead_of else {}),
         },
+        **({"models": [_json_model(*each) for each in view.models[:_JSON_ROWS]]} if view.delegated else {}),
         "usage": {"input_tokens": view.input_tokens, "output_tokens": view.output_tokens},
         "cost": view.cost if view.cost_known else None,
         "times": {
@@ -228,6 +237,10 @@ def _json(view: TurnView, text_limit: int, rows_limit: int) -> dict[str, Any]:
         },
         "cut": cut,
     }
+
+
+def _json_model(alias: str, provider: str, model: str) -> dict[str, str]:
+    return {"alias": alias, "provider": provider, "model": model}
 
 
 def _json_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> dict[str, Any]:

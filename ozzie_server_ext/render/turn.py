@@ -248,12 +248,12 @@ def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _succeeded(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return _ended(view, "Done", ts)
+    return _ended(view, "Done", payload, ts)
 
 
 def _failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     error = TurnError(**{name: str(payload.get(name, "")) for name in ("code", "message", "hint", "detail")})
-    return replace(_ended(view, "Failed", ts), error=error)
+    return replace(_ended(view, "Failed", payload, ts), error=error)
 
 
 def _cancelled(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -262,10 +262,10 @@ def _cancelled(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) 
     last = view.parts[-1] if view.parts else None
     if isinstance(last, WorkPart) and last.rows[-1].state in ("running", "cancelled"):
         closing += f" {last.rows[-1].name} was cancelled."
-    return replace(_ended(view, "Stopped", ts), closing=closing, reason=str(payload.get("reason", "")))
+    return replace(_ended(view, "Stopped", payload, ts), closing=closing, reason=str(payload.get("reason", "")))
 
 
-def _ended(view: TurnView, status: Status, ts: datetime | None) -> TurnView:
+def _ended(view: TurnView, status: Status, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     parts = tuple(
         replace(part, rows=tuple(toolrows.settle(row, stopped=status == "Stopped", ts=ts) for row in part.rows))
         if isinstance(part, WorkPart)
@@ -275,7 +275,7 @@ def _ended(view: TurnView, status: Status, ts: datetime | None) -> TurnView:
     # A call that was cut off told nobody what it used.
     cost_known = view.cost_known and not view.open_calls
     view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
-    view = replace(view, question=None, asked=())
+    view = replace(modelcalls.with_delegated(view, payload), question=None, asked=())
     return replace(view, finished_at=view.finished_at or ts)
 
 

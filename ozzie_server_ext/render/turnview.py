@@ -47,6 +47,17 @@ class TurnError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Delegated:
+    """What the tasks that a turn delegated have used; as `TurnView` has it. `models` by alias, provider and model."""
+
+    models: tuple[tuple[str, str, str], ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    cost_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
     """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
     `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what the turn is waiting
@@ -56,7 +67,7 @@ class TurnView:
     the approvals that a second model gave, each with its call; `budget_share` how many per cent of a budget are used,
     once that is worth a word; `pictures` the names of those that belong to the message, `absent` of such as were not
     there; `rejected` the replies that do not have the wanted shape: the last one stands in `parts` until the next one
-    begins."""
+    begins. From its end on, its figures hold what it has `delegated`, too."""
 
     task_id: str = ""
     session_id: str = ""
@@ -91,6 +102,7 @@ class TurnView:
     budget_share: int = 0
     open_calls: frozenset[str] = field(default_factory=frozenset[str])
     counted_calls: frozenset[str] = field(default_factory=frozenset[str])
+    delegated: Delegated | None = None
 
     @property
     def is_final(self) -> bool:
@@ -101,6 +113,14 @@ class TurnView:
         """Who answers, in the fewest words: the alias, and the provider where it is not the one that was to."""
         name = self.alias or self.model
         return f"{name} ({self.provider})" if self.instead_of else name
+
+    @property
+    def models(self) -> tuple[tuple[str, str, str], ...]:
+        """The models that were called for it, each by alias, provider and model: its own, then those of what it has
+        delegated."""
+        own = (self.alias, self.provider, self.model)
+        called = self.delegated.models if self.delegated else ()
+        return tuple(dict.fromkeys([*([own] if any(own) else []), *called]))
 
     @property
     def total_tokens(self) -> int:
@@ -115,7 +135,8 @@ class TurnView:
     def usage_known(self) -> bool:
         """Whether any model call has told what it used. One that failed used nothing, which says little while another
         one runs."""
-        return bool(self.counted_calls) and (self.is_final or self.total_tokens > 0)
+        has_told = bool(self.counted_calls) or self.delegated is not None
+        return has_told and (self.is_final or self.total_tokens > 0)
 
     def elapsed_s(self, now: datetime | None = None) -> float:
         """Seconds of work so far or in all, without the time spent waiting for a person."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
@@ -16,7 +17,7 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolSpec,
 )
 from ozzie_server_ext.skills.library import Shelf
-from ozzie_server_ext.skills.parameters import fitted, parameters_of
+from ozzie_server_ext.skills.parameters import fitted, misfits, parameters_of
 from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
 
@@ -57,7 +58,9 @@ class SkillTool:
         try:
             return fitted(self._skill, args)
         except InputError as error:
-            raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {error}") from None
+            raise InvalidArguments(
+                f"The arguments of {self.meta.name} do not fit: {error}", problems=partial(misfits, self._skill, args)
+            ) from None
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
         return Plan(args=args)

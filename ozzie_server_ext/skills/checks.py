@@ -3,20 +3,17 @@
 Each complaint has the path of what it is about, so that it can be told with its line.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ozzie_server_ext.config.jsonc import Path
-from ozzie_server_ext.config.validation import nearest
+from ozzie_server_ext.config.validation import near
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.skills.conditions import BadCondition, read_condition
 from ozzie_server_ext.skills.order import before, first_cycle
 from ozzie_server_ext.skills.parameters import variables_of
 from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill, is_of
 from ozzie_server_ext.skills.templates import BadTemplate, Reference, references
-
-KnowsTool = Callable[[str], bool]
-"""Whether there is a tool of that name."""
 
 APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
 """The events that what a state does ends with; `wait` ends with the one that it names."""
@@ -42,26 +39,6 @@ def complaints(skill: Skill) -> Iterator[Complaint]:
             yield from _of_workflow(skill)
         case FsmSkill():
             yield from _of_fsm(skill)
-
-
-def unknown_tools(skill: Skill, knows: KnowsTool, names: Collection[str]) -> Iterator[Complaint]:
-    """The tools that it names and that are not here; `names` are those that are."""
-
-    def missing(path: Path, name: str) -> Iterator[Complaint]:
-        if not knows(name):
-            yield Complaint(path, f'there is no tool "{name}"{_near(name, names)}')
-
-    def of(path: Path, tools: tuple[str, ...] | None, key: str) -> Iterator[Complaint]:
-        for index, name in enumerate(tools or ()):
-            yield from missing((*path, key, index), name)
-
-    yield from of((), skill.tools, "tools")
-    yield from of((), skill.dangerous_tools, "dangerous_tools")
-    for path, work in works_of(skill):
-        yield from of(path, work.tools, "tools")
-        yield from of(path, work.dangerous_tools, "dangerous_tools")
-        if work.call is not None:
-            yield from missing((*path, "call", "tool"), work.call.tool)
 
 
 def works_of(skill: Skill) -> Iterator[tuple[Path, Work]]:
@@ -91,11 +68,11 @@ class _Scope:
                 return ""
             if step in self.known:
                 return f'{{{{{reference}}}}}: "{step}" may not have ended by then; name it in "needs"'
-            return f'{{{{{reference}}}}}: there is no step "{step}"{_near(step, self.known)}'
+            return f'{{{{{reference}}}}}: there is no step "{step}"{near(step, self.known)}'
         names = variables_of(self.skill)
         if names is None or reference.path[0] in names:
             return ""
-        return f'{{{{{reference}}}}}: there is no variable "{reference.path[0]}"{_near(reference.path[0], names)}'
+        return f'{{{{{reference}}}}}: there is no variable "{reference.path[0]}"{near(reference.path[0], names)}'
 
 
 def _of_variables(skill: Skill) -> Iterator[Complaint]:
@@ -108,7 +85,7 @@ def _of_variables(skill: Skill) -> Iterator[Complaint]:
 def _of_dangerous(path: Path, tools: tuple[str, ...] | None, dangerous: tuple[str, ...]) -> Iterator[Complaint]:
     for index, name in enumerate(dangerous):
         if tools is not None and name not in tools:
-            yield Complaint((*path, "dangerous_tools", index), f'"{name}" is not among "tools"{_near(name, tools)}')
+            yield Complaint((*path, "dangerous_tools", index), f'"{name}" is not among "tools"{near(name, tools)}')
 
 
 def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
@@ -120,9 +97,9 @@ def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
             if need == step.id:
                 yield Complaint(path, f'"{need}" can\'t need itself')
             elif need not in ids:
-                yield Complaint(path, f'there is no step "{need}"{_near(need, ids)}')
+                yield Complaint(path, f'there is no step "{need}"{near(need, ids)}')
     if skill.output is not None and skill.output not in ids:
-        yield Complaint(("output",), f'there is no step "{skill.output}"{_near(skill.output, ids)}')
+        yield Complaint(("output",), f'there is no step "{skill.output}"{near(skill.output, ids)}')
     needs = {step.id: [need for need in step.needs if need in ids and need != step.id] for step in skill.steps}
     if cycle := first_cycle(needs):
         path = ("steps", ids.index(cycle[-1]), "needs")
@@ -138,7 +115,7 @@ def _of_fsm(skill: FsmSkill) -> Iterator[Complaint]:
     ids = [state.id for state in skill.states]
     yield from _doubles("states", ids)
     if skill.first not in ids:
-        yield Complaint(("initial",), f'there is no state "{skill.first}"{_near(skill.first, ids)}')
+        yield Complaint(("initial",), f'there is no state "{skill.first}"{near(skill.first, ids)}')
     if not any(state.final for state in skill.states):
         yield Complaint(("states",), 'no state is "final", so that it could never end')
     scope = _Scope(skill, ids, ids)
@@ -157,7 +134,7 @@ def _of_moves(path: Path, state: State, ids: list[str], scope: _Scope) -> Iterat
     events = _events_of(state)
     for index, move in enumerate(state.moves):
         if move.to not in ids:
-            yield Complaint((*path, "moves", index, "to"), f'there is no state "{move.to}"{_near(move.to, ids)}')
+            yield Complaint((*path, "moves", index, "to"), f'there is no state "{move.to}"{near(move.to, ids)}')
         if move.on is not None and move.on not in events:
             yield Complaint(
                 (*path, "moves", index, "on"),
@@ -244,11 +221,6 @@ def _doubles(key: str, ids: list[str]) -> Iterator[Complaint]:
         if each in seen:
             yield Complaint((key, index, "id"), f'"{each}" stands twice')
         seen.add(each)
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    near = nearest(name, names)
-    return f'; did you mean "{near}"?' if near else ""
 
 
 def _both(kinds: tuple[str, ...]) -> str:

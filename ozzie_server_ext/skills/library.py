@@ -14,9 +14,12 @@ from typing import Literal, TypeAlias
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.reading import ConfigError, content_of
+from ozzie_server_ext.config.settings import ModelsSettings, Settings
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import nearest
 from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
+from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.skills.fit import of_models
 from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
 
 SUFFIX = ".jsonc"
@@ -72,28 +75,37 @@ class Shelf:
 
 
 class Library:
-    """The folders. `shipped` is that of the skills that come with Ozzie; `folders` are more of the user's own
-    (`skills.dirs`), as they are at the moment."""
+    """The folders. `shipped` is that of the skills that come with Ozzie; `settings` are those of the moment: they name
+    more folders of the user's own (`skills.dirs`), and the models that skills can ask for."""
 
-    def __init__(self, home: Home, project: Path, shipped: Path, folders: Callable[[], Sequence[str]] = tuple) -> None:
+    def __init__(self, home: Home, project: Path, shipped: Path, settings: Callable[[], Settings]) -> None:
         self._home = home
         self._project = project
         self._shipped = shipped
-        self._folders = folders
+        self._settings = settings
         self._stamps: Stamps | None = None
+        self._read_files: list[Found] = []
+        self._models: ModelsSettings | None = None
         self._shelf = Shelf()
 
     def shelf(self) -> Shelf:
-        """What is there now; read again where a file or a folder changed. It reads files, so not in a loop's thread.
+        """What is there now; read again where a file or a folder changed, and held against the models where those have.
+        It reads files, so not in a loop's thread.
 
         Raises ConfigError where the list of trusted files can't be read.
         """
-        places = list(self._places())
+        settings = self._settings()
+        places = list(self._places(settings.skills.dirs))
         files: list[tuple[Origin, Path]] = [(origin, path) for origin, folder in places for path in _files(folder)]
         stamps = stamps_of([self._home.trusted_file, *(folder for _, folder in places), *(path for _, path in files)])
-        if stamps != self._stamps:
-            self._shelf = Shelf(tuple(sorted(self._load(files), key=lambda each: (each.name, str(each.path)))))
+        has_changed = stamps != self._stamps
+        if has_changed:
+            self._read_files = sorted(self._load(files), key=lambda each: (each.name, str(each.path)))
             self._stamps = stamps
+        if has_changed or settings.models != self._models:
+            models = ModelRegistry(settings.models, {})
+            self._shelf = Shelf(tuple(_with_models(each, models) for each in self._read_files))
+            self._models = settings.models
         return self._shelf
 
     async def look(self) -> Shelf:
@@ -102,7 +114,7 @@ class Library:
 
     def trust(self, path: Path) -> SkillFile:
         """Let a skill of the project be used, as it is now. Raises ConfigError, SkillError or JsoncError where it can't
-        be taken, and InputError for what is no project's."""
+        be taken or asks for models that are not there, and InputError for what is no project's."""
         folder = self._project / PROJECT_FOLDER
         if path.parent.resolve() != folder.resolve() or path.suffix != SUFFIX:
             raise InputError(
@@ -111,6 +123,8 @@ class Library:
             )
         content = content_of(path)
         file = read(path, content)
+        if error := _model_error(file, ModelRegistry(self._settings().models, {})):
+            raise error
         trust(self._home, path, content)
         return file
 
@@ -119,10 +133,10 @@ class Library:
         ConfigError."""
         return untrust(self._home, path)
 
-    def _places(self) -> Iterator[tuple[Origin, Path]]:
+    def _places(self, more: Sequence[str]) -> Iterator[tuple[Origin, Path]]:
         yield "shipped", self._shipped
         yield "yours", self._home.root / "skills"
-        for folder in self._folders():
+        for folder in more:
             yield "yours", Path(folder).expanduser()
         yield "project", self._project / PROJECT_FOLDER
 
@@ -166,6 +180,16 @@ class Library:
                 return "has changed since it was trusted."
             case "unknown":
                 return "nobody has trusted it yet."
+
+
+def _with_models(found: Found, models: ModelRegistry) -> Found:
+    """The same, unused where a model that it asks for is not there."""
+    error = found.file and _model_error(found.file, models)
+    return replace(found, file=None, problem=str(error), hint=error.hint) if error else found
+
+
+def _model_error(file: SkillFile, models: ModelRegistry) -> SkillError | None:
+    return file.error(of_models(file.skill, models), "Configure such a model, or name another one in the file.")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -1,9 +1,10 @@
 """What a skill takes in: as a schema, as it is typed (`key=value`), and as values that fit (TK-3 "typed input")."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from ozzie_server_ext.config.validation import Problem
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
@@ -69,28 +70,36 @@ def fitted(skill: Skill, given: Mapping[str, Json]) -> JsonObject:
 
     Raises InputError.
     """
+    for problem in misfits(skill, given):
+        told = problem.sentence if problem.is_of_name else f'"{problem.path[0]}" {problem.sentence}'
+        raise InputError(told, hint=usage(skill), code="skill.input")
+    if skill.input_model is not None:
+        return dict(given)
+    return {name: var.default if given.get(name) is None else given[name] for name, var in _vars(skill).items()}
+
+
+def misfits(skill: Skill, given: Mapping[str, Json]) -> Iterator[Problem]:
+    """What is wrong with such an input, as far as `fitted` looks at it."""
     if skill.input_model is not None:
         required = skill.input_model.get("required")
-        missing = [str(name) for name in required if name not in given] if isinstance(required, list) else []
-        _expect_none(skill, missing)
-        return dict(given)
+        yield from _needed(
+            skill, [str(name) for name in required if name not in given] if isinstance(required, list) else []
+        )
+        return
     taken = _vars(skill)
-    if unknown := [name for name in given if name not in taken]:
-        raise InputError(f'{skill.name} takes no "{unknown[0][:60]}".', hint=usage(skill), code="skill.input")
-    _expect_none(skill, [name for name, var in taken.items() if var.required and given.get(name) is None])
-    found: JsonObject = {}
+    for name in given:
+        if name not in taken:
+            yield Problem((name,), f'{skill.name} takes no "{name[:60]}".', is_of_name=True)
+    yield from _needed(skill, [name for name, var in taken.items() if var.required and given.get(name) is None])
     for name, var in taken.items():
         value = given.get(name)
         if value is None:
-            found[name] = var.default
             continue
         if not is_of(var.type, value):
-            raise InputError(f'"{name}" must be {_A[var.type]}.', hint=usage(skill), code="skill.input")
-        if var.enum and value not in var.enum:
+            yield Problem((name,), f"must be {_A[var.type]}.")
+        elif var.enum and value not in var.enum:
             choices = ", ".join(json.dumps(choice, ensure_ascii=False) for choice in var.enum)
-            raise InputError(f'"{name}" must be one of {choices}.', hint=usage(skill), code="skill.input")
-        found[name] = value
-    return found
+            yield Problem((name,), f"must be one of {choices}.")
 
 
 def usage(skill: Skill) -> str:
@@ -142,7 +151,7 @@ def _read(key: str, text: str, said: Mapping[str, Any]) -> Json:
         raise InputError(f'"{key}" must be {wanted}; it is {text[:60]!r}.', code="skill.input") from None
 
 
-def _expect_none(skill: Skill, missing: Sequence[str]) -> None:
+def _needed(skill: Skill, missing: Sequence[str]) -> Iterator[Problem]:
     if missing:
         names = " and ".join(f'"{name}"' for name in missing)
-        raise InputError(f"{skill.name} needs {names}.", hint=usage(skill), code="skill.input")
+        yield Problem((), f"{skill.name} needs {names}.", is_of_name=True)

@@ -41,10 +41,10 @@ class SkillFile:
         """That hash, in 16 digits."""
         return self.digest[:16]
 
-    def error(self, found: Iterable[Complaint]) -> SkillError | None:
+    def error(self, found: Iterable[Complaint], hint: str = _HINT) -> SkillError | None:
         """What is wrong with it by what somebody else knows, such as which tools there are."""
         lines = _lines(found, self.places)
-        return SkillError("\n".join(lines), hint=_HINT) if lines else None
+        return SkillError("\n".join(lines), hint=hint) if lines else None
 
 
 def read(path: Path, content: bytes) -> SkillFile:

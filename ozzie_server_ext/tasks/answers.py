@@ -8,7 +8,7 @@ from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
 from ozzie_server_ext.agent.doubt import AGAIN, DONE, LEAVE
 from ozzie_server_ext.agent.many_asks import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
-from ozzie_server_ext.domain.answers import meant
+from ozzie_server_ext.domain.answers import answered
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
@@ -32,6 +32,7 @@ from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.fates import not_again, stopped
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
@@ -97,7 +98,7 @@ class Answers:
         asked = await self.question(task_id)
         if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
             raise await self._late(task_id)
-        chosen = meant(asked.prompt.options, option)
+        chosen, text = answered(asked.prompt.options, option, text)
         if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
                 "This budget is not for its session alone: a kernel may not raise it.",
@@ -105,10 +106,10 @@ class Answers:
                 code="policy.budget",
             )
         given, words = _amount(chosen, amount), _words(chosen, text)
-        answered = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
-        then = self._consequences(asked, answered, chosen)
+        answer = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
+        then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
         is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
-        bodies = [answered, *(stopped(asked.open_calls) if is_end else ()), *then]
+        bodies = [answer, *(stopped(asked.open_calls) if is_end else ()), *then]
         drafts = [
             Draft(
                 body=body,

@@ -1,10 +1,15 @@
-"""Delegated tasks as people see them: parts of the run above them, which waits where one of them does (AG-3)."""
+"""Delegated tasks as people see them: parts of the run above them, which waits where one of them does (AG-3), and has
+used what they have."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
+from ozzie_server_ext.domain.events import DelegatedUse, EventBody, TaskCancelled, TaskFailed, TaskSucceeded, UsedModel
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 
@@ -48,6 +53,42 @@ async def waiting_below(log: EventLog) -> dict[str, list[Row]]:
         for each in chain:
             found.setdefault(str(each["task_id"]), []).append(row)
     return found
+
+
+async def with_delegated(log: EventLog, task_id: TaskId, bodies: Sequence[EventBody]) -> list[EventBody]:
+    """The facts about that task; where they end it, with what it has delegated has used until now."""
+    return [
+        replace(body, delegated=await _used_below(log, task_id))
+        if isinstance(body, TaskSucceeded | TaskFailed | TaskCancelled)
+        else body
+        for body in bodies
+    ]
+
+
+async def _used_below(log: EventLog, task_id: TaskId) -> DelegatedUse | None:
+    """What the tasks that a task has delegated have used, with those below them; None where none called a model."""
+    parts = found = await log.rows("tasks", where={"parent_id": task_id})
+    below: list[Json] = []
+    while found:
+        found_ids: list[Json] = [str(row["task_id"]) for row in found]
+        below += found_ids
+        found = await log.rows("tasks", where={"parent_id": found_ids})
+    calls = await log.rows("model_calls", where={"task_id": below}, order_by="started_at") if below else []
+    if not calls:
+        return None
+    models = (
+        UsedModel(alias=str(call["alias"]), provider=str(call["provider"]), model=str(call["model"])) for call in calls
+    )
+    # The row of a task has the sums of those below it, too.
+    return DelegatedUse(
+        models=tuple(dict.fromkeys(models)),
+        usage=Usage(
+            input_tokens=sum(cast(int, row["input_tokens"]) for row in parts),
+            output_tokens=sum(cast(int, row["output_tokens"]) for row in parts),
+        ),
+        cost=sum(cast(int, row["cost"]) for row in parts),
+        cost_known=all(row["cost_known"] for row in parts),
+    )
 
 
 def _chain(row: Row, known: Mapping[str, Row]) -> list[Row]:

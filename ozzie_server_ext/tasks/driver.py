@@ -33,6 +33,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.failures import failure
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again, why_stopped
 from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
@@ -241,7 +242,7 @@ class TaskDriver:
         and yet it counts; of those of tools, the tool is asked whether it did what it was for."""
         actor = "user" if isinstance(end, TaskCancelled) else None
         if isinstance(end, TaskSucceeded):
-            await recorder.append(end)
+            await recorder.append(*await with_delegated(self._log, recorder.task_id, [end]))
             return
         while True:
             events = await self._log.read_stream(task_stream(recorder.task_id))
@@ -256,7 +257,8 @@ class TaskDriver:
                 end = not_again(unknown)
             telling = recorder.made_from(content_of(events))  # why it ended may quote anything that it read
             with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
-                await telling.append(*ends, end, actor=actor, expected_version=events[-1].version)
+                facts = await with_delegated(self._log, recorder.task_id, [*ends, end])
+                await telling.append(*facts, actor=actor, expected_version=events[-1].version)
                 return
 
     async def _claim(self, recorder: Recorder) -> Row | None:

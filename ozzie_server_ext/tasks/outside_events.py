@@ -1,7 +1,7 @@
 """What happens outside and steps wait for (TK-4): told by somebody, kept in the log of the run, and heard once."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,9 @@ from ozzie_server_ext.domain.events import (
     SkillStarted,
     StepCompleted,
     StepFailed,
+    StepSkipped,
     StepStarted,
+    TaskRetried,
     TaskTold,
 )
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
@@ -110,15 +112,15 @@ class Tells:
             events = await self._log.read_stream(task_stream(task_id))
             if key and await self._was_told(task_id, events, key):
                 return True
-            known = _names(events)
-            if not known and row["mode"] != "GRAPH":
+            expected = still_expected(events)
+            if not expected and row["mode"] != "GRAPH":
                 raise Conflict("The task is no run of a skill: nothing in it waits for an event.", code="task.no_run")
             if row["status"] in FINAL:
                 raise Conflict(f"The run has ended already: {str(row['status']).lower()}.", code="task.ended")
-            if event not in known:
+            if event not in expected:
                 inner = await self._within(row, event)
                 if inner is None:
-                    raise await self._unknown(row, event, known)
+                    raise await self._unknown(row, event, events)
                 return await self.tell(inner, event, data, by=by, key=key)
             waiting = awaited(events).count(event)
             kept = len(unheard(events, event))
@@ -146,7 +148,7 @@ class Tells:
         """The run within that one which has a step that waits for such an event."""
         for inner in await self._runs_within(row):
             task_id = TaskId(str(inner["task_id"]))
-            if event in _names(await self._log.read_stream(task_stream(task_id))):
+            if event in still_expected(await self._log.read_stream(task_stream(task_id))):
                 return task_id
             if (further := await self._within(inner, event)) is not None:
                 return further
@@ -167,17 +169,23 @@ class Tells:
         where: dict[str, Json] = {"parent_id": row["task_id"], "mode": "GRAPH", "status": is_open}
         return await self._log.rows("tasks", where=where)
 
-    async def _unknown(self, row: Row, event: str, known: list[str]) -> InputError:
+    async def _unknown(self, row: Row, event: str, events: Sequence[Event]) -> InputError:
+        """The refusal of an event that no step waits for; it names those that steps wait for now or will."""
+        now, expected = awaited(events), still_expected(events)
         for inner in await self._runs_within(row):
-            known = [*known, *_names(await self._log.read_stream(task_stream(TaskId(str(inner["task_id"])))))]
-        if not known:
-            return InputError("No step of this run waits for an event.", code="event.unknown")
-        near = nearest(event, known)
-        names = ", ".join(f'"{name}"' for name in dict.fromkeys(known))
+            within = await self._log.read_stream(task_stream(TaskId(str(inner["task_id"]))))
+            now += awaited(within)
+            expected += still_expected(within)
+        near = nearest(event, expected)
+        later = [name for name in expected if name not in now]
+        told = [
+            f'Did you mean "{near}"?' if near else "",
+            f"It waits for {_quoted(now)}." if now else "",
+            f"Later it waits for {_quoted(later)}." if later else "",
+            "" if expected else "It waits for no event any more.",
+        ]
         return InputError(
-            f'No step of this run waits for "{event[:100]}".',
-            hint=f'Did you mean "{near}"?' if near else f"What it waits for: {names}.",
-            code="event.unknown",
+            f'No step of this run waits for "{event[:100]}".', hint=" ".join(filter(None, told)), code="event.unknown"
         )
 
 
@@ -212,6 +220,28 @@ def awaited(events: Iterable[Event]) -> list[str]:
     return [names[step_id] for step_id in running]
 
 
-def _names(events: Iterable[Event]) -> list[str]:
-    started = next((event.body for event in events if isinstance(event.body, SkillStarted)), None)
-    return [] if started is None else [step.event for step in started.steps if step.event]
+def still_expected(events: Iterable[Event]) -> list[str]:
+    """The events that steps of a run of these events wait for or will, one for each step. A state may be come to again;
+    a step that has ended waits no more, unless it failed and the run was retried."""
+    expected: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    is_machine = False
+    for event in events:
+        match event.body:
+            case SkillStarted(steps=steps, kind=kind):
+                expected = {step.step_id: step.event for step in steps if step.event}
+                is_machine = kind == "fsm"
+            case StepCompleted(step_id=step_id) | StepSkipped(step_id=step_id) if not is_machine:
+                expected.pop(step_id, None)
+            case StepFailed(step_id=step_id, again_in_s=None) if not is_machine and step_id in expected:
+                failed[step_id] = expected.pop(step_id)
+            case TaskRetried():
+                expected |= failed
+                failed.clear()
+            case _:
+                pass
+    return list(expected.values())
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in dict.fromkeys(names))

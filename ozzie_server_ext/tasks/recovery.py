@@ -34,6 +34,7 @@ from ozzie_server_ext.planes.orphans import see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
 from ozzie_server_ext.tasks.handed_down import hand_down
 from ozzie_server_ext.tasks.service import Runner
@@ -110,7 +111,8 @@ async def recover(
             runner.hold(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
         try:
             if verdict.facts:  # why something ended may quote what was read before
-                await recorder.made_from(content_of(events)).append(*verdict.facts)
+                facts = await with_delegated(event_log, task.task_id, verdict.facts)
+                await recorder.made_from(content_of(events)).append(*facts)
         except Conflict:
             log.warning("a task changed while it was recovered", extra={"task_id": task.task_id})
             continue
@@ -145,7 +147,8 @@ async def _end_the_abandoned(event_log: EventLog) -> None:
             left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
             ends += [*stopped(left.tools), TaskCancelled(by="kernel", reason="The run that it was part of has ended.")]
-            await recorder.made_from(content_of(events)).append(*ends)
+            facts = await with_delegated(event_log, task.task_id, ends)
+            await recorder.made_from(content_of(events)).append(*facts)
 
 
 async def _end_calls(event_log: EventLog, waiting: Task) -> None:

@@ -32,6 +32,7 @@ from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.fates import stopped
 from ozzie_server_ext.tasks.unfinished import unfinished
 
@@ -292,6 +293,7 @@ class TaskService:
         expected_version: int | None = None,
         content: Content = CLEAN,
     ) -> None:
+        facts = await with_delegated(self._log, task_id, bodies)
         drafts = [
             Draft(
                 body=body,
@@ -302,7 +304,7 @@ class TaskService:
                 labels=content.labels,
                 sources=content.sources,
             )
-            for body in bodies
+            for body in facts
         ]
         await self._log.append(task_stream(task_id), drafts, expected_version=expected_version)
 

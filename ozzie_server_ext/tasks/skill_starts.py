@@ -12,7 +12,8 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.skills.briefing import as_workflow
-from ozzie_server_ext.skills.checks import unknown_tools, works_of
+from ozzie_server_ext.skills.checks import works_of
+from ozzie_server_ext.skills.fit import of_skills, of_tools
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.skills.mode import By, Mode, mode_of
 from ozzie_server_ext.skills.parameters import fitted, typed
@@ -48,8 +49,8 @@ class SkillStarts:
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
         """The beginning of a run of that skill with that input, for whom it is.
 
-        Raises NotFound, SkillError for a file that can't be taken or names tools that are not here, InputError for an
-        input that does not fit, UnknownModel and NoCandidate.
+        Raises NotFound, SkillError for a file that can't be taken or does not fit what is here, InputError for an input
+        that does not fit.
         """
         file = await self.file(name)
         given = fitted(file.skill, given)
@@ -70,13 +71,11 @@ class SkillStarts:
         """The skill of that name, of which all that it names is here. Raises as `of`, but for its input."""
         shelf = await self._library.look()
         file = shelf.get(name)
-        names = [tool.meta.name for tool in self._tools.all()]
-        if error := file.error(unknown_tools(file.skill, lambda tool: self._tools.find(tool) is not None, names)):
+        if error := file.error(of_tools(file.skill, self._tools)):
             raise error
-        for thinking in (file.skill, *(work for _, work in works_of(file.skill))):
-            if model := self.model_of(thinking):
-                self._models().chain(model)
         self._expect_known(file, shelf.get)
+        if error := file.error(of_skills(file.skill, lambda inner: shelf.get(inner).skill)):
+            raise error
         return file
 
     def mode_of(self, skill: Skill, by: By) -> Mode:

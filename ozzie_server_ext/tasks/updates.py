@@ -25,8 +25,9 @@ class Updates:
         self._log = log
         self._tasks = tasks
 
-    async def update(self, task_id: TaskId, text: str, *, by: str) -> None:
-        """Say something more to a task that has not ended. It is durable when this returns.
+    async def update(self, task_id: TaskId, text: str, *, by: str, key: str = "") -> None:
+        """Say something more to a task that has not ended. It is durable when this returns. With a `key`, it is said
+        once, however often this is called, also where the task has ended since.
 
         Raises NotFound, InputError for nothing or too much, and Conflict for a task that has ended, or that makes one
         call and reads nothing.
@@ -42,7 +43,14 @@ class Updates:
             )
         session_id = SessionId(str((await self._tasks.get(task_id))["session_id"]))
         fact = TaskUpdated(text=words, by=by)
-        draft = Draft(body=fact, actor="user", source="hub", session_id=session_id, task_id=task_id)
+        draft = Draft(
+            body=fact,
+            actor="user",
+            source="hub",
+            session_id=session_id,
+            task_id=task_id,
+            idempotency_key=f"updated:{key}" if key else None,
+        )
         await self._to_those_below(task_id, [await self._say(draft, task_id)])
 
     async def said_to(self, task_id: TaskId) -> list[Event]:
@@ -84,9 +92,13 @@ class Updates:
                 await self._to_those_below(task_id, heard)
 
     async def _say(self, draft: Draft, task_id: TaskId) -> Event:
-        """Record it. Raises Conflict."""
+        """Record it, once where it has a key; the event of it. Raises Conflict."""
         while True:
             events = await self._log.read_stream(task_stream(task_id))
+            if (key := draft.idempotency_key) is not None:
+                for event in events:
+                    if event.idempotency_key == key:
+                        return event
             row = await self._tasks.get(task_id)
             if row["status"] in FINAL:
                 raise Conflict(

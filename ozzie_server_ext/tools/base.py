@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import Any, Literal, Protocol
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from ozzie_server_ext.config.validation import Problem, explained
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
 from ozzie_server_ext.domain.ids import ArtifactId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import JsonObject, paths
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.execution.hosted import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
@@ -38,6 +39,13 @@ class InvalidArguments(InputError):
     """The arguments of a call do not fit the tool's schema. The model reads the message and may correct itself."""
 
     code = "tool.arguments"
+
+    def __init__(
+        self, message: str, *, problems: Callable[[], Iterable[Problem]] = tuple, code: str | None = None
+    ) -> None:
+        """`problems` tells those of single arguments, with their places; a model reads the message alone."""
+        super().__init__(message, code=code)
+        self.problems = problems
 
 
 class ToolFailed(InputError):
@@ -309,11 +317,14 @@ class FunctionTool:
         try:
             return self._model.model_validate(args).model_dump(mode="json")
         except ValidationError as error:
-            problems = "; ".join(
+            said = "; ".join(
                 f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg'][0].lower()}{item['msg'][1:]}"
                 for item in error.errors(include_url=False)[:5]
             )
-            raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problems}.") from None
+            raise InvalidArguments(
+                f"The arguments of {self.meta.name} do not fit: {said}.",
+                problems=partial(_problems, error, self._model, args),
+            ) from None
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
         return Plan(args=args, preview=partial(self._preview, args) if self._preview else None)
@@ -360,6 +371,10 @@ def _arguments_model(function: Callable[..., Any], name: str) -> type[BaseModel]
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (parameter.annotation, default)
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _problems(error: ValidationError, arguments: type[BaseModel], args: JsonObject) -> Iterator[Problem]:
+    return explained(error, arguments, set(paths(args)), key="argument")
 
 
 def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:

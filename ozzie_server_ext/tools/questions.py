@@ -1,9 +1,9 @@
 """A call whose result is what a person answers: how it is put, and what an answer comes to (TL-7, UX §2.5)."""
 
+from ozzie_server_ext.domain.answers import SKIP
 from ozzie_server_ext.domain.events import PromptOption, PromptRequested, ToolCallCompleted
 from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.question import SKIP
 from ozzie_server_ext.render.text import cut_end, visible_label, visible_prose
 from ozzie_server_ext.tools.base import Question
 

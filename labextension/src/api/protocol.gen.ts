@@ -184,6 +184,23 @@ export interface CheckpointSaved {
   };
 }
 /**
+ * What delegated tasks have used, by the end of the one that delegated them. `cost` is in 1e-9 USD, a lower bound where `cost_known` is false; `models` stand in the order of their first calls.
+ */
+export interface DelegatedUse {
+  cost: number;
+  cost_known: boolean;
+  models: UsedModel[];
+  usage: CallUsage;
+}
+/**
+ * A model that was called, and the name that it was called by.
+ */
+export interface UsedModel {
+  alias: string;
+  model: string;
+  provider: string;
+}
+/**
  * It is so.
  */
 export interface Done {
@@ -372,10 +389,11 @@ export interface StepStarted {
   visit: number;
 }
 /**
- * A person or a rule ended the task.
+ * A person or a rule ended the task. `delegated`, see `TaskSucceeded`.
  */
 export interface TaskCancelled {
   by: string;
+  delegated: DelegatedUse | null;
   reason: string;
 }
 /**
@@ -420,10 +438,11 @@ export interface Limits {
   skill_bounds: ('cost' | 'time' | 'tokens')[];
 }
 /**
- * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key.
+ * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
  */
 export interface TaskFailed {
   code: string;
+  delegated: DelegatedUse | null;
   detail: string;
   hint: string;
   kind: 'business' | 'model' | 'parse' | 'system' | 'tool';
@@ -482,9 +501,10 @@ export interface TaskStopping {
   reason: string;
 }
 /**
- * The task did what it was for.
+ * The task did what it was for. `delegated` is what the tasks that it delegated have used; None where none of them called a model.
  */
 export interface TaskSucceeded {
+  delegated: DelegatedUse | null;
   rounds: number;
 }
 /**

@@ -90,6 +90,7 @@ from ozzie_server_ext.domain.events.system import (
 from ozzie_server_ext.domain.events.task import (
     FINAL_TYPES,
     Brief,
+    DelegatedUse,
     GivenCall,
     Limits,
     TaskCancelled,
@@ -110,6 +111,7 @@ from ozzie_server_ext.domain.events.task import (
     TaskUpdated,
     TaskWaitingApproval,
     TaskWaitingInput,
+    UsedModel,
 )
 from ozzie_server_ext.domain.events.tool import (
     InjectedTool,
@@ -143,6 +145,7 @@ __all__ = [
     "BudgetRaised",
     "CheckpointSaved",
     "ConfigChanged",
+    "DelegatedUse",
     "Draft",
     "Event",
     "EventBody",
@@ -212,6 +215,7 @@ __all__ = [
     "ToolUse",
     "ToolsetInjected",
     "Transient",
+    "UsedModel",
     "WorkerLost",
     "WorkerStarted",
     "content_of",

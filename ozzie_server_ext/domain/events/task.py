@@ -7,6 +7,7 @@ from ozzie_server_ext.domain.budget import Measure
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,26 @@ class Brief:
     asks_for_changes: bool = False
     one_by_one: bool = False
     given: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedModel:
+    """A model that was called, and the name that it was called by."""
+
+    alias: str
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegatedUse:
+    """What delegated tasks have used, by the end of the one that delegated them. `cost` is in 1e-9 USD, a lower bound
+    where `cost_known` is false; `models` stand in the order of their first calls."""
+
+    models: tuple[UsedModel, ...]
+    usage: Usage
+    cost: int
+    cost_known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,16 +222,18 @@ class TaskModelChosen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSucceeded(Fact):
-    """The task did what it was for."""
+    """The task did what it was for. `delegated` is what the tasks that it delegated have used; None where none of them
+    called a model."""
 
     type: ClassVar[str] = "task.succeeded"
     rounds: int
+    delegated: DelegatedUse | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(Fact):
     """Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a
-    model's provider itself said, bounded and without any key."""
+    model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`."""
 
     type: ClassVar[str] = "task.failed"
     kind: Literal["model", "parse", "tool", "business", "system"]
@@ -218,15 +241,17 @@ class TaskFailed(Fact):
     message: str
     hint: str
     detail: str = ""
+    delegated: DelegatedUse | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(Fact):
-    """A person or a rule ended the task."""
+    """A person or a rule ended the task. `delegated`, see `TaskSucceeded`."""
 
     type: ClassVar[str] = "task.cancelled"
     by: str
     reason: str
+    delegated: DelegatedUse | None = None
 
 
 FINAL_TYPES = frozenset(fact.type for fact in (TaskSucceeded, TaskFailed, TaskCancelled))

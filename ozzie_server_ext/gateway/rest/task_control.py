@@ -67,14 +67,17 @@ async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUpdate:
-    """`text` is said to the task in the caller's words."""
+    """`text` is said to the task in the caller's words. With a `key` of the caller's, the same is said once, however
+    often it is sent."""
 
     task_id: TaskId
     text: UpdateText
+    key: EventKey = ""
 
 
 async def update_task(call: Call, asked: TaskUpdate) -> Done:
     """Say something more to a task that goes on: a turn reads it at its next call of a model, a run of a skill hands it
     on to the steps that run and to those that begin."""
-    await call.ozzie.control.updates.update(ids.TaskId(asked.task_id), asked.text, by=call.principal.name)
+    task_id, by = ids.TaskId(asked.task_id), call.principal.name
+    await call.ozzie.control.updates.update(task_id, asked.text, by=by, key=asked.key)
     return Done()

@@ -152,6 +152,26 @@ def test_a_projects_configuration_counts_only_once_it_is_trusted(gateway: Gatewa
     assert "nobody has trusted it yet" not in after
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"agent": {"prompt": "x"}}', 'unknown key "prompt"'),
+        ('{"models": {"default": 3}}', "models.default:"),
+        ('{"agent": {"system_prompt": "${OZZIE_NOT_SET}"}}', "the environment variable OZZIE_NOT_SET is not set."),
+    ],
+)
+def test_a_projects_configuration_with_an_error_is_not_trusted(home: GatewayHome, text: str, complaint: str) -> None:
+    file = home.project / ".ozzie" / "config.jsonc"
+    file.parent.mkdir()
+    file.write_text(text)
+    done = ozzie(home, "config", "trust", ".")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{file}, line 1" in done.stderr
+    assert complaint in done.stderr
+    assert not (home.home / "trusted.json").exists()
+
+
 def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
     home.configure({"models": {}})
     with start_gateway(home):

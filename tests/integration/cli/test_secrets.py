@@ -93,7 +93,7 @@ def test_each_scope_has_its_own_value(home: GatewayHome) -> None:
         ozzie(home, "set", "KEY", "--stdin", *scope, given="x").stdout
         for scope in ([], ["--project", "."], ["--plugin", "telegram"])
     ]
-    removed = ozzie(home, "rm", "KEY", "--plugin", "telegram")
+    removed = ozzie(home, "rm", "KEY", "--plugin", "telegram", "--yes")
 
     assert said == [
         "KEY is kept, version 1.\n",
@@ -125,7 +125,7 @@ def test_one_line_break_at_the_end_does_not_belong_to_the_value(home: GatewayHom
         (["set", "KEY"], "sk-1", "There is no terminal to type it at.", "Give it on standard input, with --stdin"),
         (["set", "sk-abc", "--stdin"], "x", "This is no name for a secret.", "A name has letters, digits and _"),
         (["set", "KEY", "--stdin", "--plugin", "a b"], "x", "A secret belongs to everybody", "A folder's name"),
-        (["rm", "KEY"], "", "There is no secret yet.", "Keep one with ozzie secrets set NAME."),
+        (["rm", "KEY"], "", "There is no secret KEY.", "See ozzie secrets list"),
         (["rotate", "KEY", "--stdin"], "x", "There is no secret KEY.", "See ozzie secrets list"),
         (["rotate"], "", "There is no secret yet.", "Keep one with ozzie secrets set NAME."),
         (["import", "nowhere", "--stdin"], "x", "There is no file", ""),
@@ -198,6 +198,24 @@ def test_a_value_that_is_given_as_an_argument_is_refused_and_not_repeated(home: 
     assert not (home.home / "secrets" / "vault.json").exists()
 
 
+def test_one_is_removed_after_a_yes_of_a_person_or_with_one_in_the_command(home: GatewayHome) -> None:
+    for name in ("FIRST", "SECOND"):
+        ozzie(home, "set", name, "--stdin", given="x")
+    question = "Remove FIRST? It can't be undone. [y/N] "
+    nobody = ozzie(home, "rm", "FIRST")
+    no, yes = typed(home, ["rm", "FIRST"], [(question, "n")]), typed(home, ["rm", "FIRST"], [(question, "y")])
+    at_once = ozzie(home, "rm", "SECOND", "--yes")
+
+    assert (nobody.returncode, nobody.stderr) == (
+        2,
+        "ozzie: Nobody can be asked here whether to remove it.\nSay so with --yes.\n",
+    )
+    assert (no[0], "Nothing was removed." in no[1]) == (1, True)
+    assert (yes[0], "FIRST is removed." in yes[1]) == (0, True)
+    assert (at_once.returncode, at_once.stdout) == (0, "SECOND is removed.\n")
+    assert listed(home) == []
+
+
 def test_the_refusal_of_an_argument_says_why(home: GatewayHome) -> None:
     assert ozzie(home, "set", "KEY", VALUE).stderr == (
         "ozzie: A value is never an argument: the list of processes and the shell's history show those. It was not "
@@ -229,9 +247,9 @@ def test_a_passphrase_is_asked_for_where_it_is_needed(home: GatewayHome) -> None
     differing = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, "another one")])
     protected = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, PASSPHRASE)])
     listing = ozzie(home, "list")
-    nobody = ozzie(home, "rm", "KEY")
-    wrong = typed(home, ["rm", "KEY"], [("Passphrase of the vault: ", "something else")])
-    right = typed(home, ["rm", "KEY"], [("Passphrase of the vault: ", PASSPHRASE)])
+    nobody = ozzie(home, "rm", "KEY", "--yes")
+    wrong = typed(home, ["rm", "KEY", "--yes"], [("Passphrase of the vault: ", "something else")])
+    right = typed(home, ["rm", "KEY", "--yes"], [("Passphrase of the vault: ", PASSPHRASE)])
 
     assert differing[0] == 1
     assert "The two are not the same. Nothing was changed." in differing[1]
@@ -252,7 +270,7 @@ def test_what_was_exported_can_be_imported_elsewhere(home: GatewayHome, tmp_path
     ozzie(home, "set", "KEY", "--stdin", given=VALUE)
     ozzie(home, "set", "KEY", "--plugin", "telegram", "--stdin", given="bot")
     exported = ozzie(home, "export", file, "--stdin", given=line)
-    ozzie(home, "rm", "KEY")
+    ozzie(home, "rm", "KEY", "--yes")
     imported = ozzie(home, "import", file, "--stdin", given=line)
     ozzie(home, "rotate", "KEY", "--stdin", given="another value")
     refused = ozzie(home, "import", file, "--stdin", given=line)

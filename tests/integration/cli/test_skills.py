@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, new_home
+from tests.fakes.openai_server import FakeOpenAI
+from tests.rig import GatewayHome, new_home, start_gateway
 from tests.unit.skills.documents import CODE_REVIEW_S3, DEPLOY_S1
 
+MODELS = {"aliases": {"sonnet": "big", "haiku": "small"}, "providers": {
+    "big": {"driver": "openai", "model": "b", "tags": {"security": 3}}, "small": {"driver": "openai", "model": "s"},
+}}  # fmt: skip
+SELECTING = """{"name": "guarded", "model_selector":
+  {"required": [{"key": "security", "op": "Gte", "value": 4}]}}"""
 BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
 
 
@@ -16,6 +22,7 @@ BROKEN = '{"name": "bad",\n "modle": "x",\n "tools": ["serch"]}'
 def home(tmp_path: Path) -> GatewayHome:
     found = new_home(tmp_path)
     (found.home / "skills").mkdir(exist_ok=True)
+    found.configure({"models": MODELS})
     return found
 
 
@@ -73,6 +80,39 @@ def test_a_check_tells_all_that_is_wrong_with_places_and_fails(home: GatewayHome
     ]
 
 
+def test_a_check_tells_arguments_that_a_tool_does_not_take(home: GatewayHome) -> None:
+    path = write(home, "sum", """{"name": "sum", "type": "workflow", "steps": [
+  {"id": "a", "call": {"tool": "calculator", "args": {"exp": "1"}}}]}""")  # fmt: skip
+    for words in ((), (str(path),)):
+        done = ozzie(home, "skills", "check", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines() == [
+            f'ozzie: {path}, line 2, column 46: steps.0.call.args: the argument "expr" is missing.',
+            f'{path}, line 2, column 55: steps.0.call.args.exp: unknown argument "exp"; did you mean "expr"?',
+            "Correct that and try again.",
+        ]
+
+
+def test_a_skill_whose_selector_nothing_meets_is_not_used_until_something_does(home: GatewayHome) -> None:
+    path = write(home, "guarded", SELECTING)
+    trusted = write_in_project(home, "other", SELECTING.replace("guarded", "other"))
+    why = f"{path}, line 1, column 21: model_selector: no configured model meets security >= 4."
+
+    listed = {each["name"]: each for each in json.loads(ozzie(home, "skills", "list", "--json").stdout)}
+    assert (listed["guarded"]["used"], listed["guarded"]["problem"]) == (False, why)
+    for words in (("check",), ("check", str(path)), ("show", "guarded")):
+        done = ozzie(home, "skills", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"ozzie: {why}\n" in done.stderr
+    done = ozzie(home, "skills", "trust", str(trusted))
+    assert (done.returncode, "no configured model meets security >= 4." in done.stderr) == (1, True)
+
+    home.configure({"models": {"providers": {"strict": {"driver": "openai", "model": "b", "tags": {"security": 4}}}}})
+    listed = {each["name"]: each for each in json.loads(ozzie(home, "skills", "list", "--json").stdout)}
+    assert (listed["guarded"]["used"], listed["guarded"]["problem"]) == (True, "")
+    assert ozzie(home, "skills", "trust", str(trusted)).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -127,3 +167,17 @@ def test_more_folders_of_the_users_own_are_looked_into(home: GatewayHome) -> Non
     home.configure({"skills": {"dirs": [str(folder)]}})
     listed = json.loads(ozzie(home, "skills", "list", "--json").stdout)
     assert [each["path"] for each in listed if each["name"] == "deploy"] == [str(folder / "deploy.jsonc")]
+
+
+def test_a_run_tells_the_model_tokens_and_cost_of_its_steps(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
+    home.use_provider(fake_openai.url, "echo")
+    steps = [{"id": "a", "instruction": "One."}, {"id": "b", "instruction": "Two {{steps.a.output}}.", "needs": ["a"]}]
+    write(home, "two", json.dumps({"name": "two", "type": "workflow", "steps": steps}))
+    with start_gateway(home):
+        told = json.loads(ozzie(home, "skills", "run", "two", "--json").stdout)
+        shown = ozzie(home, "skills", "run", "two").stdout
+
+    assert (told["status"], told["model"], told["models"]) == ("Done", "echo/echo", ["echo/echo"])
+    assert min(told["input_tokens"], told["output_tokens"]) > 0
+    assert told["cost_nano_usd"] is None, "the fake provider has no price"
+    assert f"{told['input_tokens'] + told['output_tokens']:,} tokens, cost unknown" in shown.splitlines()[-1]

@@ -13,6 +13,7 @@ from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, post, until
 from tests.integration.gateway.test_run_graphs import begin, waits
 from tests.rig import Gateway, new_home, start_gateway
+from tests.ws_client import connected
 
 SUM = {"tool": "calculator", "args": {"expr": "{{steps.payment.output.expr}}"}}
 ORDER = {
@@ -106,6 +107,27 @@ async def test_what_is_to_be_held_says_so_until_it_is(server: Gateway) -> None:
     assert (shown.startswith("Paused by you  "), "  pauses " in shown) == (True, False)
     assert ozzie(server.home, "tasks", "resume", step["task_id"]).returncode == 0
     ended(server, run_id)
+
+
+async def test_an_update_that_is_sent_again_with_its_key_counts_once_by_each_way_in(server: Gateway) -> None:
+    with waiting(server) as task_id:
+        for _ in range(2):
+            assert ozzie(server.home, "tasks", "update", task_id, "Quickly.", "--key", "k").returncode == 0
+            post(server, f"tasks/{task_id}/update", text="Quickly.", key="k")
+            async with connected(server) as client:
+                assert (await client.request("task.update", task_id=task_id, text="Quickly.", key="k"))["ok"]
+        assert get(server, f"tasks/{task_id}")["updates"] == ["Quickly."]
+        post(server, f"tasks/{task_id}/cancel")  # the next one of its session begins behind it
+        ended(server, task_id)
+
+
+async def test_a_question_that_wants_words_is_answered_with_them(server: Gateway) -> None:
+    for words in (("Rome",), ("New", "York", "City"), ("text", "Oolong tea")):
+        run_id = await begin(server, "tea")
+        (step,) = waits(server, run_id)["waiting"]
+        done = ozzie(server.home, "tasks", "answer", step["task_id"], *words)
+        assert done.stdout == "The task goes on.\n", done.stderr
+        assert ended(server, run_id)["text"] == " ".join(words).removeprefix("text ")
 
 
 def test_what_can_not_be_is_refused_with_what_to_do(server: Gateway) -> None:

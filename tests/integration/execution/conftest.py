@@ -10,9 +10,9 @@ from ozzie_server_ext.observability.clock import CountingIds
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(open_folder: Path) -> Path:
     """A project that other users may read, as a job is one where the tests run as root."""
-    folder = tmp_path / "project"
+    folder = open_folder / "project"
     (folder / "notes").mkdir(parents=True)
     (folder / "notes" / "a.md").write_text("one\n")
     (folder / "data.csv").write_text("x,y\n1,2\n")

@@ -252,19 +252,31 @@ async def test_where_it_can_not_start_is_told(bench: Bench) -> None:
     assert "symbolic link" in outcome.message
 
 
-async def test_a_project_that_is_closed_to_others_is_told_where_a_command_is_somebody_else(bench: Bench) -> None:
+async def test_a_project_whose_folder_is_closed_to_others_is_read_all_the_same(bench: Bench) -> None:
     bench.project.chmod(0o700)
+    outcome = await bench.done("shell", command="cat data.csv notes/a.md && ls")
+    assert isinstance(outcome.data, dict)
+    assert outcome.data["output"] == "x,y\n1,2\none\ndata.csv\nempty\nnotes\n"
 
+
+async def test_a_project_of_which_another_user_may_read_nothing_is_told_where_a_command_is_one(bench: Bench) -> None:
+    for path in bench.project.iterdir():
+        path.chmod(0o700)
     outcome = await bench.call("shell", command="cat data.csv")
-
     if os.geteuid() == 0:
         assert isinstance(outcome, ToolCallFailed)
-        assert outcome.message.startswith(
-            "Commands run as another user here, who may not read the project's folder. Run chmod"
+        assert outcome.message == (
+            "Commands run as another user here, who may read nothing of what is in the project. "
+            f"Run chmod -R o+rX {bench.project}, or Jupyter as an ordinary user."
         )
     else:
         assert isinstance(outcome, ToolCallCompleted)
         assert outcome.ok
+
+    (bench.project / "data.csv").chmod(0o744)
+    outcome = await bench.done("shell", command="cat data.csv")
+    assert isinstance(outcome.data, dict)
+    assert outcome.data["output"] == "x,y\n1,2\n"
 
 
 async def test_it_starts_where_it_was_told(bench: Bench) -> None:

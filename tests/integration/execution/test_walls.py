@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import socket
-import stat
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
@@ -17,51 +16,48 @@ import pytest
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import JobLimits, JobState
 from tests.integration.execution.rig import ran
+from tests.other_account import ROOT, OtherAccount
 
-ROOT = Path(__file__).parents[3]
-NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
+DRIVE = Path(__file__).with_name("drive.py")
 
 Attack = Callable[[str], Awaitable[str]]
+AsNobody = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture(params=["self", "nobody"])
 def attack(request: pytest.FixtureRequest, runner: BubblewrapRunner, project: Path) -> Attack:
-    """Runs a Python program in the sandbox; what it prints. Where the tests run as root, also as somebody else."""
-    if request.param == "nobody":
-        if os.geteuid() != 0:
-            pytest.skip("the tests run as an ordinary user already")
-        if not _nobody_can_run():
-            pytest.skip("an ordinary user could not read this folder, or the system has no Python 3.11")
+    """Runs a Python program in the sandbox; what it prints. Where the tests run as root, also as another account."""
+    as_nobody: AsNobody | None = request.getfixturevalue("as_nobody") if request.param == "nobody" else None
 
     async def run(source: str) -> str:
         program = ["python3", "-c", textwrap.dedent(source)]
-        if request.param == "self":
-            return (await ran(runner, project, program)).printed
-        return await _as_nobody(project, program)
+        if as_nobody is not None:
+            return await as_nobody(program)
+        return (await ran(runner, project, program)).printed
 
     return run
 
 
-def _nobody_can_run() -> bool:
-    readable = all(os.stat(path).st_mode & stat.S_IXOTH for path in (ROOT, *ROOT.parents))
-    return readable and os.path.exists(SYSTEM_PYTHON) and sys.platform == "linux" and bool(shutil.which("setpriv"))
+@pytest.fixture
+def as_nobody(nobody: OtherAccount, project: Path) -> AsNobody:
+    """Runs a command in the sandbox as an account without rights; what it prints."""
+    if not os.path.exists(SYSTEM_PYTHON) or not shutil.which("setpriv"):
+        pytest.skip("the system has no Python of its own, or no setpriv")
 
+    async def run(command: list[str], **limits: Any) -> str:
+        process = await asyncio.create_subprocess_exec(
+            "setpriv", f"--reuid={nobody.uid}", f"--regid={nobody.gid}", "--clear-groups", "--",
+            SYSTEM_PYTHON, "-B", "-c", DRIVE.read_text(),
+            str(nobody.packages), str(project), json.dumps(command), json.dumps(limits),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=project,
+            env={"PATH": os.environ["PATH"], "OZZIE_TEST_KEY": "sk-secret"},
+        )  # fmt: skip
+        printed, _ = await process.communicate()
+        return str(json.loads(printed)["printed"])
 
-async def _as_nobody(project: Path, program: list[str], **limits: Any) -> str:
-    for folder in (project, *project.parents):
-        if folder == Path("/tmp"):
-            break
-        folder.chmod(folder.stat().st_mode | 0o011)
-    drive = str(Path(__file__).with_name("drive.py"))
-    process = await asyncio.create_subprocess_exec(
-        "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--",
-        SYSTEM_PYTHON, "-B", drive, str(ROOT), str(project), json.dumps(program), json.dumps(limits),
-        stdout=asyncio.subprocess.PIPE,
-        env={"PATH": os.environ["PATH"], "OZZIE_TEST_KEY": "sk-secret"},
-    )  # fmt: skip
-    printed, _ = await process.communicate()
-    return str(json.loads(printed)["printed"])
+    return run
 
 
 async def test_nobody_listens_to_it(attack: Attack) -> None:
@@ -206,14 +202,15 @@ async def test_nothing_of_the_machine_can_be_written(attack: Attack) -> None:
     assert printed == ""
 
 
-async def test_what_is_not_the_projects_is_not_there(attack: Attack, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret")
+async def test_what_is_not_the_projects_is_not_there(attack: Attack, open_folder: Path) -> None:
+    secret = open_folder / "secret.txt"
+    secret.write_text("secret")
 
     printed = await attack(
         f"""
         import os
         for path in ("/root/.ssh", "/root/.bashrc", "/home", "/var", "/run", "/sys", "/etc/shadow", "/boot",
-                     "/etc/ssl/private", {str(tmp_path)!r}, {str(tmp_path / "secret.txt")!r}, "/project/../secret.txt",
+                     "/etc/ssl/private", {str(open_folder)!r}, {str(secret)!r}, "/project/../secret.txt",
                      "/proc/1/root/secret.txt", "/dev/sda", "/dev/mem", "/dev/kvm", "/dev/fuse", "/dev/net"):
             if os.path.exists(path):
                 print(path)
@@ -371,22 +368,16 @@ async def test_what_one_job_leaves_the_next_does_not_see(attack: Attack) -> None
     assert "left" not in printed
 
 
-async def test_limits_hold_for_an_ordinary_user_too(project: Path) -> None:
-    if os.geteuid() != 0 or not _nobody_can_run():
-        pytest.skip("the tests run as an ordinary user already, or none could read this folder")
-
-    printed = await _as_nobody(
-        project, ["bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 60"], wall_s=1, processes=50
-    )
+async def test_limits_hold_for_an_ordinary_user_too(as_nobody: AsNobody) -> None:
+    printed = await as_nobody(["bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 60"], wall_s=1, processes=50)
 
     assert "Resource temporarily unavailable" in printed
 
 
 async def test_a_job_is_gone_with_its_gateway(project: Path) -> None:
     mark = f"sleep 5{os.getpid()}"
-    drive = str(Path(__file__).with_name("drive.py"))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, drive, str(ROOT), str(project), json.dumps(["sh", "-c", f"setsid {mark} & {mark}"]), "{}"
+        sys.executable, str(DRIVE), str(ROOT), str(project), json.dumps(["sh", "-c", f"setsid {mark} & {mark}"]), "{}"
     )
     async with asyncio.timeout(30):
         while len(_processes(mark)) < 2:  # noqa: ASYNC110 - other processes tell nobody

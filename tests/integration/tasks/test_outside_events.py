@@ -177,7 +177,8 @@ async def test_what_nobody_waits_for_is_refused_in_words(runs: Telling) -> None:
     await runs.waits(task_id, "paid")
     with pytest.raises(InputError, match='waits for "payd"') as unknown:
         await runs.tell(task_id, "payd")
-    assert (unknown.value.code, unknown.value.hint) == ("event.unknown", 'Did you mean "paid"?')
+    assert unknown.value.code == "event.unknown"
+    assert unknown.value.hint == 'Did you mean "paid"? It waits for "paid".'
     with pytest.raises(InputError, match="at most 32,768 bytes"):
         await runs.tell(task_id, data={"text": "x" * 40_000})
     turn = await runs.turn("hello")
@@ -188,6 +189,28 @@ async def test_what_nobody_waits_for_is_refused_in_words(runs: Telling) -> None:
     await runs.rests(turn)
     with pytest.raises(Conflict, match="ended already: succeeded"):
         await runs.tell(task_id)
+
+
+async def test_a_refusal_names_what_is_still_awaited_now_and_later(runs: Telling) -> None:
+    steps = [{"id": each, "wait": {"event": each}} for each in ("ordered", "paid", "sent")]
+    runs.workflow(steps[0], steps[1] | {"needs": ["ordered"]}, steps[2] | {"needs": ["paid"]})
+    task_id = await runs.begin()
+
+    async def refused(event: str) -> str:
+        with pytest.raises(InputError) as unknown:
+            await runs.tell(task_id, event)
+        assert str(unknown.value) == f'No step of this run waits for "{event}".'
+        return unknown.value.hint
+
+    await runs.waits(task_id, "ordered")
+    assert await refused("nonsense") == 'It waits for "ordered". Later it waits for "paid", "sent".'
+    await runs.tell(task_id, "ordered")
+    await runs.waits(task_id, "paid")
+    assert await refused("nonsense") == 'It waits for "paid". Later it waits for "sent".'
+    assert await refused("ordered") == 'It waits for "paid". Later it waits for "sent".'
+    await runs.tell(task_id, "paid")
+    await runs.tell(task_id, "sent")
+    assert await runs.rests(task_id) == "task.succeeded"
 
 
 async def test_only_so_many_are_kept(runs: Telling) -> None:

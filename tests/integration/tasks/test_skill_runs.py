@@ -23,7 +23,9 @@ from ozzie_server_ext.domain.events import (
     StepStarted,
     TaskCancelled,
     TaskFailed,
+    TaskSucceeded,
     Transient,
+    UsedModel,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
@@ -479,3 +481,62 @@ async def test_an_end_that_stood_in_the_log_before_a_crash_is_not_told_twice(run
     assert graphs is not None
     assert await graphs.run(row, recorder) == 1
     assert await runs.facts(task_id, SkillCompleted) == ends
+
+
+async def test_the_end_of_a_run_says_what_its_steps_and_those_of_runs_below_it_have_used(runs: Runs) -> None:
+    runs.write(name="inner", type="workflow", steps=[{"id": "deep", "instruction": "Deep."}])
+    runs.workflow({"id": "a", "instruction": "One."}, {"id": "b", "skill": "inner", "needs": ["a"]})
+    task_id = await runs.run()
+    (done,) = await runs.facts(task_id, TaskSucceeded)
+    row = await runs.ozzie.tasks.get(task_id)
+
+    assert done.delegated is not None
+    assert done.delegated.models == (UsedModel(alias="offline", provider="offline", model="script"),)
+    assert (done.delegated.usage.input_tokens, done.delegated.usage.output_tokens) == (
+        row["input_tokens"],
+        row["output_tokens"],
+    )
+    assert done.delegated.usage.total_tokens > 0
+
+
+async def test_a_run_that_is_stopped_says_what_its_steps_have_used(runs: Runs) -> None:
+    runs.workflow({"id": "a", "instruction": "One."}, {"id": "b", "ask": {"question": "Go?"}, "needs": ["a"]})
+    task_id = await runs.begin()
+    await runs.step(StepStarted, lambda fact: fact.step_id == "b")
+    await runs.ozzie.tasks.cancel(task_id, by="ana", reason="enough")
+    await runs.rests(task_id)
+    (stopped,) = await runs.facts(task_id, TaskCancelled)
+    assert stopped.delegated is not None
+    assert stopped.delegated.usage.total_tokens > 0
+
+
+async def test_a_run_whose_steps_call_no_model_says_nothing_of_any(runs: Runs) -> None:
+    runs.workflow({"id": "a", "call": {"tool": "calculator", "args": {"expr": "1 + 1"}}})
+    (done,) = await runs.facts(await runs.run(), TaskSucceeded)
+    assert done.delegated is None
+
+
+async def test_a_skill_whose_selector_nothing_meets_is_neither_run_nor_a_tool_until_something_does(runs: Runs) -> None:
+    selector = {"required": [{"key": "security", "op": "Gte", "value": 4}]}
+    runs.write(name="guarded", instruction="Look.", model_selector=selector)
+    ozzie = runs.ozzie
+
+    async def configure(security: int) -> None:
+        strict = {"driver": "openai", "model": "m", "tags": {"security": security}}
+        models = {"default": "offline", "providers": {"strict": strict}}
+        ozzie.home.config_file.write_text(json.dumps({"models": models}))
+        await ozzie.configuration.refresh()
+
+    async def is_a_tool() -> bool:
+        await runs.rests(await runs.say("hello"))
+        return ozzie.tools.find("skill_guarded") is not None
+
+    await configure(security=3)
+    assert not await is_a_tool()
+    with pytest.raises(SkillError, match="no configured model meets security >= 4"):
+        await runs.begin("guarded")
+    found = {each.name: each for each in (await ozzie.skills.look()).found}["guarded"]
+    assert (found.file, "security >= 4" in found.problem) == (None, True)
+
+    await configure(security=4)
+    assert await is_a_tool()

@@ -24,8 +24,8 @@ class Updating(Pausing):
         self.go, self.here = asyncio.Event(), asyncio.Event()
         self.requests: list[ModelRequest] = []
 
-    async def update(self, task_id: TaskId, text: str) -> None:
-        await self.ozzie.control.updates.update(task_id, text, by="Ana")
+    async def update(self, task_id: TaskId, text: str, key: str = "") -> None:
+        await self.ozzie.control.updates.update(task_id, text, by="Ana", key=key)
 
     def said(self, *steps: Step) -> Answer:
         """A round that keeps what it was asked."""
@@ -239,3 +239,20 @@ async def test_a_step_that_makes_one_call_reads_nothing(runs: Updating) -> None:
         await runs.update(child, "Or mate.")
     await runs.ozzie.answers.answer(child, "skip", by="Ana")
     assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_an_update_with_a_key_counts_once_for_all_below_also_when_the_run_has_ended(runs: Updating) -> None:
+    task_id = await runs.begun_within()
+    inner, agent = await runs.within()
+    await asyncio.gather(*(runs.update(task_id, "With milk.", key="k1") for _ in range(3)))
+    await runs.update(task_id, "With milk.", key="k2")
+    await runs.update(task_id, "With milk.")
+    for each in (task_id, inner, agent):
+        assert len(await runs.facts(each, TaskUpdated)) == 3
+
+    await runs.ozzie.tasks.cancel(task_id, by="Ana")
+    await runs.rests(task_id)
+    await runs.update(task_id, "With milk.", key="k1")
+    with pytest.raises(Conflict, match="ended already"):
+        await runs.update(task_id, "With milk.", key="k3")
+    assert len(await runs.facts(task_id, TaskUpdated)) == 3

@@ -2,13 +2,10 @@
 
 import json
 import os
-import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,8 +14,8 @@ from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader
 from ozzie_server_ext.vault.secret import Secret
 from ozzie_server_ext.vault.vault import Vault
+from tests.other_account import ROOT, OtherAccount
 
-ROOT = Path(__file__).resolve().parents[3]
 OZZIE = ProjectReader(project="/w/shop")
 MAX_MOMENTS = 40
 
@@ -60,16 +57,20 @@ for number in range(25):
 """
 )
 
-# All that a command needs is loaded first: the account may have no way to this Python.
-AS_NOBODY = """
-import getpass, importlib.metadata, os, pwd, sys
+# All that a command needs is loaded first, by use: the account may have no way to this Python and its packages.
+AS_ANOTHER = (
+    CHILD
+    + """
+import getpass, importlib.metadata
 import ozzie_server_ext.cli.main, ozzie_server_ext.cli.secrets
-nobody = pwd.getpwnam("nobody")
+vault.set("LOADED", EVERYBODY, Secret("sk-0"), by="root")
+uid, gid, *words = sys.argv[2:]
 os.setgroups([])
-os.setgid(nobody.pw_gid)
-os.setuid(nobody.pw_uid)
-ozzie_server_ext.cli.main.main(sys.argv[1:])
+os.setgid(int(gid))
+os.setuid(int(uid))
+ozzie_server_ext.cli.main.main(words)
 """
+)
 
 
 def vault_in(folder: Path) -> Vault:
@@ -153,46 +154,49 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert both.version == 100, "the last change was one of it"
 
 
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """An account without rights, the folder that is its home, and another one to which it has no way."""
+
+    account: OtherAccount
+    folder: Path
+    closed: Path
+
+    def run(self, *words: str, value: str = "") -> "subprocess.CompletedProcess[str]":
+        """The command line, without a terminal."""
+        env = {
+            "HOME": str(self.folder),
+            "OZZIE_PATH": str(self.folder / "home"),
+            "JUPYTER_RUNTIME_DIR": str(self.folder / "runtime"),
+            "PYTHONPATH": str(self.account.packages),
+        }
+        account = (str(self.account.uid), str(self.account.gid))
+        return subprocess.run(
+            [sys.executable, "-B", "-c", AS_ANOTHER, str(self.closed), *account, *words],
+            cwd=self.folder,
+            env=env,
+            input=value,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            start_new_session=True,
+        )
+
+
 @pytest.fixture
-def stranger() -> Iterator[Path]:
-    """A folder of an account without rights."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
-    nobody = pwd.getpwnam("nobody")
-    folder = Path(tempfile.mkdtemp(prefix="ozzie-vault-"))
-    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-    yield folder
-    shutil.rmtree(folder)
+def stranger(nobody: OtherAccount, open_folder: Path, tmp_path: Path) -> Stranger:
+    os.chown(open_folder, nobody.uid, nobody.gid)
+    return Stranger(nobody, open_folder, closed=tmp_path)
 
 
-def run(folder: Path, *words: str, value: str = "") -> "subprocess.CompletedProcess[str]":
-    """The command line, as nobody and without a terminal."""
-    env = {
-        "HOME": str(folder),
-        "OZZIE_PATH": str(folder / "home"),
-        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
-        "PYTHONPATH": str(ROOT),
-    }
-    return subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, *words],
-        cwd=folder,
-        env=env,
-        input=value,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        start_new_session=True,
-    )
-
-
-def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(stranger: Path) -> None:
-    kept = run(stranger, "secrets", "set", "KEY", "--stdin", value="sk-1\n")
-    vault, (key,) = stranger / "home/secrets/vault.json", (stranger / ".config/ozzie").iterdir()
+def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(stranger: Stranger) -> None:
+    kept = stranger.run("secrets", "set", "KEY", "--stdin", value="sk-1\n")
+    vault, (key,) = stranger.folder / "home/secrets/vault.json", (stranger.folder / ".config/ozzie").iterdir()
     good = vault.read_bytes()
     modes = {path.name: path.stat().st_mode & 0o777 for path in (vault, vault.parent, key, key.parent)}
 
     def said(*words: str, value: str = "") -> str:
-        done = run(stranger, "secrets", *words, value=value)
+        done = stranger.run("secrets", *words, value=value)
         assert done.returncode == 1, done.stdout
         assert "Traceback" not in done.stderr
         return done.stderr
@@ -207,14 +211,14 @@ def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(str
     assert f"{key} can't be used: Permission denied." in said("list")
     key.chmod(0o604)
     assert f"{key} is no file of yours, so it is not used." in said("list")
-    os.chown(key, pwd.getpwnam("nobody").pw_uid, -1)
+    os.chown(key, stranger.account.uid, -1)
     key.chmod(0o600)
 
     os.chown(vault, 0, 0)
     assert f"{vault} can't be used: Permission denied." in said("list")
-    os.chown(vault, pwd.getpwnam("nobody").pw_uid, -1)
+    os.chown(vault, stranger.account.uid, -1)
     os.chown(vault.parent, 0, 0)
     vault.parent.chmod(0o755)
     assert f"{vault.parent} is no folder of yours" in said("set", "OTHER", "--stdin", value="sk-2")
     assert vault.read_bytes() == good
-    assert [secret["name"] for secret in json.loads(run(stranger, "secrets", "list", "--json").stdout)] == ["KEY"]
+    assert [secret["name"] for secret in json.loads(stranger.run("secrets", "list", "--json").stdout)] == ["KEY"]

@@ -69,7 +69,7 @@ def test_a_key_stands_in_no_file_event_environment_or_command_line(home: Gateway
             say("secrets", "unlock", "--stdin", given=f"{PASSPHRASE}\n")
             say("ask", "open again")
             say("secrets", "protect", "--with", "keyfile", "--stdin", given=f"{PASSPHRASE}\n")
-            say("secrets", "rm", "PROVIDER_KEY")
+            say("secrets", "rm", "PROVIDER_KEY", "--yes")
             removed = say("ask", "is it gone", status=1)
             asked = len(provider.requests)
             events = json.loads(say("events", "tail", "--json", "--type", "secret.changed", "--limit", "50"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.domain.answers import meant
+from ozzie_server_ext.domain.answers import answered, meant
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import PromptOption
 
@@ -50,3 +50,30 @@ def test_long_labels_are_cut_where_they_are_named() -> None:
         meant(options("A very long label " * 6), "x" * 500)
 
     assert max(map(len, (str(refused.value), refused.value.hint))) < 80
+
+
+WRITTEN = PromptOption(name="text", label="Answer", takes_text=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "expected"),
+    [
+        ("Rome", "", ("text", "Rome")),
+        ("New", "York City", ("text", "New York City")),
+        ("1", "", ("text", "1")),
+        ("text", "Rome", ("text", "Rome")),
+        ("Answer", "Rome", ("text", "Rome")),
+        ("skip", "", ("skip", "")),
+    ],
+)
+def test_where_only_words_are_wanted_what_is_given_is_the_answer(
+    given: str, words: str, expected: tuple[str, str]
+) -> None:
+    option, text = answered([WRITTEN, *options()], given, words)
+    assert (option.name, text) == expected
+
+
+@pytest.mark.parametrize("offered", [[*options("Tea"), WRITTEN], options()])
+def test_where_there_is_something_to_choose_what_is_mistyped_is_no_answer(offered: list[PromptOption]) -> None:
+    with pytest.raises(InputError):
+        answered(offered, "Taa")

@@ -10,7 +10,7 @@ from nbformat import validate
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import MAX_JSON_BYTES, TURN_MIME, static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turn import fold
+from ozzie_server_ext.render.turn import fold, new_turn
 from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded
 
 GOLDEN = """\
@@ -211,3 +211,24 @@ def test_nothing_is_told_of_tokens_and_cost_while_only_calls_that_failed_have_en
 
     assert "$" not in live_html(view)
     assert "0 tokens" not in live_html(view)
+
+
+def test_the_figures_of_a_turn_hold_what_it_delegated_and_a_retry_does_not_count_that_twice():
+    steps = {
+        "models": [{"alias": name, "provider": "p", "model": name} for name in ("main", "small", "eyes", "ears")],
+        "usage": {"input_tokens": 1000, "output_tokens": 200, "cached_tokens": 0},
+        "cost": 2_000_000,
+        "cost_known": True,
+    }
+    run = fold(new_turn(), "task.failed", {"code": "x", "message": "No.", "hint": "", "delegated": steps})
+    run = fold(run, "task.retried", {"by": "ann", "attempt": 2})
+    run = fold(run, "task.succeeded", {"rounds": 2, "delegated": {**steps, "cost": 5_000_000}})
+    agent = folded([*DONE[:-1], (7, "task.succeeded", {"rounds": 2, "delegated": {**steps, "cost_known": False}})])
+
+    told = turn_json(run)
+    footer = "Ozzie: Done · main (p/main) · small (p/small) · 2 more models · 1,200 tokens · &#36;0.005"
+    assert footer in turn_markdown(run)
+    assert (told["usage"], told["cost"]) == ({"input_tokens": 1000, "output_tokens": 200}, 5_000_000)
+    assert [model["model"] for model in told["models"]] == ["main", "small", "eyes", "ears"]
+    assert "main (anthropic/claude-sonnet) · main (p/main) · 3 more models" in turn_markdown(agent)
+    assert (agent.total_tokens, agent.cost_known) == (3120 + 1200, False)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
 from ozzie_server_ext.skills.reading import SkillError
@@ -19,7 +20,8 @@ class Folders:
         self.more, self.shipped = root / "more", root / "shipped"
         for folder in (self.project / PROJECT_FOLDER, self.more, self.shipped):
             folder.mkdir(parents=True)
-        self.library = Library(self.home, self.project, self.shipped, lambda: [str(self.more)])
+        self.settings = Settings.model_validate({"skills": {"dirs": [str(self.more)]}})
+        self.library = Library(self.home, self.project, self.shipped, lambda: self.settings)
 
     @property
     def own(self) -> Path:

@@ -6,7 +6,7 @@ import pytest
 
 from ozzie_server_ext.config.jsonc import JsoncError
 from ozzie_server_ext.config.reading import ConfigError
-from ozzie_server_ext.skills.checks import unknown_tools
+from ozzie_server_ext.skills.fit import of_tools
 from ozzie_server_ext.skills.reading import SkillError, read
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, WorkflowSkill
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -29,7 +29,7 @@ def test_a_broken_file_is_told_what_is_wrong_and_where(broken: Broken) -> None:
 def test_the_examples_of_the_specifications_are_taken_and_their_tools_are_here(text: str) -> None:
     registry = ToolRegistry(builtin_tools())
     file = read(FILE, text.encode())
-    assert not list(unknown_tools(file.skill, lambda name: registry.find(name) is not None, ()))
+    assert not list(of_tools(file.skill, registry))
 
 
 def test_a_simple_skill_has_what_its_file_says() -> None:
@@ -92,9 +92,8 @@ def test_a_state_machine_may_go_back_and_begins_in_its_first_state() -> None:
 def test_an_unknown_tool_is_told_with_its_place_and_the_nearest_one() -> None:
     text = '{"name": "w", "type": "workflow", "steps": [\n  {"id": "a", "instruction": "x", "tools": ["serch"]}]}'
     registry = ToolRegistry(builtin_tools())
-    names = [tool.meta.name for tool in registry.all()]
     file = read(FILE, text.encode())
-    error = file.error(unknown_tools(file.skill, lambda name: registry.find(name) is not None, names))
+    error = file.error(of_tools(file.skill, registry))
     assert isinstance(error, SkillError)
     assert str(error) == ('FILE, line 2, column 45: steps.0.tools.0: there is no tool "serch"; did you mean "search"?')
 
