@@ -118,6 +118,8 @@ class Caller(JupyterHandler):
     cookies and XSRF hold unchanged."""
 
     max_body_bytes = 0
+    _is_cut_off = False
+    """Whether a body that is not wanted may still come."""
 
     @property
     def state(self) -> "GatewayState":
@@ -161,7 +163,6 @@ class Caller(JupyterHandler):
         # The server's own limit would be told without a word.
         cast("HTTP1Connection", self.request.connection).set_max_body_size(sys.maxsize)
         self._body = bytearray()
-        self._is_cut_off = False
         try:
             await self._let_in(**kwargs)
             if self._brings_body:

@@ -142,6 +142,7 @@ def test_the_body_of_a_stranger_is_not_kept(
 @pytest.mark.parametrize("headers", [LENGTH, CHUNKED, ("Content-Length: 7",)], ids=["length", "chunks", "small"])
 def test_a_stranger_is_answered_before_a_byte_of_the_body_was_sent(served: Served, headers: tuple[str, ...]) -> None:
     assert post(served.gateway, MESSAGE, *headers) == 403
+    assert post(served.gateway, MESSAGE, *headers, method="PROPFIND") == 405
 
 
 @pytest.mark.parametrize(
