@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
@@ -51,11 +53,11 @@ LIVE = KernelInfo(
     notebook="analysis.ipynb",
 )
 
-Way = Callable[[ErrandWeb], None]
+Reach = Callable[[ErrandWeb], None]
 """Puts the tests' web in the place of the gateway's."""
 
 
-def held_to(patch: pytest.MonkeyPatch) -> Way:
+def held_to(patch: pytest.MonkeyPatch) -> Reach:
     """Until the patch is undone, a gateway that starts reaches the tests' web."""
     return lambda web: patch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: web)
 
@@ -72,7 +74,7 @@ class Played:
     had: tuple[str, ...]
 
 
-async def play(attack: Attack, folder: Path, way: Way) -> Played:
+async def play(attack: Attack, folder: Path, way: Reach) -> Played:
     """In a home, a project and a web of its own, below `folder`."""
     with _world(attack, folder) as world:
         home = Home(folder / "home")
@@ -88,8 +90,8 @@ async def play(attack: Attack, folder: Path, way: Way) -> Played:
             )
         )
         before = _state(world, home)
-        bodies = await _turn(attack, world, home)
-        had = (*_had(attack, world), *_changed(before, _state(world, home)))
+        bodies, hidden = await _turn(attack, world, home)
+        had = (*_had(attack, world), *_changed(before, _state(world, home)), *hidden)
         return _played(attack, len(attack.rounds(world)), bodies, had)
 
 
@@ -110,7 +112,8 @@ def _world(attack: Attack, folder: Path) -> Iterator[World]:
         yield world
 
 
-async def _turn(attack: Attack, world: World, home: Home) -> list[EventBody]:
+async def _turn(attack: Attack, world: World, home: Home) -> tuple[list[EventBody], list[str]]:
+    """What was recorded, and what nobody could read who is asked."""
     ozzie = await ScriptedOzzie.start(home, world.project, Jupyter(kernels=world.kernels))
     assert isinstance(ozzie, ScriptedOzzie)
     try:
@@ -119,9 +122,24 @@ async def _turn(attack: Attack, world: World, home: Home) -> list[EventBody]:
         origin = Origin(channel="notebook", sender_id="ana")
         sent = await ozzie.submit(session.session_id, attack.said(world), origin, content=attack.content)
         await _rests(ozzie, sent.task_id)
-        return [event.body for event in await ozzie.log.read_stream(task_stream(sent.task_id))]
+        bodies = [event.body for event in await ozzie.log.read_stream(task_stream(sent.task_id))]
+        return bodies, await _hidden(ozzie, bodies)
     finally:
         await ozzie.stop()
+
+
+async def _hidden(ozzie: ScriptedOzzie, bodies: Sequence[EventBody]) -> list[str]:
+    """What of the calls that are asked for can't be read on their cards, or is answered without having been read."""
+    requested = {body.call_id: body for body in bodies if isinstance(body, ToolCallRequested)}
+    found: list[str] = []
+    for approval in await ozzie.approvals.list(statuses=["pending"]):
+        asked = approval.asked
+        shown = json.loads((await ozzie.cards.of(approval.approval_id)).arguments)
+        if {**requested[asked.call_id].args, **shown} != shown:
+            found.append(f"the card of {asked.name} does not show {requested[asked.call_id].args}")
+        if asked.card and asked.needs.strength < Way.CLI.strength:
+            found.append(f"a kernel may say yes to a card of {asked.name} that lacks something")
+    return found
 
 
 def _made(each: Round) -> Callable[[ModelRequest], Sequence[Step]]:

@@ -144,6 +144,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
           on: [],
           hosts: [],
           labels: [],
+          arguments: '',
           said: session_cover
         };
   const request = { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, reason, rule, place };
