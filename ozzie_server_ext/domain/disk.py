@@ -43,7 +43,7 @@ def free_bytes(path: Path) -> int | None:
         found = os.statvfs(_existing(path))
     except (OSError, AttributeError):  # Windows has no statvfs
         return None
-    return found.f_bavail * found.f_frsize
+    return found.f_bavail * found.f_frsize if found.f_blocks else None  # as /proc, which is no disk
 
 
 def _refused(path: Path) -> str:

@@ -140,7 +140,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_when_it_does_again_the_next_
         refused = kernels[0].run("hello")
         psutil.Process(gateway.process.pid).rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
 
-        assert_told(refused, "The event log can't be used: ", "its space")
+        assert_told(refused, "The event log can't be used: ", "may not make files any larger")
         assert kernels[0].run("hello").status == "ok"
 
 
