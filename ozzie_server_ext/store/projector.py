@@ -20,7 +20,7 @@ from ozzie_server_ext.store.projections import (
 )
 from ozzie_server_ext.store.tables import Rows, Table
 
-_FOLDS_VERSION = 4
+_FOLDS_VERSION = 5
 """Raise it when a fold changes what it makes of the same events: stored projections are then rebuilt."""
 
 # Tasks first: it refuses the most. Budgets before usage, and blobs before artifacts: the rows of calls, and of what was
