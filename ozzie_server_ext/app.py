@@ -161,7 +161,7 @@ class Ozzie:
         self._closing.push_async_callback(self._stop_workers)
         commands = WorkerRecord(self.log, HOST_PLANE)
         self._closing.push_async_callback(commands.settle)
-        jobs = BubblewrapRunner(self.ids)
+        jobs = BubblewrapRunner(self.ids, self.jupyter.private)
         self._closing.push_async_callback(jobs.close)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)

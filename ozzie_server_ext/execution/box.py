@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +69,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """What all jobs of a runner have in common; `is_root` says whether root starts them."""
+    """What all jobs of a runner have in common; `is_root` says whether root starts them, `private` are folders that
+    none may see."""
 
     programs: Programs
     interpreter: Interpreter
     seccomp: bytes
     is_root: bool
+    private: tuple[Path, ...] = ()
 
 
 def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number: int, handed: Handed) -> Box:
@@ -188,7 +190,20 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
             arguments += ["--symlink", os.readlink(entry.name, dir_fd=opened), where]
         elif entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
             arguments += ["--ro-bind-try", str(project / entry.name), where]
+    for folder in _private_in(project, walls):
+        if copied and f"{PROJECT}/{folder}".startswith(f"{copied}/"):
+            raise InputError(f"{folder} is a folder of running servers: a folder that holds it can't be edited here.")
+        arguments += ["--perms", "0755", "--size", "4096", "--tmpfs", f"{PROJECT}/{folder}"]
     return [*arguments, *(_scratch(copied, limits) if copied else [])]
+
+
+def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
+    """Yield the private folders that a job would see, by their paths in the project: not what is hidden at its top."""
+    root = project.resolve()
+    for folder in map(Path.resolve, walls.private):
+        below = folder.relative_to(root).parts if folder.is_relative_to(root) and folder.is_dir() else ()
+        if below and not below[0].startswith("."):
+            yield Path(*below)
 
 
 def _expect_readable(project: Path, shown: Sequence[os.DirEntry[str]]) -> None:

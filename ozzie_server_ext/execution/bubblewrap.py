@@ -48,8 +48,10 @@ class BubblewrapRunner:
     """See `JobRunner`. To be used from the thread of one loop, which has to be the one that outlives the jobs: the
     system ends them when the thread that started them ends."""
 
-    def __init__(self, ids: IdSource) -> None:
+    def __init__(self, ids: IdSource, private: tuple[Path, ...] = ()) -> None:
+        """`private` are folders that no job may see, also where they lie in its project."""
         self._ids = ids
+        self._private = private
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._walls: Walls | None = None
@@ -62,7 +64,7 @@ class BubblewrapRunner:
         async with self._probing:
             if self._walls is not None:
                 return
-            walls = await asyncio.to_thread(_walls)
+            walls = await asyncio.to_thread(_walls, self._private)
             with TemporaryDirectory() as empty:
                 os.chmod(empty, 0o755)  # as root, a job is somebody else
                 job = Job(JobSpec(argv=["true"], project=Path(empty), limits=JobLimits(wall_s=10, disk=MIB)))
@@ -256,12 +258,14 @@ async def _look_until(end: float, job: Job, box: Box, first: FirstProcess) -> No
             job.kill()
 
 
-def _walls() -> Walls:
+def _walls(private: tuple[Path, ...]) -> Walls:
     is_root = os.geteuid() == 0
     programs = find_programs(root=is_root)
     kind = machine()
     assert kind is not None
-    return Walls(programs=programs, interpreter=own_interpreter(), seccomp=program(kind), is_root=is_root)
+    return Walls(
+        programs=programs, interpreter=own_interpreter(), seccomp=program(kind), is_root=is_root, private=private
+    )
 
 
 def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tuple[Box, Mapping[str, Was]]:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from jupyter_core.paths import jupyter_runtime_dir
+
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.gateway.live_kernels import LiveKernels
 from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
@@ -19,6 +21,7 @@ def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
     return Jupyter(
         kernels=LiveKernels(serverapp.kernel_manager, serverapp.session_manager),
         documents=_Documents(SharedDocuments(serverapp), state.pages),
+        private=(Path(jupyter_runtime_dir()),),
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import JobLimits, JobState
+from ozzie_server_ext.observability.clock import CountingIds
 from tests.integration.execution.rig import ran
 from tests.other_account import ROOT, OtherAccount
 
@@ -418,3 +419,18 @@ async def test_what_it_writes_where_the_sandbox_tells_of_itself_ends_nobody_else
     assert other.returncode is None
     other.kill()
     await other.wait()
+
+
+async def test_the_files_of_running_servers_are_not_there_though_they_lie_in_the_project(project: Path) -> None:
+    runtime = project / "notes" / "runtime"
+    runtime.mkdir()
+    (runtime / "ozzie-1.json").write_text('{"token": "it opens the gateway"}')
+    runner = BubblewrapRunner(CountingIds(), (runtime,))
+    try:
+        found = await ran(runner, project, "cat notes/a.md; ls -a notes/runtime; cat notes/runtime/*")
+        refused = await ran(runner, project, "true", copied="notes")
+    finally:
+        await runner.close()
+    assert found.printed == "one\n.\n..\ncat: 'notes/runtime/*': No such file or directory\n"
+    assert refused.state is JobState.FAILED
+    assert "is a folder of running servers" in refused.status.reason
