@@ -41,6 +41,12 @@ class Content:
         return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places)).completed()
 
     @classmethod
+    def from_sources(cls, sources: tuple[str, ...]) -> "Content":
+        """Content from sources as content bears them."""
+        labels = tuple(sorted({source.partition(":")[0] for source in sources}))
+        return cls(labels=labels, sources=tuple(sorted(set(sources)))) if sources else CLEAN
+
+    @classmethod
     def named(cls, words: Iterable[str]) -> "Content":
         """Content from what these words name, labels ("web") or sources ("web:example.org").
 

@@ -6,9 +6,21 @@ from typing import Protocol
 import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.events import Actor, Draft, Event, EventBody
+from ozzie_server_ext.domain.events import (
+    Actor,
+    ApprovalRequested,
+    Draft,
+    Event,
+    EventBody,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallUncertain,
+)
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
+
+BRINGING = (ApprovalRequested, ToolCallCompleted, ToolCallFailed, ToolCallUncertain)
+"""Facts that say themselves what they bring in from outside."""
 
 
 class Appends(Protocol):
@@ -68,6 +80,8 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         return await self.log.append(task_stream(self.task_id), drafts, claim=self.claim)
 
     def _draft(self, body: EventBody, content: Content, actor: Actor | None = None, key: str | None = None) -> Draft:
+        if isinstance(body, BRINGING):  # what it says that it quotes, it bears
+            content |= Content.from_sources(body.brought)
         return Draft(
             body=body,
             actor=actor or self.actor,

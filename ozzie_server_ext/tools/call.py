@@ -251,8 +251,9 @@ class GateCall:
         """Raises as `Permissions.of`."""
         if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
             return Permission()
+        quoted = await self._read(CLEAN)
         return await self._parts.permissions.of(
-            tool, plan, ruling, self._call_id, self._context, self._recorder, self._earlier
+            tool, plan, ruling, self._call_id, self._context, self._recorder, self._earlier, quoted
         )
 
     async def _replaced(self, meta: ToolMeta, plan: Plan) -> Kept | None:
@@ -379,10 +380,7 @@ class GateCall:
     async def _end(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
         """Record the outcome, with whatever was kept of it; it bears the labels of the call and of all that it read.
         `own` is what the result says of itself."""
-        content = self._provenance.content
-        if self._has_looked and self._tool is not None:
-            meta, marks = self._tool.meta, self._context.marks
-            content |= await brought(meta, self._args, own, marks, has_run=self._has_run)
+        content = await self._read(own)
         if content and not isinstance(outcome, ToolCallCancelled):
             outcome = replace(outcome, brought=content.sources)
         recorder = self._recorder.made_from(self._recorder.content | content)
@@ -392,6 +390,13 @@ class GateCall:
             before = [(fact, self._recorder.content) for fact in self._before]
             await self._recorder.append_each([*before, (outcome, recorder.content)])
         return outcome
+
+    async def _read(self, own: Content) -> Content:
+        """All that the call has read from outside by now; `own` is what its result says of itself."""
+        if not self._has_looked or self._tool is None:
+            return own | self._provenance.content
+        found = await brought(self._tool.meta, self._args, own, self._context.marks, has_run=self._has_run)
+        return found | self._provenance.content
 
     def _failed(self, error: OzzieError) -> ToolCallFailed:
         return self._parts.telling.failure(self._call_id, error, self._since())

@@ -12,6 +12,7 @@ from typing import Protocol
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
@@ -102,13 +103,16 @@ class Permissions:
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None,
+        quoted: Content = CLEAN,
     ) -> Permission:
-        """Whether the planned call may be made, or what asks for it. Raises as `ArtifactStore.record`, and OzzieError
-        where the tool can't say what it would do."""
+        """Whether the planned call may be made, or what asks for it. `quoted` is what the question may quote from
+        outside, beside what the call is made from. Raises as `ArtifactStore.record`, and OzzieError where the tool
+        can't say what it would do."""
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
-        is_checked = ruling.verdict.decision is Decision.CHECK
+        # A second model looks at nothing that strangers wrote: it may speak to it.
+        is_checked = ruling.verdict.decision is Decision.CHECK and not quoted
         person = _strongest(weakest_way(meta, labelled=bool(content)), ruling.verdict.needs)
         needs = Way.MODEL if is_checked else person
         if earlier is not None and self._is_good(earlier, binds, needs):
@@ -128,9 +132,9 @@ class Permissions:
         is_redacted = stored != real
         if is_redacted:  # only who draws the real card may answer, and no second model does
             needs = _strongest(person, Way.CLI)
-            if not context.caller.attended:
-                raise unattended(meta)
-        proof, whole = await self._proof(stored, meta.name, call_id, recorder)
+        if needs is not Way.MODEL and not context.caller.attended:
+            raise unattended(meta)
+        proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
             call_id=call_id,
@@ -154,6 +158,7 @@ class Permissions:
             made_from=told(content),
             key=context.key,
             card=real.digest if is_redacted else "",
+            brought=quoted.sources,
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )
         return Permission(facts=(*_void(earlier, binds), requested))

@@ -93,12 +93,13 @@ export interface ApprovalRejected {
   way: Way;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
  */
 export interface ApprovalRequested {
   approval_id: string;
   arguments: string;
   binds: string;
+  brought: string[];
   call_id: string;
   card: string;
   checked: string;

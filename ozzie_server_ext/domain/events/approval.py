@@ -22,7 +22,8 @@ class ApprovalRequested(Fact):
     `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from
     outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that
     looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the
-    recorded call for whoever may answer; else empty.
+    recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote,
+    such as those of a marked file that would be changed.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -49,6 +50,7 @@ class ApprovalRequested(Fact):
     arguments: str = ""
     made_from: str = ""
     card: str = ""
+    brought: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

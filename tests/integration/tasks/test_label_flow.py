@@ -319,3 +319,43 @@ async def test_what_a_restart_cut_off_bears_the_label_of_what_it_had_read(flow: 
     await flow.ozzie.answers.answer(asking, "leave", by="Ana")
     assert await flow.rests(task_id) == "task.failed"
     assert await flow.expect_labelled("after a restart") >= 4
+
+
+FREE_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Notes are Ozzie's.",
+"when": {"tools": ["write_file"], "paths": ["notes/**"], "sources": ["*"]},
+"examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a.md"}, "sources": ["web:a.example"]}]}}]}"""
+
+
+async def test_what_is_asked_about_a_file_that_was_made_from_it_bears_the_label(flow: Flow) -> None:
+    """Another session, which has read nothing, is to change it: the question quotes what is replaced."""
+    (flow.ozzie.home.root / "policy.jsonc").write_text(FREE_NOTES)
+    (flow.ozzie.project / "notes").mkdir()
+    flow.workflow(
+        {"id": "a", "call": PECK},
+        {
+            "id": "b",
+            "call": {"tool": "write_file", "args": {"path": "notes/a.md", "text": "{{steps.a.output}}\n"}},
+            "needs": ["a"],
+        },
+    )
+    assert await flow.rests(await flow.begin()) == "task.succeeded"
+    (flow.ozzie.home.root / "policy.jsonc").unlink()
+    flow.notebook = "another"
+    flow.workflow(
+        {"id": "a", "call": {"tool": "read_file", "args": {"path": "notes/a.md"}}},
+        {
+            "id": "b",
+            "call": {
+                "tool": "write_file",
+                "args": {"path": "notes/a.md", "text": "mine\n", "version": "{{steps.a.output.version}}"},
+            },
+            "needs": ["a"],
+        },
+    )
+    task_id = await flow.begin()
+    pending = await flow.pending()
+    assert CANARY in pending.asked.proof
+    assert pending.asked.brought == WEB.sources
+    await flow.reject("No.")
+    await flow.rests(task_id)
+    assert await flow.expect_labelled("asked about a marked file") >= 4
