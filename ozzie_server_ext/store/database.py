@@ -17,6 +17,10 @@ APPLICATION_ID = 0x4F5A5A49
 _BUSY_MS = 5000
 
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What calls of SQLite raise: the second where its message quotes a damaged file."""
+
+
 def open_writable(path: Path) -> sqlite3.Connection:
     """The connection that writes: WAL, FULL, erased content overwritten. Makes the file where there is none.
 
@@ -25,9 +29,9 @@ def open_writable(path: Path) -> sqlite3.Connection:
     try:
         _make_private(path)
         connection = _connect(path)
-    except (OSError, sqlite3.Error) as error:
-        if isinstance(error, sqlite3.Error):
-            raise unusable(error, path) from error
+    except FAILURES as error:
+        raise unusable(error, path) from error
+    except OSError as error:
         raise Unavailable(
             f"Can't open {path}: {error.strerror}.", hint=hint_for(path, error=error), code="store.unavailable"
         ) from error
@@ -36,7 +40,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
             connection.execute(f"PRAGMA {pragma}")
         _migrate(connection)
-    except sqlite3.DatabaseError as error:
+    except FAILURES as error:
         connection.close()
         raise unusable(error, path) from error
     except BaseException:
@@ -54,10 +58,10 @@ def open_readable(path: Path) -> sqlite3.Connection:
         raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it makes one.")
     try:
         return _readable(path)
-    except sqlite3.Error as error:
+    except FAILURES as error:
         if _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) and not _has_unmerged(path):
             # A folder in which nothing may be written: SQLite could share the file with nobody, and nobody writes it.
-            with suppress(sqlite3.Error):
+            with suppress(*FAILURES):
                 return _readable(path, alone=True)
         raise unusable(error, path) from error
 
@@ -69,13 +73,13 @@ def forget_tables(path: Path) -> None:
     connection = open_writable(path)
     try:
         connection.execute("DELETE FROM projections")
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise unusable(error, path) from error
     finally:
         connection.close()
 
 
-def unusable(error: sqlite3.Error, path: Path) -> Unavailable:
+def unusable(error: Exception, path: Path) -> Unavailable:
     """What a failure of SQLite means to a user."""
     if is_damage(error):
         return DamagedStore(f"{path} is damaged: {what_failed(error)}.")
@@ -88,18 +92,22 @@ def unusable(error: sqlite3.Error, path: Path) -> Unavailable:
     return Unavailable(f"The event log can't be used: {error}.", hint=hint, code="store.unavailable")
 
 
-def what_failed(error: sqlite3.Error) -> str:
+def what_failed(error: Exception) -> str:
     """The error's text, without the content of a row that Python puts into it."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it holds bytes that are no text"
     return str(error).partition(" with text ")[0]
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the file is not what SQLite wrote."""
-    # Python's own error for text that is no text any more has no name.
+    # Python's own errors for text that is no text any more have no name.
+    if isinstance(error, UnicodeDecodeError):
+        return True
     return _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith("Could not decode")
 
 
-def _name(error: sqlite3.Error) -> str:
+def _name(error: Exception) -> str:
     return getattr(error, "sqlite_errorname", "")
 
 

@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.blobs import path_of
-from ozzie_server_ext.store.database import open_readable, unusable, what_failed
+from ozzie_server_ext.store.database import FAILURES, open_readable, unusable, what_failed
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Table, dump_lines
 from ozzie_server_ext.store.verifier import RESTORE, Verdict, verify_open
@@ -70,7 +70,7 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
                 faults += _missing(connection, blobs, needed)
             else:
                 note = "The tables, and which blobs are missing, can't be checked against a log that was changed."
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise unusable(error, files.database) from error
     wrong, count = _blobs(blobs)
     return DeepVerdict(verdict, (*faults, *wrong), count, note)

@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store import ownership, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
 from ozzie_server_ext.store.committer import Committer
-from ozzie_server_ext.store.database import open_readable, unusable
+from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
 from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, query, table_named
@@ -178,7 +178,7 @@ class SqliteEventLog:
             raise LogClosed()
         try:
             return await self._readers.run(work)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             failure = unusable(error, self._path)
             self._troubles.failed("reading the log", failure, self._read_something)
             raise failure from error

@@ -12,7 +12,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import is_damage, open_readable, unusable, what_failed
+from ozzie_server_ext.store.database import FAILURES, is_damage, open_readable, unusable, what_failed
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -129,7 +129,7 @@ def verify_file(path: Path) -> Verification:
     connection = open_readable(path)
     try:
         return verify(connection)
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise unusable(error, path) from error
     finally:
         connection.close()

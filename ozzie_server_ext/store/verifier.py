@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.store import sqlite_events
 from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.database import open_readable, unusable
+from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
 from ozzie_server_ext.store.evidence import Evidence, Finding, gather, judge
 from ozzie_server_ext.store.log import Head, Verification
 
@@ -64,7 +64,7 @@ def verify_home(files: AnchorFiles) -> Verdict:
     try:
         with closing(open_readable(files.database)) as connection:
             return verify_open(connection, files)
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise unusable(error, files.database) from error
 
 
