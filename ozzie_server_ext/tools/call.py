@@ -11,7 +11,7 @@ import msgspec
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
+from ozzie_server_ext.domain.content import CLEAN, Content, Label, Provenance
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     EventBody,
@@ -39,6 +39,7 @@ from ozzie_server_ext.tools.arguments import arguments_of, parsed
 from ozzie_server_ext.tools.base import ArtifactReader, Plan, Tool, ToolContext, Unsettled
 from ozzie_server_ext.tools.intime import in_time, limited, planned
 from ozzie_server_ext.tools.live import Kind, LiveCall
+from ozzie_server_ext.tools.notebook.outputs import holds_outputs
 from ozzie_server_ext.tools.outside import brought
 from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
 from ozzie_server_ext.tools.questions import prompt_of
@@ -424,6 +425,9 @@ class _NotedArtifacts:
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
         artifact, content = await self._artifacts.open(artifact_id)
         self._provenance.add(artifact.content)
+        # Such as a notebook that was replaced: it is kept with the labels of the call that replaced it.
+        if await asyncio.to_thread(holds_outputs, content):
+            self._provenance.add(Content.of(Label.OUTPUT))
         return artifact, content
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:

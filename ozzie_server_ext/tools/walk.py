@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.rooted import closing, open_below, open_plain
@@ -27,16 +29,13 @@ class Found:
     folder: int
     name: str
 
-    def read(self, most: int) -> bytes:
-        """The beginning of its content; nothing of what is no plain file any more."""
+    def open(self) -> BinaryIO:
+        """Open it to be read; what is no plain file any more reads as an empty one."""
         try:
             descriptor = open_plain(self.folder, self.name, self.path)
         except ToolFailed:
-            return b""
-        if descriptor is None:
-            return b""
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(most)
+            descriptor = None
+        return BytesIO() if descriptor is None else os.fdopen(descriptor, "rb")
 
 
 class Walk:

@@ -5,13 +5,13 @@ import asyncio
 import mimetypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.toolmeta import (
@@ -29,6 +29,7 @@ from ozzie_server_ext.render.text import file_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
 from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
+from ozzie_server_ext.tools.notebook.outputs import holds_outputs, named_outputs_below
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
 MAX_COMMAND = 50_000
@@ -102,6 +103,9 @@ async def _run(
         limits=JobLimits(wall_s=float(timeout_s)),
     )
     jobs = context.jobs
+    # It sees all of the project, whatever its folder is. Added before it runs, so that every way out is labelled.
+    context.provenance.add(await context.marks.below())
+    context.provenance.add(await asyncio.to_thread(named_outputs_below, context.project))
     try:
         job_id = await jobs.start(spec)
     except OzzieError as error:
@@ -115,8 +119,14 @@ async def _run(
     if status.state is JobState.FAILED and status.exit_code is None and not printed:
         raise ToolFailed(status.reason, code="sandbox.failed")
     changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
-    found = await asyncio.to_thread(_result, job_id, status, printed, left, changes)
-    return replace(found, content=await context.marks.below())  # it sees all of the project, whatever its folder is
+    if await asyncio.to_thread(_holds_outputs, printed, left):  # of a file that is not named like a notebook
+        context.provenance.add(Content.of(Label.OUTPUT))
+    return await asyncio.to_thread(_result, job_id, status, printed, left, changes)
+
+
+def _holds_outputs(printed: str, left: Collected) -> bool:
+    contents = (file.content for file in (*left.out, *left.changed))
+    return holds_outputs(printed.encode(errors="replace")) or any(map(holds_outputs, contents))
 
 
 def _folder(project: Path, folder: str) -> str:

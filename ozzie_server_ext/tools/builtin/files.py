@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import (
@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.texts import version_read
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
+from ozzie_server_ext.tools.notebook.outputs import file_holds_outputs
 from ozzie_server_ext.tools.pages import TextPlace, count_lines, page_of
 from ozzie_server_ext.tools.rooted import open_below
 
@@ -58,6 +59,8 @@ async def read_text(
 def _page(context: ToolContext, path: str, start: TextPlace, max_lines: int) -> ToolResult:
     with os.fdopen(open_below(context.project, path, folder=False), "rb") as file:
         raw = file.read(MAX_BYTES + 1)
+        if file_holds_outputs(file, raw):
+            context.provenance.add(Content.of(Label.OUTPUT, [path]))
     if b"\0" in raw[:8192]:
         raise ToolFailed(f"{path} is not text.")
     complete = len(raw) <= MAX_BYTES
@@ -77,13 +80,7 @@ def _page(context: ToolContext, path: str, start: TextPlace, max_lines: int) -> 
         "version": version_read(raw, whole=is_whole) if complete else "",
         "truncated": not complete or page.next is not None,
     }
-    return ToolResult(
-        ok=True,
-        data=data,
-        summary=_count(lines, "line", "lines") + ("" if complete else " or more"),
-        # What a cell put out may be from anywhere (TL-8).
-        content=Content.of(Label.OUTPUT, [path]) if path.endswith(".ipynb") and '"output_type"' in text else CLEAN,
-    )
+    return ToolResult(ok=True, data=data, summary=_count(lines, "line", "lines") + ("" if complete else " or more"))
 
 
 def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
 from ozzie_server_ext.domain.toolmeta import (
@@ -25,7 +25,8 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.policy.globs import Glob, SequenceGlob
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
-from ozzie_server_ext.tools.walk import Found, Walk
+from ozzie_server_ext.tools.notebook.outputs import file_holds_outputs
+from ozzie_server_ext.tools.walk import Walk
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def _search(
     context: ToolContext, walk: Walk, query: str, path: str, names: Glob, ignore_case: bool, most: int
 ) -> ToolResult:
     matches: list[Json] = []
-    paths: list[str] = []
+    notebooks: list[str] = []
     searched = in_files = 0
     wanted = query.casefold() if ignore_case else query
     for found in walk.files(context.project, path):
@@ -91,28 +92,29 @@ def _search(
             walk.is_cut = True
             break
         searched += 1
-        lines = _matching(found, wanted, ignore_case)
+        with found.open() as file:
+            raw = file.read(MAX_BYTES)
+            lines = _matching(raw, found.size > MAX_BYTES, wanted, ignore_case)
+            # A line doesn't tell whether it is part of an output.
+            notebooks += [found.path] if lines and file_holds_outputs(file, raw) else []
         in_files += bool(lines)
-        paths += [found.path] if lines else []
         walk.is_cut |= len(lines) > most - len(matches) or found.size > MAX_BYTES
         matches += [{"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]]
     data: JsonObject = {"matches": matches, "files_searched": searched, "truncated": walk.is_cut}
     told = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
     summary = f"{told} in {in_files} file{'' if in_files == 1 else 's'}"
-    # What a cell put out may be from anywhere, and a line does not tell whether it is of an output (TL-8).
-    notebooks = sorted({found for found in paths if found.endswith(".ipynb")})
-    content = Content.of(Label.OUTPUT, notebooks) if notebooks else CLEAN
-    return ToolResult(ok=True, data=data, summary=summary, content=content)
+    if notebooks:
+        context.provenance.add(Content.of(Label.OUTPUT, notebooks))
+    return ToolResult(ok=True, data=data, summary=summary)
 
 
-def _matching(found: Found, wanted: str, ignore_case: bool) -> list[tuple[int, str]]:
-    """Numbers and texts of the lines with it; none of what is no text."""
-    raw = found.read(MAX_BYTES)
+def _matching(raw: bytes, is_cut: bool, wanted: str, ignore_case: bool) -> list[tuple[int, str]]:
+    """Numbers and texts of the lines with it; none of what is no text. `is_cut`: the file goes on behind `raw`."""
     if b"\0" in raw[:8192] or (not ignore_case and wanted.encode() not in raw):
         return []
     # Secrets go before a line is taken out of its text: a part of one would not be known for what it is. What is
     # looked for is looked for in what is left: whether a secret contains a text is nobody's to find out.
-    if len(raw) == MAX_BYTES and found.size > MAX_BYTES:
+    if len(raw) == MAX_BYTES and is_cut:
         raw = raw[: raw.rfind(b"\n") + 1]  # of half a line, half a secret
     text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
     if ignore_case and wanted not in text.casefold():

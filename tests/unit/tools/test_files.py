@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.tools.base import InvalidArguments, ToolContext, ToolFailed
@@ -222,3 +223,44 @@ async def test_what_lies_outside_is_not_read(context: ToolContext, project: Path
     for path in ("f.txt", "../secret.txt"):
         with pytest.raises(ToolFailed):
             await reading(context, path=path)
+
+
+# --- outputs of notebooks -------------------------------------------------------------------------------
+
+OUTPUT = '{"data": {"text/plain": "hi"}, "metadata": {}, "output_type": "execute_result"}'
+RAN = f'{{"cells": [\n{{"outputs": [\n{OUTPUT}]}}]}}\n'
+
+
+@pytest.mark.parametrize("name", ["a.ipynb", "U.IPYNB", "n.ipynb.bak", "copy.json", "plain.txt"])
+async def test_a_file_that_holds_outputs_is_labelled(context: ToolContext, project: Path, name: str) -> None:
+    (project / name).write_text(RAN)
+
+    await reading(context, path=name)
+
+    assert context.provenance.content == Content.of(Label.OUTPUT, [name])
+
+
+async def test_one_line_of_it_is_labelled_too(context: ToolContext, project: Path) -> None:
+    (project / "f.txt").write_text(RAN)
+
+    assert (await reading(context, first_line=1, max_lines=1))["text"].strip() == '{"cells": ['
+    assert context.provenance.content == Content.of(Label.OUTPUT, ["f.txt"])
+
+
+async def test_it_is_labelled_though_the_output_goes_on_behind_what_is_read(
+    context: ToolContext, project: Path
+) -> None:
+    (project / "f.txt").write_text(RAN.replace("hi", "hi\\n" + "long " * MAX_BYTES))
+
+    await reading(context)
+
+    assert context.provenance.content == Content.of(Label.OUTPUT, ["f.txt"])
+
+
+@pytest.mark.parametrize("text", ['{"cells": [{"outputs": []}]}', 'kind = output["output_type"]\n'])
+async def test_a_file_without_outputs_is_not(context: ToolContext, project: Path, text: str) -> None:
+    (project / "a.ipynb").write_text(text)
+
+    await reading(context, path="a.ipynb")
+
+    assert context.provenance.content == CLEAN

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools, search
 from ozzie_server_ext.tools.builtin.search import MAX_FOUND
@@ -212,3 +213,37 @@ async def test_folders_in_folders_without_end_are_walked_so_far(tree: Path, cont
 async def test_a_line_break_is_refused_in_words(tree: Path, context: ToolContext) -> None:
     with pytest.raises(ToolFailed, match="line break"):
         await said(context, "search", query="a\nb")
+
+
+# --- outputs of notebooks -------------------------------------------------------------------------------
+
+RAN = '{"cells": [{"outputs": [{"data": {"text/plain": "needle"}, "output_type": "execute_result"}]}]}'
+
+
+@pytest.mark.parametrize("name", ["a.ipynb", "U.IPYNB", "n.ipynb.bak", "notes/copy.json"])
+async def test_a_match_in_a_file_with_outputs_is_labelled(project: Path, context: ToolContext, name: str) -> None:
+    (project / "notes").mkdir()
+    (project / name).write_text(RAN)
+    (project / "b.txt").write_text("needle\n")
+
+    found = await said(context, "search", query="needle")
+
+    assert len(found["matches"]) == 2
+    assert context.provenance.content == Content.of(Label.OUTPUT, [name])
+
+
+async def test_a_file_with_outputs_and_no_match_labels_nothing(project: Path, context: ToolContext) -> None:
+    (project / "a.ipynb").write_text(RAN)
+
+    assert (await said(context, "search", query="hello"))["summary"] == "1 match in 1 file"
+    assert context.provenance.content == CLEAN
+
+
+async def test_a_match_is_labelled_though_the_output_goes_on_behind_what_is_searched(
+    project: Path, context: ToolContext
+) -> None:
+    (project / "a.json").write_text(RAN.replace('"needle"', '["needle",\n"' + "long " * MAX_BYTES + '"]'))
+
+    await said(context, "search", query="needle")
+
+    assert context.provenance.content == Content.of(Label.OUTPUT, ["a.json"])
