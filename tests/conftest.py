@@ -10,12 +10,15 @@ from hypothesis import settings
 from tests.fakes.fixtures import fake_openai, fake_openai_server
 from tests.other_account import nobody, open_folder
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
+from tests.warm import start_kernels_warm
 
 __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("ozzie", deadline=None)
 settings.load_profile("ozzie")
+
+start_kernels_warm()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from jupyter_client.manager import KernelManager
 
 from ozzie_server_ext.protocol.attached import AttachedServer, attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
+from tests.warm import WarmPopen, run_warm
 
 JUPYTER_TOKEN = "a-token-of-jupyters-own"
 START_S = 40.0
@@ -133,7 +134,7 @@ def _process(
 ) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     path = home.home.parent / log
     with path.open("ab") as output:
-        process = subprocess.Popen(
+        process = WarmPopen(
             [sys.executable, "-m", program, *arguments],
             cwd=home.project,
             env={**home.env, "JUPYTER_TOKEN": JUPYTER_TOKEN},
@@ -148,6 +149,12 @@ def _process(
         process.terminate()
         status = process.wait(20)
         assert ended_before or status == 0, path.read_text()
+
+
+def ozzie(home: GatewayHome, *words: str, input: str | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run the command line on that home."""
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", *words]
+    return run_warm(command, env=home.env, cwd=home.project, input=input)
 
 
 def wait_for_handshake(home: GatewayHome, process: "subprocess.Popen[bytes]", log: Path) -> Handshake:

@@ -3,25 +3,17 @@
 import asyncio
 import json
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 from tests.ws_client import connected
 
 SESSIONS = 10
 TURNS_EACH = 10
-
-
-def ozzie(home: GatewayHome, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command line on that home."""
-    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", *words]
-    return subprocess.run(command, env=dict(home.env), cwd=home.project, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.timeout(180)

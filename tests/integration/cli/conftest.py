@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, post
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, new_home, ozzie, start_gateway
 
 WHICH = "Ask me whether I want tea or coffee."
 

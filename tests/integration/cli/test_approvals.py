@@ -10,7 +10,6 @@ import pytest
 
 from ozzie_server_ext.domain.events import ApprovalExpired
 from ozzie_server_ext.domain.ids import ApprovalId
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import (
     HIDDEN_COMMAND,
     asked,
@@ -22,7 +21,7 @@ from tests.integration.gateway.asked import (
     write,
 )
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway import asked
 from tests.integration.gateway.test_rest import get
 from tests.integration.made_artifacts import MADE, TASK, make_artifacts
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, new_home, ozzie, start_gateway
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.cli.main import main
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import Gateway, GatewayHome, start_gateway, start_jupyter
+from tests.rig import Gateway, GatewayHome, ozzie, start_gateway, start_jupyter
 
 
 def test_ask_prints_the_answer(shared_gateway: Gateway) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.rig import Gateway, GatewayHome, ozzie, start_gateway
 
 
 @contextmanager

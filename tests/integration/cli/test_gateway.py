@@ -20,8 +20,7 @@ import pytest
 from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
-from tests.acceptance.test_record import ozzie
-from tests.rig import START_S, GatewayHome, start_jupyter
+from tests.rig import START_S, GatewayHome, ozzie, start_jupyter
 
 ANY_PORT = ("--port", "0")
 

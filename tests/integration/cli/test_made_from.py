@@ -7,10 +7,9 @@ import pytest
 
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.protocol.made_from import told_to
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import WRITE
 from tests.integration.gateway.test_rest import get
-from tests.rig import Gateway, GatewayHome, start_kernel
+from tests.rig import Gateway, GatewayHome, ozzie, start_kernel
 
 ALLOW_NOTES = {
     "id": "notes",

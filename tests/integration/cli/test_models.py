@@ -10,9 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
 
 S0 = Path(__file__).parents[2] / "unit" / "config" / "examples" / "s0_models.jsonc"
 COMPLIANCE = {

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.policy.files import PROJECT_FILE
-from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, new_home, start_gateway
+from tests.rig import GatewayHome, new_home, ozzie, start_gateway
 
 SHIPPED_SKILLS = ("code-review", "daily-digest", "daily-report", "incident-analysis", "quick-translate", "researcher")
 

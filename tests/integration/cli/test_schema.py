@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer
 from tests.integration.gateway.test_rest import get, post
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, new_home, ozzie, start_gateway
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.walk import ask
-from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.rig import Gateway, GatewayHome, ozzie, start_gateway
 
 
 def listed(home: GatewayHome, *words: str) -> list[dict[str, object]]:

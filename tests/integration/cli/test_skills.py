@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import GatewayHome, new_home, start_gateway
+from tests.rig import GatewayHome, new_home, ozzie, start_gateway
 from tests.unit.skills.documents import CODE_REVIEW_S3, DEPLOY_S1
 
 MODELS = {"aliases": {"sonnet": "big", "haiku": "small"}, "providers": {

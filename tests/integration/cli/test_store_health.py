@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.cli.test_verify import health
 from tests.integration.store.test_full_disk import SMALL, may_mount, mount
-from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
 
 MEGABYTE = 1 << 20
 

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, post, until
 from tests.integration.gateway.test_run_graphs import begin, waits
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, new_home, ozzie, start_gateway
 from tests.ws_client import connected
 
 SUM = {"tool": "calculator", "args": {"expr": "{{steps.payment.output.expr}}"}}

@@ -8,8 +8,7 @@ import pytest
 
 from ozzie_server_ext.tools.changes.seen import look
 from ozzie_server_ext.tools.changes.trash import move_to_trash
-from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, new_home
+from tests.rig import GatewayHome, new_home, ozzie
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 
 
 def health(home: GatewayHome) -> dict[str, Any]:

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 import pexpect
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.cli.test_task_control import ORDER, waiting
 from tests.integration.gateway.asked import asked, ended, write
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import Gateway, GatewayHome, new_home, start_gateway
+from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
 
 SHOP = {"name": "shop", "type": "workflow", "vars": {}, "steps": [{"id": "sale", "skill": "order", "with": {}}]}
 GATED = {

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.warm import WarmPopen
+
 ROOT = Path(__file__).parents[3]
 WAIT_S = 40.0
 READS = "none"
@@ -80,7 +82,7 @@ class Client:
 def counting() -> Iterator[Client]:
     """A counter in a process of its own."""
     command = [sys.executable, "-m", "tests.integration.crashes.counter"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with WarmPopen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield Client(int(process.stdout.readline()))
         assert process.poll() is None, "the counter has ended before its time"

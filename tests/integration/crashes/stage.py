@@ -21,13 +21,13 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.database import open_readable
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import read_stream, verify_file
-from tests.acceptance.test_record import ozzie
-from tests.integration.crashes.counter import ROOT, Client, Counted, counting
+from tests.integration.crashes.counter import Client, Counted, counting
 from tests.integration.crashes.honest import check_at_death, check_end
 from tests.integration.crashes.runs import DECISIONS, DURABLE, LATE, PORT, RECOVERIES, WAITING, Group, Run, SecondKill
 from tests.integration.gateway.walk import ask
 from tests.integration.kills.watcher import ENDS, Seen, Watcher
-from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, wait_for_handshake
+from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, ozzie, wait_for_handshake
+from tests.warm import WarmPopen
 
 WAIT_S = 40.0
 PROGRAM = "tests.integration.crashes.gateway"
@@ -202,7 +202,7 @@ class Stage:
     def _begin(self) -> "subprocess.Popen[bytes]":
         if self._running is None:
             with self._log.open("ab") as output:
-                self._running = subprocess.Popen(
+                self._running = WarmPopen(
                     [sys.executable, "-m", PROGRAM, "--verbose", "--port", "0"],
                     cwd=self.home.project,
                     env=self.home.env,
@@ -265,7 +265,7 @@ def staged(folder: Path) -> Iterator[Stage]:
     folder.mkdir()
     home = new_home(folder)
     with counting() as counter:
-        told = {PORT: str(counter.port), "PYTHONPATH": str(ROOT), "JUPYTER_TOKEN": JUPYTER_TOKEN}
+        told = {PORT: str(counter.port), "JUPYTER_TOKEN": JUPYTER_TOKEN}
         home = replace(home, env={**home.env, **told})
         (home.home / "policy.jsonc").write_text(json.dumps(RULES))
         with Watcher(home) as watcher:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
-from tests.integration.crashes.counter import ROOT
 from tests.integration.crashes.dying_gateway import DIES_AFTER, LAST
 from tests.integration.gateway.asked import asked, ended
 from tests.integration.gateway.test_rest import get, post, until
 from tests.integration.tasks.test_applied_changes import AFTER, ASKED, BEFORE, COMMAND, expect_sandbox
-from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.rig import Gateway, GatewayHome, ozzie, start_gateway
 
 
 def files(project: Path) -> dict[str, str]:
@@ -44,7 +42,7 @@ async def laid_out(home: GatewayHome) -> GatewayHome:
 @pytest.mark.parametrize("written", range(LAST + 1))
 def test_what_was_cut_off_is_done_once_and_whole(laid_out: GatewayHome, written: int) -> None:
     home = laid_out
-    dying = replace(home, env={**home.env, DIES_AFTER: str(written), "PYTHONPATH": str(ROOT)})
+    dying = replace(home, env={**home.env, DIES_AFTER: str(written)})
     with start_gateway(dying, program="tests.integration.crashes.dying_gateway") as gateway:
         approval = asked(gateway, f"Run `{COMMAND}` changing `notes`.")
         task_id = approval["task_id"]

@@ -9,10 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import asked, ended
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 
 DEAF = """\
 import os, signal, time

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
-from tests.acceptance.test_record import ozzie
 from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, until
 from tests.integration.gateway.walk import ask
-from tests.rig import Gateway, new_home, start_gateway
+from tests.rig import Gateway, new_home, ozzie, start_gateway
 from tests.ws_client import connected
 
 SUMS: dict[str, Any] = {

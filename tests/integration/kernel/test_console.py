@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.openai_server import FakeOpenAI
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 

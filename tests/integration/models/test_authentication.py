@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_record import ozzie
 from tests.fakes.anthropic_wire import AnthropicWire
 from tests.fakes.openai_wire import OpenAIWire
 from tests.fakes.provider_server import FakeProvider
 from tests.fakes.token_server import FakeTokenServer
-from tests.rig import GatewayHome, start_gateway
+from tests.rig import GatewayHome, ozzie, start_gateway
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -20,6 +20,7 @@ from ozzie_server_ext.store.database import open_readable
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
 from tests.integration.crashes.counter import Client
+from tests.warm import WarmPopen
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
@@ -51,8 +52,8 @@ class Gateway:
 
     def __init__(self, folder: Path, counter: Client, holds: bool) -> None:
         command = [sys.executable, "-m", "tests.integration.runs.asked_gateway", str(folder), str(counter.port)]
-        env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
-        self._process = subprocess.Popen(
+        env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config")}
+        self._process = WarmPopen(
             [*command, *(["holds"] if holds else [])],
             cwd=ROOT,
             env=env,

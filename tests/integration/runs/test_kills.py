@@ -20,6 +20,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.integration.crashes.counter import Client, counting
 from tests.integration.runs.dying_gateway import COUNTED, skill
+from tests.warm import WarmPopen
 
 ROOT = Path(__file__).parents[3]
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "8"))
@@ -35,8 +36,8 @@ class Gateway:
     def __init__(self, folder: Path, counter: Client, moment: str, nth: int) -> None:
         self.moment = moment
         command = [sys.executable, "-m", "tests.integration.runs.dying_gateway", str(folder), str(counter.port)]
-        env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
-        self._process = subprocess.Popen(
+        env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config")}
+        self._process = WarmPopen(
             [*command, moment, str(nth)], cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 

@@ -22,6 +22,7 @@ from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
 from tests.hostile.racing import AT_CWD, FILE, NEW_FILE, RACES, lay_out, run
+from tests.warm import WarmPopen
 
 ROOT = Path(__file__).resolve().parents[4]
 SOAK = bool(os.environ.get("OZZIE_SOAK"))
@@ -56,7 +57,7 @@ def in_a_thread(race: str, base: Path) -> Iterator[None]:
 @contextmanager
 def in_a_process(race: str, base: Path) -> Iterator[None]:
     command = [sys.executable, "-m", "tests.hostile.racing", race, str(base)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as racer:
+    with WarmPopen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as racer:
         assert racer.stdin
         assert racer.stdout
         try:
