@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
+SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=worksteal --durations=10
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
 
@@ -18,12 +19,13 @@ setup: $(VENV)/.dev $(VENV)/.lab ## Make .venv with everything for working on Oz
 run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
 
-test: $(VENV)/.dev $(VENV)/.lab ## Run all tests
+test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once, within ten minutes
 	$(BIN)/python labextension/build.py test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -m "not soak and serial" --durations=10
 
-soak: $(VENV)/.dev $(VENV)/.lab ## Run the tests that can go on for long, with many more cases
-	OZZIE_SOAK=1 $(BIN)/python -m pytest -m soak
+soak: $(VENV)/.dev $(VENV)/.lab ## Test what takes hours: every moment, every seed, every story
+	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "soak or sampled"
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

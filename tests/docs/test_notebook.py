@@ -8,7 +8,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 
 from tests.docs.executing import OFFLINE, executed, shown
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 NAME = "01_first_turn.ipynb"
 ANSWERS = {

@@ -27,10 +27,7 @@ A_HOME = 50
 """Runs in one home: all that a log has is looked at for each kill."""
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "6"))
 
-needs_soak = pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 
-
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_call_that_is_cut_off_anywhere_has_its_effect_once(tmp_path: Path, say: Callable[[str], None]) -> None:
     ended = play(tmp_path, 1, say)
@@ -38,7 +35,6 @@ def test_a_call_that_is_cut_off_anywhere_has_its_effect_once(tmp_path: Path, say
     assert Counter((each.run.kind, each.run.phase) for each in ended) == dict.fromkeys(CELLS, 1)
 
 
-@needs_soak
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_twenty_runs_of_each_tool_in_each_phase(tmp_path: Path, say: Callable[[str], None]) -> None:

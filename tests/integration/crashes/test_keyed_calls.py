@@ -36,7 +36,6 @@ def rules(decision: str) -> str:
     return json.dumps({"rules": [rule]})
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("decision", "doubt", "came_of_it"),
@@ -65,7 +64,6 @@ def test_one_that_may_not_be_made_again_unasked_is_in_doubt(
     assert (len(counted.attempts), len(counted.effects)) == (2 if "tool.call.started" in came_of_it else 1, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("doubt", "came_of_it"), [(Answer.DONE, []), (Answer.AGAIN, ["tool.call.started", "tool.call.completed"])]
@@ -87,7 +85,6 @@ def test_one_that_is_made_again_and_fails_then_is_in_doubt(
     assert (len(counted.attempts), len(counted.effects)) == (3 if came_of_it else 2, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_one_whose_turn_is_stopped_before_it_is_made_again_stays_in_doubt(tmp_path: Path) -> None:
     run = cut_off("r001", Answer.DONE)

@@ -117,8 +117,7 @@ def test_the_gateway_serves_the_document(shared_gateway: Gateway) -> None:
     assert served == json.loads(json.dumps(DOCUMENT))
 
 
-@pytest.mark.slow
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(600)
 async def test_a_fuzzer_finds_no_mistake_and_no_answer_that_is_not_documented(
     home: GatewayHome, tmp_path: Path

@@ -182,7 +182,6 @@ def test_a_signal_at_any_moment_ends_the_server(tmp_path: Path, program: tuple[s
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak signals so many")
 @SERVERS
 def test_no_server_survives_a_signal(tmp_path: Path, program: tuple[str, ...], say: Callable[[str], None]) -> None:
     found = survivors(tmp_path, program, MANY, moments)

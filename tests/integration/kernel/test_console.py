@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, ozzie, start_gateway
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(180)]
 
 COLUMNS = 80
 _DRAWING = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])|[^\n]\x08")

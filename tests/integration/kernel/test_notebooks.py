@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.rig import Gateway, new_home, start_gateway
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(180)]
 
 KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
 

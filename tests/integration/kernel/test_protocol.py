@@ -9,7 +9,7 @@ import pytest
 
 from tests.rig import new_home, start_gateway
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(180)]
 
 SUM = "%%python\n6 * 7"
 LIST = "%%python\n[1, 2]"

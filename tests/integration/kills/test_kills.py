@@ -23,10 +23,7 @@ DEATHS_A_GATEWAY = 4
 """Of its worker: at the fifth in two minutes it would rightly start no other."""
 ANSWERING = tuple(moment for moment in MOMENTS if moment.name != "task.queued")
 
-needs_soak = pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 
-
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_turn_survives_the_death_of_each_process(tmp_path: Path, say: Callable[[str], None]) -> None:
     say(f"\na sample of the kills, seed {SEED}")
@@ -39,7 +36,6 @@ def test_a_turn_survives_the_death_of_each_process(tmp_path: Path, say: Callable
     assert_all_is_well(stage)
 
 
-@needs_soak
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("victim", ["gateway", "worker", "kernel"])
@@ -60,7 +56,6 @@ def test_fifty_deaths_of_each_process(victim: str, tmp_path: Path, say: Callable
         assert logged >= {"task.queued", "model.call.started", "tool.call.started", "tool.call.completed"}
 
 
-@needs_soak
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_turn_that_is_running_at_three_deaths_is_given_up_and_its_cell_can_be_run_again(

@@ -16,7 +16,7 @@ from tests.integration.kills.stage import is_alive, until
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import connected
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 
 def get(gateway: Gateway, path: str) -> dict[str, Any]:

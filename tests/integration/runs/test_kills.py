@@ -140,7 +140,6 @@ def test_an_undisturbed_run_ends_so(tmp_path: Path, say: Callable[[str], None]) 
     assert disturbed(tmp_path, 0, random.Random(SEED), say) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_runs_survive_deaths_of_their_gateway(tmp_path: Path, say: Callable[[str], None]) -> None:
     say(f"\na sample of the deaths, seed {SEED}")
@@ -148,7 +147,6 @@ def test_runs_survive_deaths_of_their_gateway(tmp_path: Path, say: Callable[[str
     assert sum(disturbed(tmp_path / str(number), 5, chance, say) for number in range(2)) > 3
 
 
-@pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_a_hundred_deaths(tmp_path: Path, say: Callable[[str], None]) -> None:

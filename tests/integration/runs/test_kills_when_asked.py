@@ -355,7 +355,6 @@ SCENES: dict[str, Scene] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_a_run_is_asked_for_survives_the_death_of_its_gateway(
@@ -367,7 +366,6 @@ def test_what_a_run_is_asked_for_survives_the_death_of_its_gateway(
         assert home.going_on() == 0
 
 
-@pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak kills so many")
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_many_deaths_around_what_runs_are_asked_for(tmp_path: Path, say: Callable[[str], None]) -> None:

@@ -189,7 +189,7 @@ def test_damage_is_named_with_what_to_do(kept: Kept, damage: Callable[[Kept], No
     assert kept.contents() == before
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(400 if os.environ.get("OZZIE_SOAK") else 8))
 def test_a_byte_flipped_anywhere_is_found_or_means_nothing(kept: Kept, number: int) -> None:
     """A byte in room that SQLite does not use means nothing: then every row is what it was."""

@@ -1,7 +1,6 @@
 """Many conversations at once in one gateway: none hears of another, and none costs anything once it has ended."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -116,13 +115,11 @@ def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]
         return kept_apart(provider)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_conversations_side_by_side_stay_apart(home: GatewayHome, say: Callable[[str], None]) -> None:
     assert run(home, 20, 4, say) == 20 * 4
 
 
-@pytest.mark.skipif(not os.environ.get("OZZIE_SOAK"), reason="make soak runs so many")
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_hundred_conversations_of_twenty_turns(home: GatewayHome, say: Callable[[str], None]) -> None:

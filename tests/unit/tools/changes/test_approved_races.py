@@ -155,7 +155,7 @@ class Story:
         self.expected[new] += 1
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 @pytest.mark.parametrize("race", MOVING)

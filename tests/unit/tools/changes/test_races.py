@@ -143,7 +143,7 @@ def lay_anew(base: Path, root: Path, content: str) -> None:
     raise AssertionError("there is never room for the file")
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 @pytest.mark.parametrize("race", MOVING)
@@ -165,7 +165,7 @@ def test_a_racer_loses_no_content_and_none_is_written_elsewhere(
     assert len(tally.ended) > 1, "nobody raced"
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 def test_nothing_that_is_appended_in_place_is_lost(tmp_path: Path, racing: Race, say: Callable[[str], None]) -> None:
@@ -185,7 +185,7 @@ def test_nothing_that_is_appended_in_place_is_lost(tmp_path: Path, racing: Race,
     assert len(tally.ended) > 1, "nobody raced"
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 def test_a_new_file_is_never_put_over_another(tmp_path: Path, racing: Race, say: Callable[[str], None]) -> None:
@@ -210,7 +210,7 @@ def test_a_new_file_is_never_put_over_another(tmp_path: Path, racing: Race, say:
     assert len(ended) > 1, "nobody raced"
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 @pytest.mark.parametrize("race", ["the folder swapped for another", "the folder swapped for a link"])
@@ -243,7 +243,7 @@ def test_a_new_file_lies_in_the_project_or_nowhere(
     assert len(ended) > 1, "nobody raced"
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 @pytest.mark.parametrize("race", MOVING)

@@ -97,7 +97,7 @@ class Story:
         return await APPLY.run(await APPLY.plan(args, context), context)
 
 
-@pytest.mark.soak
+@pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 120)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
 @pytest.mark.parametrize("race", MOVING)
