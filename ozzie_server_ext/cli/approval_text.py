@@ -7,7 +7,7 @@ from ozzie_server_ext.cli.http import Object
 from ozzie_server_ext.cli.output import local_time
 from ozzie_server_ext.domain.approvals import SESSION_S
 from ozzie_server_ext.render.asked import IN_PAGE, second_model
-from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
+from ozzie_server_ext.render.columns import LINE_WIDTH, folded, wrapped
 from ozzie_server_ext.render.console import quoted_lines
 from ozzie_server_ext.render.contract_words import EFFECTS, NEEDS, NOT_KNOWN, RISKS, undo_words
 from ozzie_server_ext.render.text import elapsed, visible_label, visible_proof
@@ -132,13 +132,13 @@ def _fact(name: str, value: str) -> list[str]:
 
 def _hanging(lead: str, text: str) -> list[str]:
     """One paragraph behind `lead`, its further lines below each other."""
-    lines = wrapped(visible_label(text), WIDTH - len(lead))
+    lines = wrapped(visible_label(text), LINE_WIDTH - len(lead))
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
 
 
 def _broken(line: str, lead: str) -> list[str]:
     """A line that one word makes too long, such as a path, in lines that fit."""
-    return [f"{lead}{piece}" for piece in folded(line.removeprefix(lead), WIDTH - len(lead))]
+    return [f"{lead}{piece}" for piece in folded(line.removeprefix(lead), LINE_WIDTH - len(lead))]
 
 
 def _who(approval: Object) -> str:

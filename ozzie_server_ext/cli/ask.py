@@ -26,9 +26,8 @@ from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.graphfold import fold_graph
-from ozzie_server_ext.render.graphtext import GraphWriter
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.output import GraphWriter
+from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn

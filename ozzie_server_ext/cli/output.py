@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.render.columns import WIDTH, cut_columns, folded, padded, wrapped
+from ozzie_server_ext.render.columns import LINE_WIDTH, cut_columns, folded, padded, wrapped
 from ozzie_server_ext.render.text import money, token_count, visible_label, visible_prose
 
 STATES: Mapping[str, str] = {
@@ -77,8 +77,8 @@ def first_sentence(text: str) -> Iterator[str]:
     """That of a text, in lines that are set in by two columns."""
     label = visible_label(text)
     end = _END.search(label)
-    for line in wrapped(label[: end.end()] if end else label, WIDTH - 2):
-        yield from (f"  {piece}" for piece in folded(line, WIDTH - 2))
+    for line in wrapped(label[: end.end()] if end else label, LINE_WIDTH - 2):
+        yield from (f"  {piece}" for piece in folded(line, LINE_WIDTH - 2))
 
 
 def local_time(text: str | None, pattern: str = "%Y-%m-%d %H:%M") -> str:

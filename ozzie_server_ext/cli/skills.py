@@ -15,7 +15,7 @@ from ozzie_server_ext.config.reading import content_of
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
+from ozzie_server_ext.render.columns import LINE_WIDTH, folded, wrapped
 from ozzie_server_ext.render.text import visible_label, visible_prose
 from ozzie_server_ext.skills.as_tool import skill_tools
 from ozzie_server_ext.skills.checks import works_of
@@ -58,7 +58,7 @@ def show_skill(options: argparse.Namespace) -> int:
         print(f"  {line}")
     print()
     for label, said in _facts(file):
-        first, *rest = _paragraph(said, WIDTH - _LABEL - 4) or [""]
+        first, *rest = _paragraph(said, LINE_WIDTH - _LABEL - 4) or [""]
         print(f"  {cell(label, _LABEL)}  {first}".rstrip())
         for line in rest:
             print(f"  {'':<{_LABEL}}  {line}")
@@ -221,6 +221,6 @@ def _model(thinking: Skill | Work) -> str:
     return thinking.model or ""
 
 
-def _paragraph(text: str, width: int = WIDTH - 2) -> list[str]:
+def _paragraph(text: str, width: int = LINE_WIDTH - 2) -> list[str]:
     lines = [line for part in visible_prose(text).strip().split("\n") for line in wrapped(part, width)]
     return [piece for line in lines for piece in folded(line, width)]

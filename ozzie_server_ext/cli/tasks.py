@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
-from ozzie_server_ext.render.columns import WIDTH, wrapped
+from ozzie_server_ext.render.columns import LINE_WIDTH, wrapped
 from ozzie_server_ext.render.question import Choice, way_to_answer
 from ozzie_server_ext.render.text import duration, visible_label, visible_prose
 
@@ -146,7 +146,7 @@ def _print_question(task_id: str, question: Object | None) -> None:
     for option in question["options"]:
         print(f"  {cell(option['label'], 28)}  {way_to_answer(task_id, _choice(option))}")
         if option["help"]:
-            print(*(f"    {line}" for line in wrapped(visible_label(option["help"]), WIDTH - 4)), sep="\n")
+            print(*(f"    {line}" for line in wrapped(visible_label(option["help"]), LINE_WIDTH - 4)), sep="\n")
 
 
 def _choice(option: Object) -> Choice:

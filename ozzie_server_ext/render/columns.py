@@ -3,7 +3,7 @@ and wrapping by that."""
 
 import unicodedata
 
-WIDTH = 80
+LINE_WIDTH = 80
 """What a console is taken to have (UX §5)."""
 
 _NONE = frozenset({"Mn", "Me", "Cf"})
@@ -36,7 +36,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return f"{blanks}{text}" if right else f"{text}{blanks}"
 
 
-def wrapped(text: str, width: int = WIDTH, *, indent: str = "") -> list[str]:
+def wrapped(text: str, width: int = LINE_WIDTH, *, indent: str = "") -> list[str]:
     """One paragraph in lines of at most `width` columns, broken at blanks; `indent` stands before all but the first. A
     word that fits no line stays whole: an address that is cut can't be copied."""
     lines: list[str] = []
@@ -50,7 +50,7 @@ def wrapped(text: str, width: int = WIDTH, *, indent: str = "") -> list[str]:
     return [*lines, line] if line.strip() else lines
 
 
-def folded(text: str, width: int = WIDTH) -> list[str]:
+def folded(text: str, width: int = LINE_WIDTH) -> list[str]:
     """One line in pieces of at most `width` columns, wherever they break: nothing of it is left out."""
     pieces: list[str] = []
     while columns(text) > width:

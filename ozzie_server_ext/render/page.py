@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ozzie_server_ext.render.columns import WIDTH, columns, cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.columns import LINE_WIDTH, columns, cut_columns, cut_middle_columns, padded, wrapped
 from ozzie_server_ext.render.markdown_source import code_source, line_source, plain_source, text_source
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
@@ -141,7 +141,7 @@ def _text(block: Block) -> list[str]:
         case Table():
             return _table(block)
         case Sample(text):
-            return [f"  {cut_columns(line.expandtabs(), WIDTH - 2)}" for line in _visible_lines(text)]
+            return [f"  {cut_columns(line.expandtabs(), LINE_WIDTH - 2)}" for line in _visible_lines(text)]
 
 
 def _visible_lines(text: str) -> list[str]:
@@ -153,7 +153,7 @@ def _visible_lines(text: str) -> list[str]:
 
 
 def _fact(label: str, value: str, wide: int) -> list[str]:
-    first, *rest = wrapped(visible_label(value), WIDTH - wide - len(_GAP)) or [""]
+    first, *rest = wrapped(visible_label(value), LINE_WIDTH - wide - len(_GAP)) or [""]
     blanks = " " * wide
     return [f"{padded(label, wide)}{_GAP}{first}".rstrip(), *(f"{blanks}{_GAP}{line}" for line in rest)]
 
@@ -174,7 +174,7 @@ def _table(table: Table) -> list[str]:
 
 def _shrink(widths: list[int], flexible: frozenset[int]) -> None:
     """Take from the widest of the flexible columns until the row fits."""
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - LINE_WIDTH
     while over > 0 and flexible:
         widest = max(flexible, key=lambda index: widths[index])
         if widths[widest] <= _NARROWEST:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
-from ozzie_server_ext.render.graphtable import graph_table
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.output import graph_table
+from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.markdown import inert_parts
 from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label

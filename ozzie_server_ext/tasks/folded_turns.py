@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.render.graphfold import fold_graph
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView

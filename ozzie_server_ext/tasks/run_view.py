@@ -8,7 +8,7 @@ from typing import cast
 
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, StepState
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, StepState
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row

@@ -16,10 +16,9 @@ from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.output import Version
 from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.task_shapes import TaskState
-from ozzie_server_ext.render.graphlayout import graph_layout
-from ozzie_server_ext.render.graphshapes import WIDTH, Edge, Layout, Node
-from ozzie_server_ext.render.graphview import GraphStep, GraphView
-from ozzie_server_ext.render.graphwords import as_one, awaited, titles, tried
+from ozzie_server_ext.render.graph.geometry import WIDTH, Edge, Layout, Node
+from ozzie_server_ext.render.graph.layout import graph_layout
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, as_one, awaited, titles, tried
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.run_view import RunTasks
 

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput, TaskState
-from ozzie_server_ext.render.graphbundle import graph_bundle
+from ozzie_server_ext.render.graph.output import graph_bundle
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold

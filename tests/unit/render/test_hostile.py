@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ozzie_server_ext.render.graphview import GraphStep, GraphView
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.live_style import STYLE
 from ozzie_server_ext.render.markdown import inert_html, inert_markdown

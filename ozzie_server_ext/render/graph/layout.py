@@ -1,26 +1,136 @@
-"""The picture of a state machine: its states in the order in which they are first reached, ways back beside them."""
+"""Decide where everything stands in the picture of a workflow: as nodes, as dots, or as a state machine.
+
+`graph_layout` is the only entry. A page and an SVG draw what it says, so that they agree."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import TypeAlias
 
-from ozzie_server_ext.render.graphletters import SMALL, fitted, text_width
-from ozzie_server_ext.render.graphneeds import reached
-from ozzie_server_ext.render.graphshapes import (
+from ozzie_server_ext.render.graph.geometry import (
     COMPACT,
     FULL,
     MARGIN,
     NAME_WIDTH,
+    PLAIN,
+    SMALL,
     WIDE_MARGIN,
+    WIDTH,
+    Dot,
     Edge,
     Form,
     Layout,
     Node,
     Point,
+    fitted,
     straightened,
+    text_width,
 )
-from ozzie_server_ext.render.graphview import GraphView, Move
+from ozzie_server_ext.render.graph.layered import Flow, Layers, across, down, layered
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, Groups, Move, grouped, needs_of, reached, stacked
+
+MOST_BOXES = 12
+HEAD, GRID, PAD = 38, 13, 14
+"""From the top of a box to the middle of its first dots; from dot to dot; from the sides."""
+HEAD_PAD, HEAD_ROOM = 10, 140
+"""Of the line of text above the dots: from the sides, and for the name."""
+_LEAST_ROWS, _MOST_ROWS, _MOST_COLUMNS, _GAP = 4, 16, 48, 22
+_ROOM_FOR_LANES = 12 * 10 + 2 * PAD
+_BETWEEN = 12
+
+
+def boxes(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Groups:
+    """One group for each skill, where every step has one, there are few and none waits for itself by way of another;
+    else one for each layer, neighbouring layers together where there are many. A layer whose steps all have one skill
+    is called by it."""
+    skills = [step.skill for step in steps]
+    if all(skills) and len(set(skills)) <= MOST_BOXES:
+        by_skill = grouped(steps, needs, skills)
+        if layered(by_skill.parents).is_whole:
+            return replace(by_skill, names=tuple(dict.fromkeys(skills)))
+    depth = layered(needs).depth
+    band = ceil((max(depth, default=0) + 1) / MOST_BOXES)
+    bands = [each // band for each in depth]
+    found: dict[int, set[str]] = defaultdict(set)
+    for skill, each in zip(skills, bands, strict=True):
+        found[each].add(skill)
+    by_layer = grouped(steps, needs, bands)
+    return replace(by_layer, names=tuple(_name(used, at * band, band, max(depth)) for at, used in found.items()))
+
+
+def dots_layout(groups: Groups, layers: Layers, width: int) -> Layout:
+    """The boxes in one row from left to right, all of one height, with the fewest rows of dots that let them fit; else
+    from top to bottom, each as wide as its dots need."""
+    counts = [len(ids) for ids in groups.steps]
+    least = [_head_width(name, count) for name, count in zip(groups.names, counts, strict=True)]
+    flow: Flow | None = None
+    sizes: list[Point] = []
+    columns: list[int] = []
+    for rows in range(_LEAST_ROWS, _MOST_ROWS + 1):
+        columns = [ceil(count / rows) for count in counts]
+        sizes = [(_box_width(each, head), _box_height(rows)) for each, head in zip(columns, least, strict=True)]
+        flow = across(layers, sizes, gap=_GAP, width=width)
+        if flow is not None:
+            break
+    if flow is None:
+        most = min(_MOST_COLUMNS, (width - _ROOM_FOR_LANES) // GRID)
+        columns = [min(ceil(count / _LEAST_ROWS), most) for count in counts]
+        heights = [_box_height(ceil(count / each)) for count, each in zip(counts, columns, strict=True)]
+        widths = [_box_width(each, head) for each, head in zip(columns, least, strict=True)]
+        sizes = list(zip(widths, heights, strict=True))
+        flow = down(layers, sizes, gap=_GAP, width=width)
+    assert flow is not None, "at most twelve boxes, none wider than the picture without twelve lanes"
+    fits = [(w - 2 * PAD) // GRID + 1 for w, _ in sizes]
+    nodes = [
+        Node(
+            node_id=ids[0],
+            step_ids=ids,
+            name=name,
+            x=x,
+            y=y,
+            w=w,
+            h=h,
+            layer=layer,
+            dots=tuple(
+                Dot(step_id=each, x=x + PAD + GRID * (at % fit), y=y + HEAD + GRID * (at // fit))
+                for at, each in enumerate(ids)
+            ),
+        )
+        for ids, name, (x, y), (w, h), layer, fit in zip(
+            groups.steps, groups.names, flow.corners, sizes, layers.depth, fits, strict=True
+        )
+    ]
+    edges = tuple(
+        Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
+        for (source, to), points in flow.lines.items()
+    )
+    return Layout(form="dots", width=flow.width, height=flow.height, nodes=tuple(nodes), edges=edges)
+
+
+def _name(skills: set[str], first: int, band: int, deepest: int) -> str:
+    if len(skills) == 1 and "" not in skills:
+        return next(iter(skills))
+    last = min(first + band - 1, deepest)
+    return f"layer {first + 1}" if first == last else f"layers {first + 1}–{last + 1}"
+
+
+def _head_width(name: str, count: int) -> int:
+    """Room for the name, and for the longest count that can stand beside it."""
+    named = fitted(name, HEAD_ROOM, PLAIN, most=NAME_WIDTH)
+    counted = text_width(f"{count:,} of {count:,}", SMALL)
+    return ceil(text_width(named, PLAIN) + counted) + _BETWEEN + 2 * HEAD_PAD
+
+
+def _box_width(columns: int, least: int) -> int:
+    wide = max(2 * PAD + GRID * (columns - 1), least)
+    return wide + wide % 2
+
+
+def _box_height(rows: int) -> int:
+    high = HEAD + GRID * (rows - 1) + PAD + 2
+    return high + high % 2
+
 
 Way: TypeAlias = tuple[int, int]
 """From which state to which, each by its turn in the row or column."""
@@ -195,3 +305,57 @@ def _around(
         half = round(text_width(said, SMALL) / 2) + 6
         at = (side - half if is_ahead else side + half, start - _LABEL_RISE)
     return [(start, side), (start, track), (end, track), (end, side)], at
+
+
+MOST_FULL, MOST_COMPACT, MOST_LINES = 12, 60, 400
+LEAST_WIDTH = 320
+"""A narrower cell gets this picture, made smaller."""
+_GAPS_FULL, _GAPS_COMPACT = (24, 20), (10, 8)  # between two nodes of a column, of a row
+
+
+def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
+    """The picture of `view` in at most `width` px: the same for the same ids, needs, moves and skills, whatever has
+    happened meanwhile. A node never moves once it is drawn.
+
+    Stacks count as one node. Up to 12 nodes are full ones, up to 60 compact ones, more are dots in boxes. They flow
+    from left to right if there are two to five layers, these fit beside each other (four full ones do in a cell of
+    usual width), and none is so high that one would scroll within the picture; else from top to bottom, a layer that
+    is too wide in several rows. Where so many lines pass a row that nothing else fits in it, full nodes become
+    compact, and compact ones dots; so they do where nobody could follow the lines, more than 400. A state machine is
+    one row or column, or dots, too, in which ways back are left out.
+    """
+    width = max(width, LEAST_WIDTH)
+    if not view.steps:
+        return Layout(form="full", width=MARGIN, height=MARGIN, nodes=(), edges=())
+    needs = needs_of(view)
+    if view.kind == "fsm" and len(view.steps) <= MOST_COMPACT and len(view.moves) <= MOST_LINES:
+        return machine_layout(view, form="full" if len(view.steps) <= MOST_FULL else "compact", width=width)
+    if view.kind == "dag":
+        groups = stacked(view.steps, needs)
+        layers = layered(groups.parents)
+        layout = _nodes(groups, layers, "full", width) if len(groups.steps) <= MOST_FULL else None
+        if layout is None and len(groups.steps) <= MOST_COMPACT and sum(map(len, groups.parents)) <= MOST_LINES:
+            layout = _nodes(groups, layers, "compact", width)
+        if layout is not None:
+            return layout
+    found = boxes(view.steps, needs)
+    return dots_layout(found, layered(found.parents), width)
+
+
+def _nodes(groups: Groups, layers: Layers, form: Form, width: int) -> Layout | None:
+    size, (beside, below) = (FULL, _GAPS_FULL) if form == "full" else (COMPACT, _GAPS_COMPACT)
+    sizes = [size] * len(groups.steps)
+    flow = across(layers, sizes, gap=beside, width=width) or down(layers, sizes, gap=below, width=width)
+    return None if flow is None else _layout(groups, layers, size, form, flow)
+
+
+def _layout(groups: Groups, layers: Layers, size: Point, form: Form, flow: Flow) -> Layout:
+    nodes = tuple(
+        Node(node_id=ids[0], step_ids=ids, name=name, x=x, y=y, w=size[0], h=size[1], layer=layer)
+        for ids, name, (x, y), layer in zip(groups.steps, groups.names, flow.corners, layers.depth, strict=True)
+    )
+    edges = tuple(
+        Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
+        for (source, to), points in flow.lines.items()
+    )
+    return Layout(form=form, width=flow.width, height=flow.height, nodes=nodes, edges=edges)

@@ -1,17 +1,47 @@
-"""The picture of a workflow in a saved notebook: an SVG that needs no page, no kernel and no network (UX §4)."""
+"""A workflow in a saved notebook and on a terminal: as SVG, as a Markdown table, and as text in 80 columns."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 
-from ozzie_server_ext.render.graphdots import HEAD_PAD, HEAD_ROOM
-from ozzie_server_ext.render.graphlayout import graph_layout
-from ozzie_server_ext.render.graphletters import PLAIN, SMALL, fitted, shown, text_width
-from ozzie_server_ext.render.graphshapes import NAME_WIDTH, WIDTH, Edge, Layout, Node
-from ozzie_server_ext.render.graphview import ASKING, GraphStep, GraphView, StepState
-from ozzie_server_ext.render.graphwords import as_one, awaited, second_lines, summary, time_of, titles, trouble
+from ozzie_server_ext.render.columns import LINE_WIDTH, columns, cut_columns
+from ozzie_server_ext.render.graph.geometry import (
+    NAME_WIDTH,
+    PLAIN,
+    SMALL,
+    WIDTH,
+    Edge,
+    Layout,
+    Node,
+    fitted,
+    shown,
+    text_width,
+)
+from ozzie_server_ext.render.graph.layout import HEAD_PAD, HEAD_ROOM, MOST_COMPACT, boxes, graph_layout
+from ozzie_server_ext.render.graph.view import (
+    ASKING,
+    PROBLEMS,
+    GraphStep,
+    GraphView,
+    Groups,
+    StepState,
+    as_one,
+    awaited,
+    cost_of,
+    grouped,
+    needs_of,
+    second_lines,
+    stacked,
+    summary,
+    time_of,
+    titles,
+    tried,
+    trouble,
+)
 from ozzie_server_ext.render.icons import shape
+from ozzie_server_ext.render.markdown_source import tag_text, text_source
+from ozzie_server_ext.render.text import cut_end, duration, inside, step_count, visible_label
 
 # Lab's light theme on white, whatever is around the picture: viewers show it as an image.
 _TEXT, _QUIET, _LINE, _BOX, _PAGE, _DONE = "#212121", "#757575", "#bdbdbd", "#e0e0e0", "#ffffff", "#9e9e9e"
@@ -228,3 +258,157 @@ def _text(
     said += [f' text-anchor="{anchor}"'] if anchor != "start" else []
     said += [' text-decoration="line-through"'] if struck else []
     return f'<text x="{x}" y="{y}"{"".join(said)}>{escape(text)}</text>'
+
+
+_INDENT, _NAME = 2, 40
+
+
+def graph_text(view: GraphView, *, now: datetime | None = None) -> str:
+    """The whole list as text, with nothing in it that a terminal would obey."""
+    return "\n".join(line for _, _, line in _lines(view, now))
+
+
+class GraphWriter:
+    """What to print next as a workflow goes on: at first all of it, then a line when its state has changed. How far a
+    group has come is not a change: it would be a line for each of its steps."""
+
+    def __init__(self) -> None:
+        self._printed: dict[tuple[str, ...], StepState] = {}
+
+    def update(self, view: GraphView, now: datetime | None = None) -> str:
+        """The text to print now; "" where nothing has changed."""
+        lines = _lines(view, now)
+        out = [f"{line}\n" for key, state, line in lines if self._printed.get(key) != state]
+        self._printed = {key: state for key, state, _ in lines}
+        return "".join(out)
+
+
+def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...], StepState, str]]:
+    """Each line with what it is about, and the state that it tells."""
+    groups, is_short = _groups(view)
+    steps = {step.step_id: step for step in view.steps}
+    called = titles(view, zip(groups.steps, groups.names, strict=True))
+    told = summary(view)[: -1 if view.state in ASKING and view.asking else None]  # the word before it says that
+    head = _line(view.state, view.name, ", ".join(told), 0)
+    lines: list[tuple[tuple[str, ...], StepState, str]] = [((), view.state, head)]
+    for ids, name in zip(groups.steps, groups.names, strict=True):
+        members = [steps[each] for each in ids]
+        one = as_one(members, name)
+        if is_short or len(ids) > 1:
+            lines.append((ids, one.state, _group_line(one, members, now, is_short=is_short)))
+            lines += _problem_lines(members, now)
+        else:
+            after = awaited(one, steps, called) if view.kind == "dag" else []
+            lines.append((ids, one.state, _step_line(one, after[0] if after else "", now)))
+    return lines
+
+
+def _groups(view: GraphView) -> tuple[Groups, bool]:
+    """What has a line of its own: stacks and single steps, or where these would be too many, what has a box."""
+    needs = needs_of(view)
+    # States that are alike are still different places to be in: they make no stack.
+    alone = range(len(view.steps))
+    single = stacked(view.steps, needs) if view.kind == "dag" else grouped(view.steps, needs, alone)
+    return (single, False) if len(single.steps) <= MOST_COMPACT else (boxes(view.steps, needs), True)
+
+
+def _step_line(step: GraphStep, after: str, now: datetime | None, indent: int = _INDENT) -> str:
+    if step.state == "Failed":
+        told = [trouble(step)]
+    elif step.state == "Waiting":
+        told = [inside(after)]
+    else:
+        told = [time_of(step, now), step.note or tried(step)]
+    times = f" × {step.visits}" if step.visits > 1 else ""
+    return _line(step.state, step.title, ", ".join(filter(None, told)), indent, times)
+
+
+def _group_line(one: GraphStep, members: Sequence[GraphStep], now: datetime | None, *, is_short: bool) -> str:
+    told = [one.note or f"{len(members):,} of {len(members):,}" if is_short else one.note, time_of(one, now)]
+    times = "" if is_short else f" × {len(members):,}"
+    return _line(one.state, one.title, ", ".join(filter(None, told)), _INDENT, times)
+
+
+def _problem_lines(members: Sequence[GraphStep], now: datetime | None) -> list[tuple[tuple[str, ...], StepState, str]]:
+    """The steps of a group that a person is to look at; of many, the first ones."""
+    found = [step for step in members if step.state in PROBLEMS]
+    lines: list[tuple[tuple[str, ...], StepState, str]] = [
+        ((step.step_id, "problem"), step.state, _step_line(step, "", now, 2 * _INDENT))
+        for step in found[:MOST_PROBLEMS]
+    ]
+    if len(found) > MOST_PROBLEMS:
+        more = f"{' ' * 2 * _INDENT}… and {len(found) - MOST_PROBLEMS:,} more"
+        lines.append(((members[0].step_id, "more"), "Failed", more))
+    return lines
+
+
+def _line(state: StepState, name: str, told: str, indent: int, times: str = "") -> str:
+    """One line of at most 80 columns: a long name leaves room for what is told of it."""
+    start = f"{' ' * indent}[{state.lower()}] "
+    said = visible_label(told)
+    room = LINE_WIDTH - columns(start)
+    least = min(_NAME, room) if said else room
+    named = cut_columns(visible_label(name), least - columns(times)) + times
+    return f"{start}{named}{f'  {cut_columns(said, room - columns(named) - 2)}' if said else ''}".rstrip()
+
+
+MOST_ROWS = 20
+_CELL_WIDTH = 80
+_NAMED = 5
+_NOT_REACHED = "not reached"
+
+
+def graph_table(view: GraphView, more: str, *, has_ended: bool) -> str:
+    """The steps, folded, with a line that says how they ended. Of more than `MOST_ROWS`, what a person is to look at is
+    among those that are shown; `more` says where the others are: "task 01JD4T…"."""
+    steps = _shown(view.steps)
+    lines = [
+        f"<details><summary>{tag_text(visible_label(_summary(view, has_ended)))}</summary>",
+        "",
+        "| Step | Result | State | Time |",
+        "|---|---|---|---|",
+        *(_row(step, has_ended) for step in steps),
+        "",
+    ]
+    if len(steps) < len(view.steps):
+        lines += [text_source(f"… and {len(view.steps) - len(steps):,} more in {more}"), ""]
+    return "\n".join([*lines, "</details>"])
+
+
+def _shown(steps: tuple[GraphStep, ...]) -> tuple[GraphStep, ...]:
+    if len(steps) <= MOST_ROWS:
+        return steps
+    first = sorted(range(len(steps)), key=lambda at: (steps[at].state not in PROBLEMS, at))[:MOST_ROWS]
+    return tuple(steps[at] for at in sorted(first))
+
+
+def _row(step: GraphStep, has_ended: bool) -> str:
+    times = f" × {step.visits}" if step.visits > 1 else ""
+    said = trouble(step) if step.state == "Failed" else step.note or tried(step)
+    result = ", ".join(filter(None, (said, cost_of(step))))
+    cells = [_cell(step.title + times), _cell(result), _word(step, has_ended), time_of(step)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return text_source(cut_end(visible_label(text), _CELL_WIDTH))
+
+
+def _word(step: GraphStep, has_ended: bool) -> str:
+    return _NOT_REACHED if has_ended and step.state == "Waiting" else step.state.lower()
+
+
+def _summary(view: GraphView, has_ended: bool) -> str:
+    counted = Counter(_word(step, has_ended) for step in view.steps)
+    told = ", ".join(f"{count:,} {word}" for word, count in counted.items())
+    starts = [step.started_at for step in view.steps if step.started_at]
+    ends = [step.finished_at for step in view.steps if step.finished_at]
+    took = [duration((max(ends) - min(starts)).total_seconds())] if starts and ends else []
+    failed = [f"{step.title} failed" for step in view.steps if step.state == "Failed"][:_NAMED]
+    behind = f" ({', '.join([*took, *failed])})" if took or failed else ""
+    return f"{step_count(len(view.steps))} of {view.name}: {told}{behind}"
+
+
+def graph_bundle(view: GraphView) -> dict[str, str]:
+    """A picture of its own, beside the turn's output, and the same as text."""
+    return {"image/svg+xml": graph_svg(view), "text/plain": graph_text(view)}
