@@ -1,0 +1,191 @@
+"""What a command in the sandbox says bears the labels of the files that it opened, however it ends."""
+
+import asyncio
+import gzip
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.events import Event, ToolUse
+from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.execution import opened_files
+from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.tools.broker import Place
+from tests.integration.execution.test_commands import SESSION, Bench
+from tests.unit.tools.notebook.test_outputs import PRINTED, notebook
+
+_FILE_CLOCK = 5  # CLOCK_REALTIME_COARSE
+WEB = Content.of(Label.WEB, ["site.example"])
+MCP = Content.of(Label.MCP, ["tickets"])
+OUTPUT = Content.of(Label.OUTPUT, ["notes/n.ipynb.bak"])
+ALL = WEB | MCP | Content.of(Label.OUTPUT, ["U.IPYNB", "notes/n.ipynb.bak"])
+"""What counts as read where it is not known what was opened: `saved.json` is not named like a notebook."""
+
+
+class Marked:
+    """`notes/a.md` was made from the web, `data.csv` from a server of tools."""
+
+    async def all(self) -> Mapping[str, Content]:
+        return {"notes/a.md": WEB, "data.csv": MCP}
+
+    async def below(self, path: str = "") -> Content:
+        each = await self.all()
+        return Content.of_all(content for name, content in each.items() if not path or f"{name}/".startswith(f"{path}/"))
+
+
+@pytest.fixture
+def bench(runner: BubblewrapRunner, project: Path) -> Bench:
+    ran = json.dumps(notebook(PRINTED), indent=1)
+    (project / "deep").mkdir()
+    for path, text in {
+        "notes/n.ipynb.bak": ran,
+        "U.IPYNB": ran,
+        "deep/saved.json": json.dumps({"content": ran}),
+        "deep/clean.ipynb": json.dumps(notebook()),
+        "deep/b.txt": "two\n",
+    }.items():
+        (project / path).write_text(text)
+    _let_a_tick_pass(project / "deep" / "b.txt")
+    bench = Bench(runner, project)
+    bench.context = msgspec.structs.replace(bench.context, marks=Marked())
+    return bench
+
+
+def _let_a_tick_pass(file: Path) -> None:
+    """Until what is written next is younger than the file: a command can't know of one that changes in its first tick."""
+    for _ in range(1_000_000):
+        if time.clock_gettime_ns(_FILE_CLOCK) > file.stat().st_ctime_ns:
+            return
+    raise AssertionError("the file system's clock stands still")
+
+
+async def last(bench: Bench) -> Event:
+    return (await bench.log.read(session_id=SESSION))[-1]
+
+
+async def content_of(bench: Bench, name: str = "shell", **args: Any) -> Content:
+    """What the outcome of a call bears."""
+    await bench.call(name, **args)
+    event = await last(bench)
+    return Content(labels=event.labels, sources=event.sources)
+
+
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        pytest.param("echo x", CLEAN, id="nothing is read"),
+        pytest.param("cat deep/b.txt", CLEAN, id="another file"),
+        pytest.param("cat deep/clean.ipynb", CLEAN, id="a notebook without outputs"),
+        pytest.param("cat notes/a.md", WEB, id="a marked file"),
+        pytest.param("cat data.csv", MCP, id="another marked file"),
+        pytest.param("cat notes/n.ipynb.bak", OUTPUT, id="a copy of a notebook"),
+        pytest.param("cat U.IPYNB", Content.of(Label.OUTPUT, ["U.IPYNB"]), id="a notebook in capital letters"),
+        pytest.param("wc -c < deep/saved.json", Content.of(Label.OUTPUT, ["deep/saved.json"]), id="within other JSON"),
+        pytest.param("ls notes", WEB, id="the name of a marked file"),
+        pytest.param("ls", WEB | MCP, id="the names at the top"),
+        pytest.param("cat notes/*", WEB | OUTPUT, id="all of a folder"),
+        pytest.param("exit 3 < notes/a.md", WEB, id="a command that fails"),
+    ],
+)
+async def test_what_a_command_opened_labels_it(bench: Bench, command: str, content: Content) -> None:
+    assert await content_of(bench, command=command) == content
+
+
+async def test_a_program_is_labelled_the_same(bench: Bench) -> None:
+    code = "import json; print(json.load(open('notes/n.ipynb.bak'))['cells'][0]['outputs'][0]['text'])"
+
+    assert await content_of(bench, "python", code=code) == OUTPUT
+
+
+async def test_the_folder_in_which_it_starts_is_not_read_by_that(bench: Bench) -> None:
+    assert await content_of(bench, command="echo x", folder="notes") == CLEAN
+    assert await content_of(bench, command="cat a.md", folder="notes") == WEB
+
+
+async def test_a_folder_that_is_copied_is_read_as_a_whole(bench: Bench) -> None:
+    assert await content_of(bench, command="echo x", editable_folder="notes") == WEB | OUTPUT
+    assert await content_of(bench, command="cat data.csv", editable_folder="deep") == MCP | Content.of(
+        Label.OUTPUT, ["deep/saved.json"]
+    )
+
+
+async def test_a_hard_link_bears_the_mark_of_its_file(bench: Bench) -> None:
+    (bench.project / "deep" / "other.md").hardlink_to(bench.project / "notes" / "a.md")
+    _let_a_tick_pass(bench.project / "notes" / "a.md")
+
+    assert await content_of(bench, command="cat deep/other.md") == WEB
+
+
+async def test_one_that_runs_out_of_time_is_labelled(bench: Bench) -> None:
+    assert await content_of(bench, command="cat notes/a.md; sleep 60", timeout_s=1) == WEB
+
+
+async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
+    use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "cat notes/a.md; sleep 60"}))
+    running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
+    async with asyncio.timeout(30):
+        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    event = await last(bench)
+    assert (event.body.type, event.sources) == ("tool.call.cancelled", WEB.sources)
+
+
+async def test_a_notebook_that_changes_meanwhile_counts_as_one_with_outputs(bench: Bench) -> None:
+    path = bench.project / "deep" / "clean.ipynb"
+    command = "cat deep/clean.ipynb; while ! test -e notes/go; do sleep 0.05; done"
+    running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
+    async with asyncio.timeout(30):
+        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+    path.write_text(json.dumps(notebook(), indent=2))
+    (bench.project / "notes" / "go").touch()
+
+    assert await running == Content.of(Label.OUTPUT, ["deep/clean.ipynb"])
+
+
+async def test_everything_counts_as_read_where_it_is_not_known(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_files, "MAX_FOLDERS", 1)
+
+    assert await content_of(bench, command="echo x") == ALL
+    # By what it prints, it is seen to have read a notebook that is not named like one: unless a label says so already.
+    assert (await content_of(bench, command="cat deep/saved.json")).labels == ALL.labels
+
+
+async def test_a_file_that_is_gone_afterwards_leaves_it_unknown(bench: Bench) -> None:
+    command = "cat deep/b.txt; while test -e deep/b.txt; do sleep 0.05; done"
+    running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
+    async with asyncio.timeout(30):
+        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+    (bench.project / "deep" / "b.txt").unlink()
+
+    assert await running == ALL | Content.of(Label.OUTPUT)
+
+
+async def test_a_packed_notebook_that_is_printed_is_seen_by_what_it_prints(bench: Bench) -> None:
+    (bench.project / "deep" / "saved.gz").write_bytes(gzip.compress((bench.project / "U.IPYNB").read_bytes()))
+    _let_a_tick_pass(bench.project / "deep" / "saved.gz")
+
+    assert await content_of(bench, command="zcat deep/saved.gz") == Content.of(Label.OUTPUT)
+
+
+async def test_an_artifact_with_outputs_is_labelled_where_it_is_read(bench: Bench) -> None:
+    kept = await bench.artifacts.keep((bench.project / "U.IPYNB").read_bytes(), kind="file", name="U.IPYNB", mime="text/plain")
+    await bench.artifacts.record(bench.recorder, kept)
+
+    assert await content_of(bench, "read_artifact", artifact_id=kept.artifact_id) == Content.of(Label.OUTPUT)
