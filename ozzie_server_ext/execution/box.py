@@ -88,8 +88,8 @@ def box(
     handed: Handed,
     top: Path | None = None,
 ) -> Box:
-    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one; `top`
-    an empty folder for the places of what is at the project's top."""
+    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one;
+    `top` an empty folder in which the entries of the project's top are mounted, if it is to be seen who lists them."""
     programs, limits = walls.programs, spec.limits
     uid = _FIRST_UID + number % _UIDS if walls.is_root else os.getuid()
     status = handed.page(STATUS_BYTES)
@@ -177,9 +177,7 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
     return ["--perms", "1777", "--size", str(limits.disk), "--tmpfs", path]
 
 
-def _project(
-    project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits, top: Path | None
-) -> list[str]:
+def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits, top: Path | None) -> list[str]:
     """What is at the project's top, each by itself, but for what is hidden: so nothing that appears or is replaced
     there while the job runs shows up in it, and the rights of the project's own folder do not matter. Raises InputError
     where that is too much, or where the job could read nothing of it."""

@@ -80,12 +80,10 @@ class BubblewrapRunner:
             if self._walls is not None:
                 return
             walls = await asyncio.to_thread(_walls, self._private)
-            with TemporaryDirectory() as empty:
-                os.chmod(empty, 0o755)  # as root, a job is somebody else
-                Path(empty, "folder").mkdir(mode=0o755)
-                Path(empty, "folder", "file").touch(mode=0o644)
+            with TemporaryDirectory() as folder:
+                _prepare(Path(folder))
                 limits = JobLimits(wall_s=10, disk=MIB)
-                job = Job(JobSpec(argv=["sh", "-c", _PROBE], project=Path(empty), limits=limits))
+                job = Job(JobSpec(argv=["sh", "-c", _PROBE], project=Path(folder), limits=limits))
                 await self._run(job, walls)
             if job.status.state is not JobState.SUCCEEDED:
                 raise Unavailable(
@@ -288,6 +286,15 @@ async def _look_until(end: float, job: Job, box: Box, first: FirstProcess) -> No
             job.kill()
 
 
+def _prepare(project: Path) -> None:
+    """Put there what the first job opens. As root, a job is another user, who may read it all the same."""
+    project.chmod(0o755)
+    (project / "folder").mkdir()
+    (project / "folder").chmod(0o755)
+    (project / "folder" / "file").touch()
+    (project / "folder" / "file").chmod(0o644)
+
+
 def _walls(private: tuple[Path, ...]) -> Walls:
     is_root = os.geteuid() == 0
     programs = find_programs(root=is_root)
@@ -314,7 +321,8 @@ def _closed_in(
     try:  # not among what is handed on: it leads out
         copy = None if spec.copied is None else _copied(project, spec.copied)
         archive = None if copy is None else copy.archive
-        opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])  # behind the copying, which opens files, too
+        # After the copying, which opens files itself.
+        opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])
         made = box(spec, walls, project, archive, number, handed, opened.top)
         return made, {} if copy is None else copy.contents
     finally:

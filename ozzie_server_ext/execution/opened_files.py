@@ -1,11 +1,11 @@
 """Watch which files and folders of a project a job opens, as the kernel tells (inotify).
 
-A file's content can only be had by opening it, and the names in a folder by opening that. What the sandbox mounts has the
-same entries in the kernel's cache as the project itself, so whatever is opened there is told to whoever watches the
-folder here. Other programs' opens are told as well: that adds files, and never hides one.
+To read a file, a program has to open it; to list a folder, too. The sandbox mounts the project's own files, so the
+kernel reports what is opened there to whoever watches the folders here. It reports other programs' opens as well: that
+adds files, and never hides one.
 
-Anything that could hide one makes the answer unknown: too many folders, a file system that opens files without telling,
-mounts within the project, folders that come, go or move meanwhile, and more events than are waited for.
+Anything that could hide one makes the answer unknown: too many folders, a file system that may open files without
+reporting it, mounts within the project, folders that are made, moved or removed meanwhile, and too many events.
 """
 
 import asyncio
@@ -30,9 +30,7 @@ _CHUNK = 64 * 1024
 _OPEN, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x20, 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _UNMOUNT, _OVERFLOW, _IGNORED = 0x400, 0x800, 0x2000, 0x4000, 0x8000
 _ONLYDIR, _DONT_FOLLOW, _ISDIR = 0x0100_0000, 0x0200_0000, 0x4000_0000
-_WATCHED = (
-    _OPEN | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR | _DONT_FOLLOW
-)
+_WATCHED = _OPEN | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR | _DONT_FOLLOW
 _LOST = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _OVERFLOW | _IGNORED
 _EVENT = struct.Struct("iIII")
 

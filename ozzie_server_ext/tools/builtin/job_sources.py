@@ -92,9 +92,7 @@ def _of_folder(project: Path, folder: str, since_ns: int) -> Content:
     return Content.of(Label.OUTPUT) if found is None else found
 
 
-def _outputs_in(
-    project: Path, paths: Iterable[str], since_ns: int, linked: set[tuple[int, int]]
-) -> Content | None:
+def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, linked: set[tuple[int, int]]) -> Content | None:
     """Return the outputs in these files, and add those to `linked` that have a second name; None where one has gone.
     A file that was changed since the job began may have held outputs when it was read."""
     end = time.monotonic() + LIMIT_S

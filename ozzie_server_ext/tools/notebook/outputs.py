@@ -1,9 +1,8 @@
 """Decide by content whether a file holds outputs of notebook cells, which may come from anywhere.
 
-A name proves nothing: a notebook may be called `U.IPYNB`, `n.ipynb.bak` or `copy.json`. So the test is whether the bytes
-hold an output as notebooks are saved: the key "output_type" with one of its kinds, also inside a JSON string. Text that
-only uses the word is not taken for a notebook. Code that spells out a whole output is: too much is labelled rather than
-too little.
+A name proves nothing: a notebook may be called `U.IPYNB`, `n.ipynb.bak` or `copy.json`. So the test is whether the
+bytes hold an output as notebooks are saved: the key "output_type" with one of its kinds, also inside a JSON string.
+Text that only uses the word is not taken for a notebook; code that spells out an output is: better a label too many.
 """
 
 import os
@@ -40,8 +39,10 @@ def holds_outputs(content: bytes) -> bool:
 
 
 def file_holds_outputs(file: BinaryIO, begin: bytes = b"") -> bool:
-    """Tell the same of an open file, of which `begin` was read already: an output may begin before its "output_type", so
-    the part that somebody was shown is not enough."""
+    """Tell the same of an open file, of which `begin` was read already.
+
+    The part that somebody was shown is not enough: an output may begin before its "output_type".
+    """
     before, left = b"", MOST_BYTES
     while chunk := begin or file.read(_CHUNK):
         begin = b""

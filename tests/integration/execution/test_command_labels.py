@@ -35,8 +35,8 @@ class Marked:
         return {"notes/a.md": WEB, "data.csv": MCP}
 
     async def below(self, path: str = "") -> Content:
-        each = await self.all()
-        return Content.of_all(content for name, content in each.items() if not path or f"{name}/".startswith(f"{path}/"))
+        marked = (await self.all()).items()
+        return Content.of_all(content for name, content in marked if not path or f"{name}/".startswith(f"{path}/"))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def bench(runner: BubblewrapRunner, project: Path) -> Bench:
 
 
 def _let_a_tick_pass(file: Path) -> None:
-    """Until what is written next is younger than the file: a command can't know of one that changes in its first tick."""
+    """Until what is written next is younger than the file. One of the same tick would count as changed meanwhile."""
     for _ in range(1_000_000):
         if time.clock_gettime_ns(_FILE_CLOCK) > file.stat().st_ctime_ns:
             return
@@ -143,7 +143,7 @@ async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
 
 async def test_a_notebook_that_changes_meanwhile_counts_as_one_with_outputs(bench: Bench) -> None:
     path = bench.project / "deep" / "clean.ipynb"
-    command = "cat deep/clean.ipynb; while ! test -e notes/go; do sleep 0.05; done"
+    command = "cat deep/clean.ipynb; echo; while ! test -e notes/go; do sleep 0.05; done"
     running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
     async with asyncio.timeout(30):
         while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
@@ -155,9 +155,7 @@ async def test_a_notebook_that_changes_meanwhile_counts_as_one_with_outputs(benc
     assert await running == Content.of(Label.OUTPUT, ["deep/clean.ipynb"])
 
 
-async def test_everything_counts_as_read_where_it_is_not_known(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_everything_counts_as_read_where_it_is_not_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened_files, "MAX_FOLDERS", 1)
 
     assert await content_of(bench, command="echo x") == ALL
@@ -185,7 +183,8 @@ async def test_a_packed_notebook_that_is_printed_is_seen_by_what_it_prints(bench
 
 
 async def test_an_artifact_with_outputs_is_labelled_where_it_is_read(bench: Bench) -> None:
-    kept = await bench.artifacts.keep((bench.project / "U.IPYNB").read_bytes(), kind="file", name="U.IPYNB", mime="text/plain")
+    content = (bench.project / "U.IPYNB").read_bytes()
+    kept = await bench.artifacts.keep(content, kind="file", name="U.IPYNB", mime="text/plain")
     await bench.artifacts.record(bench.recorder, kept)
 
     assert await content_of(bench, "read_artifact", artifact_id=kept.artifact_id) == Content.of(Label.OUTPUT)
