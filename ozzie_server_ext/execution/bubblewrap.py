@@ -200,8 +200,9 @@ class BubblewrapRunner:
             job.cut(JobState.FAILED, "Ozzie made a mistake of its own; logs/app has the details.")
         finally:
             opened.unfollow()
-            await asyncio.to_thread(_close, handed, opened)  # it takes a moment where much was written
+            await asyncio.to_thread(handed.close)  # it takes a moment where much was written
             job.end()
+            await asyncio.to_thread(opened.close)
 
     async def _carry_out(self, job: Job, box: Box, opened: OpenedFiles) -> None:
         job.opened = None  # until it has ended
@@ -303,11 +304,6 @@ def _walls(private: tuple[Path, ...]) -> Walls:
     return Walls(
         programs=programs, interpreter=own_interpreter(), seccomp=program(kind), is_root=is_root, private=private
     )
-
-
-def _close(handed: Handed, opened: OpenedFiles) -> None:
-    handed.close()
-    opened.close()
 
 
 def _closed_in(

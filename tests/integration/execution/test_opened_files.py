@@ -207,6 +207,7 @@ async def test_nothing_is_left_behind(runner: BubblewrapRunner, tree: Path, monk
 
     for _ in range(3):
         await opened_by(runner, tree, "cat data.csv")
+    await runner.close()  # which waits for all work to end
 
     assert len(places) == 3
     assert not set(places) & set(map(str, Path(tempfile.gettempdir()).iterdir()))  # noqa: ASYNC240 - a test
