@@ -143,14 +143,16 @@ async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
 
 async def test_a_notebook_that_changes_meanwhile_counts_as_one_with_outputs(bench: Bench) -> None:
     path = bench.project / "deep" / "clean.ipynb"
-    command = "cat deep/clean.ipynb; echo; while ! test -e notes/go; do sleep 0.05; done"
+    (bench.project / "deep" / "wait").touch()
+    _let_a_tick_pass(bench.project / "deep" / "wait")
+    command = "cat deep/clean.ipynb; echo; while test -e deep/wait; do sleep 0.05; done"
     running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
     async with asyncio.timeout(30):
         while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
 
     path.write_text(json.dumps(notebook(), indent=2))
-    (bench.project / "notes" / "go").touch()
+    (bench.project / "deep" / "wait").unlink()
 
     assert await running == Content.of(Label.OUTPUT, ["deep/clean.ipynb"])
 
