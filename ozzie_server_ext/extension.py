@@ -46,6 +46,8 @@ class OzzieExtension(ExtensionApp):
     app_name = "Ozzie"
     description = "The agent server that lives in Jupyter"
     load_other_extensions = True
+    _stop_signals: StopSignals | None = None
+    """None where nobody linked it, as the classic notebook server does not."""
 
     def _link_jupyter_server_extension(self, serverapp: Any) -> None:
         super()._link_jupyter_server_extension(serverapp)
@@ -139,7 +141,8 @@ class OzzieExtension(ExtensionApp):
         self._noting.stop()
         if self._succession is not None:
             await self._succession.stop()
-        self._stop_signals.remove()
+        if self._stop_signals is not None:
+            self._stop_signals.remove()
 
     # The base class says None, and asks whether it is true.
     def current_activity(self) -> Any:

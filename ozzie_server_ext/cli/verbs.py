@@ -286,7 +286,7 @@ EVENTS = Group(
         ),
         Verb(
             "accept",
-            "take the log as it is, where verify finds it cut, replaced, moved or without its anchor",
+            "take the log as it is, though verify finds it changed or without its anchor",
             "verify:accept_log",
             (argument("--yes", action="store_true", help="don't ask whether to"),),
             more="For a restored backup, a copied folder, a lost anchor or key. It is noted beside the key.",

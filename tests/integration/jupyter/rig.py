@@ -30,8 +30,10 @@ NOTEBOOK = KernelInfo(
 
 @contextmanager
 def quiet(folder: Path) -> Iterator[None]:
-    """With nothing of the user's own."""
+    """With nothing of the user's own, and no folder in which a kernel of Ozzie's could start a gateway."""
+    (folder / "no-home").touch()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OZZIE_PATH", str(folder / "no-home"))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
         yield
