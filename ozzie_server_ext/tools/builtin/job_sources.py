@@ -93,8 +93,11 @@ def _of_folder(project: Path, folder: str, since_ns: int) -> Content:
 
 
 def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, linked: set[tuple[int, int]]) -> Content | None:
-    """Return the outputs in these files, and add those to `linked` that have a second name; None where one has gone.
-    A file that was changed since the job began may have held outputs when it was read."""
+    """Return the outputs in these files, and add those to `linked` that have a second name.
+
+    Return None where one has gone, or is no plain file. One that changed since the job began may have held outputs when
+    it was read.
+    """
     end = time.monotonic() + LIMIT_S
     found: set[str] = set()
     for path in paths:
@@ -102,7 +105,7 @@ def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, linked: set[
             with open(os.open(project / path, FILE), "rb") as file:
                 info = os.fstat(file.fileno())
                 if not stat.S_ISREG(info.st_mode):
-                    continue
+                    return None  # a pipe, by which another program may have passed on anything
                 if info.st_nlink > 1:
                     linked.add((info.st_dev, info.st_ino))
                 if info.st_ctime_ns >= since_ns or file_holds_outputs(file):

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -190,3 +191,11 @@ async def test_an_artifact_with_outputs_is_labelled_where_it_is_read(bench: Benc
     await bench.artifacts.record(bench.recorder, kept)
 
     assert await content_of(bench, "read_artifact", artifact_id=kept.artifact_id) == Content.of(Label.OUTPUT)
+
+
+async def test_a_pipe_may_bring_anything(bench: Bench) -> None:
+    os.mkfifo(bench.project / "deep" / "pipe", 0o644)
+    (bench.project / "deep" / "pipe").chmod(0o666)
+    _let_a_tick_pass(bench.project / "deep" / "pipe")
+
+    assert (await content_of(bench, command="echo two 1<>deep/pipe")).labels == ALL.labels
