@@ -205,7 +205,7 @@ class BubblewrapRunner:
             await asyncio.to_thread(opened.close)
 
     async def _carry_out(self, job: Job, box: Box, opened: OpenedFiles) -> None:
-        job.opened = None  # until it has ended
+        job.opened = Opened(is_whole=False)  # until it has ended
         opened.follow(asyncio.get_running_loop())
         # From the loop's thread: bubblewrap asks to be ended with the thread that starts it.
         process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once

@@ -19,7 +19,7 @@ class Job:
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
         self.collected = Collected()
-        self.opened: Opened | None = Opened(files=frozenset(), folders=frozenset())
+        self.opened: Opened | None = Opened()
         self.news = asyncio.Event()
         self.work: asyncio.Task[None] | None = None
         self._kill: Callable[[], None] | None = None

@@ -46,7 +46,8 @@ class OpenedFiles:
         self._folders: dict[int, str] = {}
         self._top = -1
         self._events = 0
-        self._is_known = False
+        self._is_watched = False
+        self._is_whole = True
         self._loop: asyncio.AbstractEventLoop | None = None
         self._files: set[str] = set()
         self._listed: set[str] = set()
@@ -67,7 +68,7 @@ class OpenedFiles:
                 top.chmod(0o755)  # as root, a job is another user
                 _expect_watchable(top)
                 self._top = self._add(top)
-                self._is_known = True
+                self._is_watched = True
                 self._take_all()
                 # That was opened by the looks into the folders. Folders that came meanwhile have made it unknown.
                 self._files.clear()
@@ -94,7 +95,7 @@ class OpenedFiles:
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take events as they come, from now on: only so many wait."""
-        if self._is_known:
+        if self._is_watched and self._is_whole:
             self._loop = loop
             loop.add_reader(self._descriptor, self._read)
 
@@ -105,10 +106,12 @@ class OpenedFiles:
             self._loop = None
 
     def end(self) -> Opened | None:
-        """Return what was opened since; None where that is not known. To be called once the job has ended."""
+        """Return what was opened since; None where that was not watched. To be called once the job has ended."""
         self.unfollow()
         self._take_all()
-        return Opened(files=frozenset(self._files), folders=frozenset(self._listed)) if self._is_known else None
+        if not self._is_watched:
+            return None
+        return Opened(files=frozenset(self._files), folders=frozenset(self._listed), is_whole=self._is_whole)
 
     def close(self) -> None:
         """To be called in a thread, when nothing is followed any more."""
@@ -121,7 +124,7 @@ class OpenedFiles:
 
     def _take_all(self) -> None:
         for _ in range(MAX_EVENTS):
-            if not self._is_known or not self._read():
+            if not (self._is_watched and self._is_whole and self._read()):
                 return
 
     def _read(self) -> bool:
@@ -134,8 +137,8 @@ class OpenedFiles:
             self._events += 1
             self._take(watch, mask, name)
         if self._events > MAX_EVENTS:
-            self._is_known = False
-        if not self._is_known:
+            self._is_whole = False
+        if not self._is_whole:
             self.unfollow()
         return True
 
@@ -145,11 +148,11 @@ class OpenedFiles:
             if mask & _OPEN and is_folder and not name:
                 self._listed.add("")
             elif mask & _LOST:
-                self._is_known = False
+                self._is_whole = False
             return  # else it is the sandbox that makes the places for the mounts
         folder = self._folders.get(watch)
         if folder is None or mask & _LOST or (is_folder and mask & ~(_OPEN | _ISDIR)):
-            self._is_known = False
+            self._is_whole = False
         elif not mask & _OPEN:
             return  # a file that comes or goes
         elif not is_folder:

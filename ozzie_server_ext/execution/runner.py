@@ -114,10 +114,12 @@ class Collected:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """What of its project a job opened, or may have opened: paths of files, and of folders, whose names it then knows.
-    They are relative to the project, which is "" itself. What it got as a copy is not among them."""
+    They are relative to the project, which is "" itself. What it got as a copy is not among them. If anything was missed
+    while it ran, it may have opened more (not `is_whole`)."""
 
-    files: frozenset[str]
-    folders: frozenset[str]
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    is_whole: bool = True
 
 
 class JobRunner(Protocol):
@@ -149,7 +151,7 @@ class JobRunner(Protocol):
         ...
 
     async def opened(self, job_id: str) -> Opened | None:
-        """Return what an ended job opened, however it ended; None where that can't be known. Raises NotFound, or
+        """Return what an ended job opened, however it ended; None where that can't be watched. Raises NotFound, or
         Conflict while it runs."""
         ...
 

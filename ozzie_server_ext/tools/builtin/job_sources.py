@@ -1,7 +1,8 @@
 """Label what a command in the sandbox says by the files that it opened: their marks, and outputs of notebooks in them.
 
-Where it is not known what it opened, it counts as having read everything that it could: the marks of all files, and the
-outputs in all files that are named like a notebook.
+Where it can't be watched what it opens, it counts as having read everything that it could: the marks of all files, and
+the outputs in all files that are named like a notebook. Where it was watched and something was missed, which a command
+may have brought about, it counts as having read outputs whatever the project holds.
 """
 
 import asyncio
@@ -50,20 +51,23 @@ class JobSources:
 
     async def _read(self, opened: Opened | None) -> Content:
         context = self._context
-        if opened is not None:
-            marked = await context.marks.all()
-            found = await asyncio.to_thread(_of_opened, context.project, marked, opened, self._since_ns)
-            if found is not None and self._copied is not None:
-                found |= await context.marks.below(self._copied)
-                found |= await asyncio.to_thread(_of_folder, context.project, self._copied, self._since_ns)
-            if found is not None:
-                return found
-        named = await asyncio.to_thread(named_outputs_below, context.project, self._since_ns)
-        return await context.marks.below() | named
+        if opened is None:
+            named = await asyncio.to_thread(named_outputs_below, context.project, self._since_ns)
+            return await context.marks.below() | named
+        marked = await context.marks.all()
+        found = await asyncio.to_thread(_of_opened, context.project, marked, opened, self._since_ns)
+        if found is None:
+            return await context.marks.below() | Content.of(Label.OUTPUT)
+        if self._copied is not None:
+            found |= await context.marks.below(self._copied)
+            found |= await asyncio.to_thread(_of_folder, context.project, self._copied, self._since_ns)
+        return found
 
 
 def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, since_ns: int) -> Content | None:
-    """Return what those files and names come from; None where a file has gone or been replaced by something else."""
+    """Return what those files and names come from; None where that isn't known of all of them."""
+    if not opened.is_whole:
+        return None
     found = Content.of_all(content for path, content in marked.items() if _is_opened(path, opened))
     linked: set[tuple[int, int]] = set()
     outputs = _outputs_in(project, opened.files, since_ns, linked)

@@ -165,7 +165,10 @@ async def test_too_many_folders(runner: BubblewrapRunner, tree: Path, monkeypatc
 async def test_too_many_events(runner: BubblewrapRunner, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened_files, "MAX_EVENTS", 100)
 
-    assert await opened_by(runner, tree, "for i in $(seq 100); do : <data.csv; : <notes/a.md; done") is None
+    found = await opened_by(runner, tree, "for i in $(seq 100); do : <data.csv; : <notes/a.md; done")
+
+    assert found is not None
+    assert not found.is_whole
 
 
 async def test_a_file_system_that_does_not_tell(
@@ -196,7 +199,9 @@ async def test_folders_that_change_meanwhile(runner: BubblewrapRunner, tree: Pat
             case _:
                 (tree / "empty").rmdir()
 
-    assert await runner.opened(job_id) is None
+    found = await runner.opened(job_id)
+    assert found is not None
+    assert not found.is_whole
 
 
 async def test_nothing_is_left_behind(runner: BubblewrapRunner, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
