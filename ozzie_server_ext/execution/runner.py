@@ -114,8 +114,8 @@ class Collected:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """What of its project a job opened, or may have opened: paths of files, and of folders, whose names it then knows.
-    They are relative to the project, which is "" itself. What it got as a copy is not among them. If anything was missed
-    while it ran, it may have opened more (not `is_whole`)."""
+    They are relative to the project, which is "" itself; a folder that it got as a copy is not watched. If anything was
+    missed while it ran, it may have opened more (not `is_whole`)."""
 
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
