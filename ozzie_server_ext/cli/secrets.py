@@ -63,7 +63,7 @@ def list_secrets(options: argparse.Namespace) -> int:
 def remove_secret(options: argparse.Namespace) -> int:
     """Remove a secret, after asking back. Raises NoSecret, OzzieError, Misused where nobody can be asked."""
     vault, name, scope = _vault(), checked_name(options.name), _scope(options)
-    vault.expect(name, scope)  # before a person is asked about what is not there
+    vault.expect(name, scope)  # a missing one is told before anybody is asked to agree
     if not options.yes and not agreed(f"Remove {_named(name, scope)}? It can't be undone.", about="remove it"):
         print("Nothing was removed.", file=sys.stderr)
         return 1

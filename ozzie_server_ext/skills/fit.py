@@ -1,4 +1,4 @@
-"""Whether what a skill names is here, and takes what it is given: tools, other skills, models (MD-2)."""
+"""Whether what a skill names is here, and takes what it is given: tools, other skills, models."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 

@@ -114,7 +114,7 @@ class Library:
 
     def trust(self, path: Path) -> SkillFile:
         """Let a skill of the project be used, as it is now. Raises ConfigError, SkillError or JsoncError where it can't
-        be taken or asks for models that are not there, and InputError for what is no project's."""
+        be taken or asks for models that are not there, and InputError for a file outside the project's skills."""
         folder = self._project / PROJECT_FOLDER
         if path.parent.resolve() != folder.resolve() or path.suffix != SUFFIX:
             raise InputError(

@@ -1,7 +1,7 @@
 """Whether a log is the one that was anchored, and all of it: judged by the anchor, the record and the key.
 
 The chain shows a change in its middle. Only something outside of it can show that its end was cut off, that all of it
-was computed anew, or that an older copy took its place. A gateway writes anchor and record before the first event of a
+was computed again, or that an older copy took its place. A gateway writes anchor and record before the first event of a
 log, so a log with events that lacks one of them has lost it.
 """
 

@@ -152,8 +152,8 @@ class Approvals:
         await self._answer(approval_id, by, "reject", answer)
 
     async def renew(self, approval_id: str, by: Answerer) -> None:
-        """Have one asked anew: the task looks again at what it would do. It is one that expired; or one that waits, if
-        what it shows is not so any more, which only a person in the page or a terminal can see. Raises NotFound,
+        """Ask again: the task looks again at what the call would do. It is for one that expired, or for one that waits
+        and whose card is out of date, which only a person in the page or a terminal can see. Raises NotFound,
         PolicyError, Conflict."""
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, "renew")

@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.events import (
 )
 
 BY_YOU = "by you"
-"""Why a task is paused, as its state line has it (UX §2.1)."""
+"""Why a task is paused, as the line of its state says it."""
 
 
 class Wish(NamedTuple):

@@ -17,14 +17,10 @@ from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import ApprovalRequested
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact, redact_text
-from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_proof
 from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext
-from ozzie_server_ext.tools.intime import planned
-from ozzie_server_ext.tools.telling import error_of
-
-log = logger(__name__)
+from ozzie_server_ext.tools.intime import planned, told_as_errors
 
 MOST_ARGUMENTS = 16_000
 """In characters, of all arguments on a stored card."""
@@ -70,7 +66,7 @@ def changed(why: str = "") -> Conflict:
     """What is said where the card that was asked for can't be drawn any more."""
     return Conflict(
         " ".join(filter(None, ["The call would do something else by now than when it was asked.", why])),
-        hint="Reject it, or have it asked anew.",
+        hint="Reject it, or have it asked again.",
         code="approval.changed",
     )
 
@@ -99,15 +95,9 @@ def shortened(card: Card) -> str:
 
 async def preview_of(tool: Tool, plan: Plan) -> Preview:
     """What a person is shown of a call. Raises OzzieError, and nothing else."""
-    try:
+    with told_as_errors(tool, "said what it would do"):
         async with asyncio.timeout(tool.meta.timeout_s):
             return await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
-    except OzzieError:
-        raise
-    except Exception as error:
-        if not isinstance(error, TimeoutError):
-            log.exception("tool %s broke while it said what it would do", tool.meta.tool_id)
-        raise error_of(tool.meta, error) from None
 
 
 def _card(preview: Preview, args: JsonObject, clean: Callable[[str], str]) -> Card:

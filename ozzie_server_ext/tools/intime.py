@@ -1,7 +1,8 @@
 """Waiting for a tool no longer than it was given, also for one that does not let itself be stopped."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ozzie_server_ext.domain.errors import OzzieError
@@ -52,13 +53,20 @@ async def limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = Fal
 
 async def planned(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
     """What a call would do, see `Tool.plan`. Raises OzzieError, and nothing else."""
-    try:
+    with told_as_errors(tool, "planned"):
         return await limited(tool, tool.plan(args, context))
+
+
+@contextmanager
+def told_as_errors(tool: Tool, doing: str) -> Iterator[None]:
+    """Let what goes wrong while the tool did that be an OzzieError, and nothing else. A break is noted in the log."""
+    try:
+        yield
     except OzzieError:
         raise
     except Exception as error:
         if not isinstance(error, TimeoutError):
-            log.exception("tool %s broke while it planned", tool.meta.tool_id)
+            log.exception("tool %s broke while it %s", tool.meta.tool_id, doing)
         raise error_of(tool.meta, error) from None
 
 

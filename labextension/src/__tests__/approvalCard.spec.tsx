@@ -464,8 +464,8 @@ describe('of a question that something was taken out of', () => {
     expect(all('.jp-Ozzie-proofText')).toEqual([WHOLE.proof]);
   });
 
-  test('what would be something else by now is asked anew', async () => {
-    const changed = new AskError(409, 'approval.changed', 'It would do something else by now.', 'Have it asked anew.');
+  test('what would be something else by now is asked again', async () => {
+    const changed = new AskError(409, 'approval.changed', 'It would do something else by now.', 'Have it asked again.');
     await armed(HIDDEN, { api: { ...NOTHING, approvalCard: () => Promise.reject(changed) } });
     expect(button('Approve once').getAttribute('aria-disabled')).toBe('true');
     await click('Ask again');

@@ -160,7 +160,7 @@ export class OzzieApi {
     await this.post(approvalPath(approvalId, 'reject'), answer, signal);
   }
 
-  /** Have an approval asked anew whose time is up, or that shows what is not so any more. */
+  /** Ask again for an approval that expired, or whose card is out of date. */
   async renew(approvalId: string, signal: AbortSignal): Promise<void> {
     await this.post(approvalPath(approvalId, 'renew'), {}, signal);
   }

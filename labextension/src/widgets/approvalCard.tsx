@@ -108,7 +108,7 @@ interface IWhole {
   readonly row: ApprovalRow;
   readonly isRead: boolean;
   readonly problem: string;
-  /** What it showed is not so any more, so nobody can read it. */
+  /** Its card is out of date, and nobody can read it. */
   readonly isGone: boolean;
   readonly read: () => void;
 }

@@ -99,8 +99,8 @@ class ApprovalNamed:
 
 
 async def renew_approval(call: Call, asked: ApprovalNamed) -> Done:
-    """Have an approval asked anew whose time was up, or that shows what is not so any more: the task looks again at
-    what the call would do."""
+    """Ask again for an approval that expired, or whose card is out of date: the task looks again at what the call
+    would do."""
     await call.ozzie.approvals.renew(asked.approval_id, answerer_of(call.principal))
     return Done()
 

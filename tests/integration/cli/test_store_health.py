@@ -10,19 +10,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.acceptance.test_record import ozzie
+from tests.integration.cli.test_verify import health
 from tests.integration.store.test_full_disk import SMALL, may_mount, mount
 from tests.rig import Gateway, GatewayHome, new_home, start_gateway
 
 MEGABYTE = 1 << 20
-
-
-def health(home: GatewayHome) -> dict[str, Any]:
-    return json.loads(ozzie(home, "status", "--json").stdout)
 
 
 def said(home: GatewayHome) -> str:
@@ -103,14 +99,6 @@ def test_little_room_is_told_before_there_is_none(tmp_path: Path) -> None:
 
 
 # --- deep ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def used(home: GatewayHome) -> GatewayHome:
-    """A home whose gateway answered something and was stopped."""
-    with start_gateway(home):
-        assert ozzie(home, "ask", "hello").returncode == 0
-    return home
 
 
 def a_blob(home: GatewayHome) -> Path:

@@ -30,14 +30,6 @@ def cut(home: GatewayHome, by: int) -> None:
         database.execute("DELETE FROM projections")  # made anew at the next start
 
 
-@pytest.fixture
-def used(home: GatewayHome) -> GatewayHome:
-    """A home whose gateway answered something and was stopped."""
-    with start_gateway(home):
-        assert ozzie(home, "ask", "hello").returncode == 0
-    return home
-
-
 def key_of(home: GatewayHome) -> Path:
     return Path(home.env["XDG_CONFIG_HOME"]) / "ozzie" / "anchor.key"
 

@@ -35,6 +35,7 @@ from tests.scripted_gateway import ScriptedOzzie
 WAIT_S = 40
 ANA = Answerer(name="Ana", way=Way.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
+SH = str(Path(str(shutil.which("sh"))).resolve())
 SECRET = "ghp_" + "a1B2" * 9
 
 T = TypeVar("T", bound=EventBody)
@@ -314,9 +315,8 @@ async def test_what_it_prints_comes_without_secrets_and_counts_as_from_outside(
     assert "[redacted" in said
     assert SECRET not in said
     assert "OPENAI_API_KEY" not in said
-    real = str(Path(str(shutil.which("sh"))).resolve())  # noqa: ASYNC240
-    assert outcome.brought == (f"output:{real}",)
-    assert (await bench.pending()).asked.made_from == f"what a program printed ({real})"
+    assert outcome.brought == (f"output:{SH}",)
+    assert (await bench.pending()).asked.made_from == f"what a program printed ({SH})"
 
 
 async def test_of_much_the_model_reads_the_beginning_and_the_end_and_the_whole_is_kept(bench: Bench) -> None:
@@ -402,5 +402,4 @@ async def test_it_knows_what_its_own_messages_are_made_from(bench: Bench) -> Non
 
     done = await bench.done(sent.task_id)
     assert isinstance(done.data, dict)
-    real = str(Path(str(shutil.which("sh"))).resolve())  # noqa: ASYNC240
-    assert content_in({VARIABLE: str(done.data["output"])}) == read | Content.of(Label.OUTPUT, [real])
+    assert content_in({VARIABLE: str(done.data["output"])}) == read | Content.of(Label.OUTPUT, [SH])

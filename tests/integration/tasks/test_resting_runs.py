@@ -31,7 +31,7 @@ async def until_it_rests(runs: Runs) -> None:
             await asyncio.sleep(0)
 
 
-async def is_busy_until_it_may_go_on(runs: Runs, task_id: TaskId, go_on: asyncio.Event) -> None:
+async def expect_busy_until_it_may_go_on(runs: Runs, task_id: TaskId, go_on: asyncio.Event) -> None:
     """What still works is waited for, and then nothing but the yes."""
     for _ in range(200):
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_a_run_of_which_one_step_still_works_is_busy(runs: Runs) -> None:
     await runs.step(StepStarted, lambda fact: fact.step_id == "slow")
     await runs.pending()
 
-    await is_busy_until_it_may_go_on(runs, task_id, go_on)
+    await expect_busy_until_it_may_go_on(runs, task_id, go_on)
 
 
 async def test_a_run_that_waits_for_an_event_rests(runs: Runs) -> None:
@@ -176,7 +176,7 @@ async def test_a_turn_of_which_another_call_goes_on_is_busy(runs: Runs) -> None:
     task_id = await runs.say("Have both done.")
     await runs.pending()
 
-    await is_busy_until_it_may_go_on(runs, task_id, go_on)
+    await expect_busy_until_it_may_go_on(runs, task_id, go_on)
 
 
 def hands_over_to_a_gate(runs: Runs, *before: Step, **skill: Any) -> None:
