@@ -132,7 +132,7 @@ class BubblewrapRunner:
         job.cut(JobState.CANCELLED, "It was stopped.")
         if job.work is None:
             return
-        if job.status.state is JobState.QUEUED:
+        if job.status.state is JobState.QUEUED and not job.work.cancelling():  # who waits for its making is told once
             job.work.cancel()
         await asyncio.wait({job.work})
         job.end()  # where its work had not even begun
