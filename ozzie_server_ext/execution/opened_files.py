@@ -43,6 +43,7 @@ class OpenedFiles:
 
     def __init__(self) -> None:
         self._descriptor = -1
+        self._root = Path()
         self._folders: dict[int, str] = {}
         self._top = -1
         self._events = 0
@@ -60,7 +61,7 @@ class OpenedFiles:
         project: of one that lies in there, it would see what is hidden, too."""
         with suppress(OSError):
             self._descriptor = _checked(_libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-            root = project.resolve()
+            self._root = root = project.resolve()
             is_shown = any(root.is_relative_to(folder.resolve()) for folder in shown)
             if not is_shown and not _has_mounts(root) and self._watch_all(root):
                 top = Path(tempfile.mkdtemp(prefix="ozzie-top-"))
@@ -112,7 +113,9 @@ class OpenedFiles:
         self._take_all()
         if not self._is_watched:
             return None
-        return Opened(files=frozenset(self._files), folders=frozenset(self._listed), is_whole=self._is_whole)
+        # What is mounted meanwhile shows up in the sandbox as well.
+        is_whole = self._is_whole and not _has_mounts(self._root)
+        return Opened(files=frozenset(self._files), folders=frozenset(self._listed), is_whole=is_whole)
 
     def close(self) -> None:
         """To be called in a thread, when nothing is followed any more."""
@@ -134,9 +137,13 @@ class OpenedFiles:
             data = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
             return False
-        for watch, mask, name in _events(data):
-            self._events += 1
-            self._take(watch, mask, name)
+        try:
+            for watch, mask, name in _events(data):
+                self._events += 1
+                self._take(watch, mask, name)
+        except Exception:
+            self._is_whole = False  # these events do not come again
+            raise
         if self._events > MAX_EVENTS:
             self._is_whole = False
         if not self._is_whole:

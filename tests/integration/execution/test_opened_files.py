@@ -2,13 +2,15 @@
 
 import asyncio
 import os
-import tempfile
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ozzie_server_ext.execution import opened_files
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.execution.opened_files import OpenedFiles
 from ozzie_server_ext.execution.runner import JobLimits, JobSpec, JobState, Opened
 from ozzie_server_ext.observability.clock import CountingIds
 
@@ -204,16 +206,61 @@ async def test_folders_that_change_meanwhile(runner: BubblewrapRunner, tree: Pat
     assert not found.is_whole
 
 
-async def test_nothing_is_left_behind(runner: BubblewrapRunner, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_mounted_meanwhile(runner: BubblewrapRunner, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr(opened_files, "_has_mounts", lambda root: next(answers))
+
+    found = await opened_by(runner, tree, "echo x")
+
+    assert found is not None
+    assert not found.is_whole
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The temporary folders that are made."""
+    made: list[str] = []
+    make = opened_files.tempfile.mkdtemp
+    monkeypatch.setattr(opened_files.tempfile, "mkdtemp", lambda **given: made.append(make(**given)) or made[-1])
+    return made
+
+
+async def test_nothing_is_left_behind(runner: BubblewrapRunner, tree: Path, places: list[str]) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
-    places: list[str] = []
-    made = opened_files.tempfile.mkdtemp
-    monkeypatch.setattr(opened_files.tempfile, "mkdtemp", lambda **given: places.append(made(**given)) or places[-1])
 
     for _ in range(3):
         await opened_by(runner, tree, "cat data.csv")
     await runner.close()  # which waits for all work to end
 
     assert len(places) == 3
-    assert not set(places) & set(map(str, Path(tempfile.gettempdir()).iterdir()))  # noqa: ASYNC240 - a test
+    assert not any(map(os.path.exists, places))
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+async def test_nothing_is_left_behind_by_one_that_is_stopped_twice_while_it_is_made(
+    runner: BubblewrapRunner, tree: Path, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptors = len(os.listdir("/proc/self/fd"))
+    begins, go_on = threading.Event(), threading.Event()
+    watch = OpenedFiles.watch
+
+    def wait_and_watch(self: OpenedFiles, project: Path, shown: Sequence[Path]) -> None:
+        begins.set()
+        assert go_on.wait(30)
+        watch(self, project, shown)
+
+    monkeypatch.setattr(OpenedFiles, "watch", wait_and_watch)
+    job_id = await runner.start(JobSpec(argv=["true"], project=tree))
+    assert await asyncio.to_thread(begins.wait, 30)
+
+    stops: list[asyncio.Future[None]] = []
+    for _ in range(2):
+        stops.append(asyncio.ensure_future(runner.cancel(job_id)))
+        for _ in range(10):  # rounds of the loop, until it waits
+            await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(*stops)
+
+    assert len(places) == 1
+    assert not any(map(os.path.exists, places))
     assert len(os.listdir("/proc/self/fd")) == descriptors
