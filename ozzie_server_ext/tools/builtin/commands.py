@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
-from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.toolmeta import (
@@ -30,7 +29,6 @@ from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFai
 from ozzie_server_ext.tools.builtin.job_sources import JobSources
 from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
 from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
-from ozzie_server_ext.tools.notebook.outputs import holds_outputs
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
 MAX_COMMAND = 50_000
@@ -115,20 +113,14 @@ async def _run(
         await jobs.cancel(job_id)
         raise
     finally:
-        read = await sources.note(job_id)
+        await sources.note(job_id)
     status, left = await jobs.status(job_id), await jobs.collect_artifacts(job_id)
     if status.state is JobState.FAILED and status.exit_code is None and not printed:
         raise ToolFailed(status.reason, code="sandbox.failed")
     changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
-    # Of a file that could not be looked into, such as a packed one.
-    if Label.OUTPUT not in read.labels and await asyncio.to_thread(_holds_outputs, printed, left):
-        context.provenance.add(Content.of(Label.OUTPUT))
+    files_left = (file.content for file in (*left.out, *left.changed))
+    await sources.note_told([printed.encode(errors="replace"), *files_left])
     return await asyncio.to_thread(_result, job_id, status, printed, left, changes)
-
-
-def _holds_outputs(printed: str, left: Collected) -> bool:
-    contents = (file.content for file in (*left.out, *left.changed))
-    return holds_outputs(printed.encode(errors="replace")) or any(map(holds_outputs, contents))
 
 
 def _folder(project: Path, folder: str) -> str:

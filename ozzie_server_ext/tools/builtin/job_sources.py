@@ -3,20 +3,29 @@
 Where it can't be watched what it opens, it counts as having read everything that it could: the marks of all files, and
 the outputs in all files that are named like a notebook. Where it was watched and something was missed, which a command
 may have brought about, it counts as having read outputs whatever the project holds.
+
+What it says is looked at, too: some of what it can read is in no file of the project that it opens.
 """
 
 import asyncio
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.execution.runner import Opened
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.notebook.outputs import LIMIT_S, file_holds_outputs, named_outputs_below, path_text
+from ozzie_server_ext.tools.notebook.outputs import (
+    LIMIT_S,
+    changed_since,
+    file_holds_outputs,
+    holds_outputs,
+    named_outputs_below,
+    path_text,
+)
 from ozzie_server_ext.tools.rooted import FILE
 
 _FILE_CLOCK = 5
@@ -37,9 +46,9 @@ class JobSources:
         """`copied` is the folder of which the job gets a copy."""
         return cls(context, copied, await context.marks.below())
 
-    async def note(self, job_id: str) -> Content:
-        """Add what the job read to what the call has read, and return it. The job has ended, however it did; if that
-        is cut off as well, the worst is added."""
+    async def note(self, job_id: str) -> None:
+        """Add what the job read to what the call has read. The job has ended, however it did; if that is cut off as
+        well, the worst is added."""
         found = self._everything | Content.of(Label.OUTPUT)
         try:
             found = await self._read(await self._context.jobs.opened(job_id))
@@ -47,21 +56,27 @@ class JobSources:
             pass  # it still ends, or nobody remembers it
         finally:
             self._context.provenance.add(found)
-        return found
+
+    async def note_told(self, told: Sequence[bytes]) -> None:
+        """Add what the job is seen to have read by what it `told`: what it printed, and each file that it left."""
+        provenance = self._context.provenance
+        # Of a file that could not be looked into, such as a packed one.
+        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, told)):
+            provenance.add(Content.of(Label.OUTPUT))
 
     async def _read(self, opened: Opened | None) -> Content:
-        context = self._context
+        project, marks = self._context.project, self._context.marks
+        marked = await marks.all()
+        everything = Content.of_all(marked.values())
+        found: Content | None
         if opened is None:
-            named = await asyncio.to_thread(named_outputs_below, context.project, self._since_ns)
-            return await context.marks.below() | named
-        marked = await context.marks.all()
-        found = await asyncio.to_thread(_of_opened, context.project, marked, opened, self._since_ns)
-        if found is None:
-            return await context.marks.below() | Content.of(Label.OUTPUT)
-        if self._copied is not None:
-            found |= await context.marks.below(self._copied)
-            found |= await asyncio.to_thread(_of_folder, context.project, self._copied, self._since_ns)
-        return found
+            found = everything | await asyncio.to_thread(named_outputs_below, project, self._since_ns)
+        else:
+            found = await asyncio.to_thread(_of_opened, project, marked, opened, self._since_ns)
+        if found is not None and self._copied is not None:
+            copied = await asyncio.to_thread(_outputs_of_folder, project, self._copied, self._since_ns)
+            found = None if copied is None else found | copied | await marks.below(self._copied)
+        return everything | Content.of(Label.OUTPUT) if found is None else found
 
 
 def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, since_ns: int) -> Content | None:
@@ -69,12 +84,12 @@ def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, sin
     if not opened.is_whole:
         return None
     found = Content.of_all(content for path, content in marked.items() if _is_opened(path, opened))
-    linked: set[tuple[int, int]] = set()
-    outputs = _outputs_in(project, opened.files, since_ns, linked)
+    same: set[tuple[int, int]] = set()
+    outputs = _outputs_in(project, opened.files, since_ns, same)
     if outputs is None:
         return None
-    if linked:  # by another name, it is the same file
-        found |= Content.of_all(content for path, content in marked.items() if _identity(project / path) in linked)
+    # By another name, such as a hard link's, it is the same file.
+    found |= Content.of_all(content for path, content in marked.items() if _identity(project / path) in same)
     return found | outputs
 
 
@@ -84,23 +99,24 @@ def _is_opened(path: str, opened: Opened) -> bool:
     return any(str(folder) in opened.folders for folder in PurePosixPath(path).parents)
 
 
-def _of_folder(project: Path, folder: str, since_ns: int) -> Content:
-    """Return the outputs in all files of a folder, which was copied as a whole."""
-    paths = (
-        os.path.relpath(os.path.join(at, name), project)
-        for at, _, names in os.walk(project / folder)
-        for name in names
-        if os.path.isfile(os.path.join(at, name)) and not os.path.islink(os.path.join(at, name))
-    )
-    found = _outputs_in(project, paths, since_ns, set())
-    return Content.of(Label.OUTPUT) if found is None else found
+def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | None:
+    """Return the outputs in all files of a folder, which was copied as a whole; None where some may have gone since."""
+    if changed_since(project / folder, since_ns):
+        return None
+    paths: list[str] = []
+    for at, _, names in os.walk(project / folder):
+        if changed_since(Path(at), since_ns):
+            return None
+        whole = (os.path.join(at, name) for name in names)
+        paths += (os.path.relpath(path, project) for path in whole if os.path.isfile(path) and not os.path.islink(path))
+    return _outputs_in(project, paths, since_ns, set())
 
 
-def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, linked: set[tuple[int, int]]) -> Content | None:
-    """Return the outputs in these files, and add those to `linked` that have a second name.
+def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, same: set[tuple[int, int]]) -> Content | None:
+    """Return the outputs in these files, and add to `same` by what the system knows each of them.
 
-    Return None where one has gone, or is no plain file. One that changed since the job began may have held outputs when
-    it was read.
+    Return None where one has gone, is no plain file, or changed since the job began: it may have held something else,
+    or had another name, when it was read.
     """
     end = time.monotonic() + LIMIT_S
     found: set[str] = set()
@@ -108,11 +124,11 @@ def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, linked: set[
         try:
             with open(os.open(project / path, FILE), "rb") as file:
                 info = os.fstat(file.fileno())
-                if not stat.S_ISREG(info.st_mode):
-                    return None  # a pipe, by which another program may have passed on anything
-                if info.st_nlink > 1:
-                    linked.add((info.st_dev, info.st_ino))
-                if info.st_ctime_ns >= since_ns or file_holds_outputs(file):
+                # By a pipe, another program may have passed on anything.
+                if not stat.S_ISREG(info.st_mode) or info.st_ctime_ns >= since_ns:
+                    return None
+                same.add((info.st_dev, info.st_ino))
+                if file_holds_outputs(file):
                     found.add(path_text(path))
         except OSError:
             return None

@@ -67,7 +67,7 @@ def named_outputs_below(project: Path, since_ns: int) -> Content:
         if time.monotonic() > end:
             found.add("")
             break
-        if _changed(path, since_ns):  # what it was or held then is not known
+        if changed_since(path, since_ns):  # what it was or held then is not known
             found.add("")
         if not is_folder and _has_outputs(path):
             found.add(path_text(path.relative_to(project)))
@@ -101,7 +101,8 @@ def _has_outputs(path: Path) -> bool:
         return False  # it is gone, a link, or unreadable for commands as well
 
 
-def _changed(path: Path, since_ns: int) -> bool:
+def changed_since(path: Path, since_ns: int) -> bool:
+    """Tell whether a file or a folder changed at that time or later, or has gone."""
     try:
         return os.stat(path, follow_symlinks=False).st_ctime_ns >= since_ns
     except OSError:

@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from ozzie_server_ext.domain.events import Event, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.execution import opened_files
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.execution.opened_files import OpenedFiles
+from ozzie_server_ext.execution.runner import Opened
 from ozzie_server_ext.tools.broker import Place
 from tests.integration.execution.test_commands import SESSION, Bench
 from tests.unit.tools.notebook.test_outputs import PRINTED, notebook
@@ -81,6 +83,26 @@ async def content_of(bench: Bench, name: str = "shell", **args: Any) -> Content:
     return Content(labels=event.labels, sources=event.sources)
 
 
+async def meanwhile(bench: Bench, change: Callable[[], object], **args: Any) -> Content:
+    """The same of a call during which something is done, once it has printed a line."""
+    running = asyncio.ensure_future(content_of(bench, timeout_s=20, **args))
+    await printed_a_line(bench)
+    change()
+    return await running
+
+
+async def printed_a_line(bench: Bench) -> None:
+    async with asyncio.timeout(30):
+        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+def decoding(path: str) -> str:
+    """A command that prints what a notebook printed, and not as it is saved, and waits until `deep/wait` has gone."""
+    code = f"import json; print(json.load(open('/project/{path}'))['cells'][0]['outputs'][0]['text'], flush=True)"
+    return f'python3 -I -c "{code}"; while test -e deep/wait; do sleep 0.05; done'
+
+
 @pytest.mark.parametrize(
     ("command", "content"),
     [
@@ -120,6 +142,30 @@ async def test_a_folder_that_is_copied_is_read_as_a_whole(bench: Bench) -> None:
     )
 
 
+@pytest.mark.parametrize("goes_to", [None, "deep/later.json"])
+async def test_of_a_folder_that_is_copied_a_file_that_goes_meanwhile_leaves_it_unknown(
+    bench: Bench, goes_to: str | None
+) -> None:
+    (bench.project / "deep" / "wait").touch()
+
+    def change() -> None:
+        file = bench.project / "notes" / "n.ipynb.bak"
+        file.rename(bench.project / goes_to) if goes_to else file.unlink()
+        (bench.project / "deep" / "wait").unlink()
+
+    assert await meanwhile(bench, change, command=decoding("notes/n.ipynb.bak"), editable_folder="notes") == WORST
+
+
+async def test_a_folder_that_is_copied_is_read_by_content_where_nothing_is_watched(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_files, "MAX_FOLDERS", 1)
+
+    found = await content_of(bench, command="echo x", editable_folder="deep")
+
+    assert found == ALL | Content.of(Label.OUTPUT, ["deep/saved.json"])
+
+
 async def test_a_hard_link_bears_the_mark_of_its_file(bench: Bench) -> None:
     (bench.project / "deep" / "other.md").hardlink_to(bench.project / "notes" / "a.md")
     _let_a_tick_pass(bench.project / "notes" / "a.md")
@@ -134,9 +180,7 @@ async def test_one_that_runs_out_of_time_is_labelled(bench: Bench) -> None:
 async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
     use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "cat notes/a.md; sleep 60"}))
     running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
-    async with asyncio.timeout(30):
-        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+    await printed_a_line(bench)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -146,20 +190,75 @@ async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
     assert (event.body.type, event.sources) == ("tool.call.cancelled", WEB.sources)
 
 
-async def test_a_notebook_that_changes_meanwhile_counts_as_one_with_outputs(bench: Bench) -> None:
+async def test_one_that_is_stopped_while_it_is_labelled_bears_the_worst(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_asked = asyncio.Event()
+
+    async def opened(job_id: str) -> Opened | None:
+        is_asked.set()
+        await asyncio.Event().wait()
+        return None
+
+    monkeypatch.setattr(bench.runner, "opened", opened)
+    use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "echo x"}))
+    running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
+    await asyncio.wait_for(is_asked.wait(), 30)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    event = await last(bench)
+    assert (event.body.type, Content(labels=event.labels, sources=event.sources)) == ("tool.call.cancelled", WORST)
+
+
+async def test_a_break_while_it_is_labelled_leaves_the_worst(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opened(job_id: str) -> Opened | None:
+        raise RuntimeError
+
+    monkeypatch.setattr(bench.runner, "opened", opened)
+
+    assert await content_of(bench, command="echo x") == WORST
+
+
+async def test_events_that_can_not_be_taken_leave_it_unknown(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = OpenedFiles._take
+
+    def break_at_one(self: OpenedFiles, watch: int, mask: int, name: str) -> None:
+        if name == "a.md":
+            raise MemoryError
+        take(self, watch, mask, name)
+
+    monkeypatch.setattr(OpenedFiles, "_take", break_at_one)
+
+    assert await content_of(bench, command="cat notes/a.md; sleep 0.2") == WORST
+
+
+async def test_a_marked_file_that_is_moved_and_then_read_leaves_it_unknown(bench: Bench) -> None:
+    (bench.project / "deep" / "wait").touch()
+
+    def change() -> None:
+        (bench.project / "notes" / "a.md").rename(bench.project / "deep" / "moved.md")
+        (bench.project / "deep" / "wait").unlink()
+
+    command = "echo ready; while test -e deep/wait; do sleep 0.05; done; cat deep/moved.md"
+
+    assert await meanwhile(bench, change, command=command) == WORST
+
+
+async def test_a_file_that_changes_meanwhile_leaves_it_unknown(bench: Bench) -> None:
     path = bench.project / "deep" / "clean.ipynb"
     (bench.project / "deep" / "wait").touch()
     _let_a_tick_pass(bench.project / "deep" / "wait")
+
+    def change() -> None:
+        path.write_text(json.dumps(notebook(), indent=2))
+        (bench.project / "deep" / "wait").unlink()
+
     command = "cat deep/clean.ipynb; echo; while test -e deep/wait; do sleep 0.05; done"
-    running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
-    async with asyncio.timeout(30):
-        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
 
-    path.write_text(json.dumps(notebook(), indent=2))
-    (bench.project / "deep" / "wait").unlink()
-
-    assert await running == Content.of(Label.OUTPUT, ["deep/clean.ipynb"])
+    assert await meanwhile(bench, change, command=command) == WORST
 
 
 async def test_everything_counts_as_read_where_it_is_not_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,14 +271,8 @@ async def test_everything_counts_as_read_where_it_is_not_known(bench: Bench, mon
 
 async def test_a_file_that_is_gone_afterwards_leaves_it_unknown(bench: Bench) -> None:
     command = "cat deep/b.txt; while test -e deep/b.txt; do sleep 0.05; done"
-    running = asyncio.ensure_future(content_of(bench, command=command, timeout_s=20))
-    async with asyncio.timeout(30):
-        while not any(each.payload.get("lines") for each in bench.shown):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
 
-    (bench.project / "deep" / "b.txt").unlink()
-
-    assert await running == WORST
+    assert await meanwhile(bench, (bench.project / "deep" / "b.txt").unlink, command=command) == WORST
 
 
 async def test_a_packed_notebook_that_is_printed_is_seen_by_what_it_prints(bench: Bench) -> None:
