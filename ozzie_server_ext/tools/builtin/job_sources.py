@@ -9,6 +9,7 @@ What it says is looked at, too: some of what it can read is in no file of the pr
 
 import asyncio
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.execution.box import PROJECT
 from ozzie_server_ext.execution.runner import Opened
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.notebook.outputs import (
@@ -60,6 +62,8 @@ class JobSources:
     async def note_told(self, told: Sequence[bytes]) -> None:
         """Add what the job is seen to have read by what it `told`: what it printed, and each file that it left."""
         provenance = self._context.provenance
+        names = await asyncio.to_thread(_of_names, told, await self._context.marks.all())
+        provenance.add(names)
         # Of a file that could not be looked into, such as a packed one.
         if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, told)):
             provenance.add(Content.of(Label.OUTPUT))
@@ -110,6 +114,23 @@ def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | N
         whole = (os.path.join(at, name) for name in names)
         paths += (os.path.relpath(path, project) for path in whole if os.path.isfile(path) and not os.path.islink(path))
     return _outputs_in(project, paths, since_ns, set())
+
+
+def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
+    """Return the marks of what lies at the project's top and is named in what a job told. Each entry is a mount, so
+    the system's tables of mounts and of processes name it to who lists no folder: `mount`, `df` and `ps` do."""
+    tops: dict[bytes, Content] = {}
+    for path, content in marked.items():
+        top = os.fsencode(path.partition("/")[0])
+        tops[top] = tops.get(top, CLEAN) | content
+    if not tops:
+        return CLEAN
+    longest_first = b"|".join(map(re.escape, sorted(tops, reverse=True)))
+    named = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
+    found: set[bytes] = set()
+    for text in told:  # the table of mounts writes a space and a backslash by their numbers
+        found.update(named.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
+    return Content.of_all(tops[top] for top in found)
 
 
 def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, same: set[tuple[int, int]]) -> Content | None:

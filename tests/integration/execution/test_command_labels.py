@@ -116,6 +116,8 @@ def decoding(path: str) -> str:
         pytest.param("wc -c < deep/saved.json", Content.of(Label.OUTPUT, ["deep/saved.json"]), id="within other JSON"),
         pytest.param("ls notes", WEB, id="the name of a marked file"),
         pytest.param("ls", WEB | MCP, id="the names at the top"),
+        pytest.param("cat /proc/self/mountinfo", WEB | MCP, id="the names at the top, in the table of mounts"),
+        pytest.param("tr '\\0' ' ' </proc/1/cmdline", WEB | MCP, id="the names at the top, in the table of processes"),
         pytest.param("cat notes/*", WEB | OUTPUT, id="all of a folder"),
         pytest.param("exit 3 < notes/a.md", WEB, id="a command that fails"),
     ],
@@ -128,6 +130,17 @@ async def test_a_program_is_labelled_the_same(bench: Bench) -> None:
     code = "import json; print(json.load(open('notes/n.ipynb.bak'))['cells'][0]['outputs'][0]['text'])"
 
     assert await content_of(bench, "python", code=code) == OUTPUT
+
+
+async def test_a_name_with_a_space_is_known_in_the_table_of_mounts(bench: Bench) -> None:
+    class Spaced(Marked):
+        async def all(self) -> Mapping[str, Content]:
+            return {"two words.md": WEB, "two": MCP}
+
+    (bench.project / "two words.md").touch()
+    bench.context = msgspec.structs.replace(bench.context, marks=Spaced())
+
+    assert await content_of(bench, command="cat /proc/self/mountinfo") == WEB
 
 
 async def test_the_folder_in_which_it_starts_is_not_read_by_that(bench: Bench) -> None:
