@@ -178,7 +178,7 @@ class BubblewrapRunner:
 
     async def _run(self, job: Job, walls: Walls) -> None:
         """Run a job to its end, and take out what it left. What goes wrong is the job's end."""
-        handed, opened = Handed(), OpenedFiles()
+        handed, opened, loop = Handed(), OpenedFiles(), asyncio.get_running_loop()
         self._next += 1
         try:
             # To its end also where it is told to stop meanwhile: what is handed to the box is closed behind it.
@@ -200,9 +200,12 @@ class BubblewrapRunner:
             job.cut(JobState.FAILED, "Ozzie made a mistake of its own; logs/app has the details.")
         finally:
             opened.unfollow()
-            await asyncio.to_thread(handed.close)  # it takes a moment where much was written
+            # Both begin before anything is waited for, and go on where this is told to stop. The first takes a moment
+            # where much was written.
+            closing, removing = (loop.run_in_executor(None, each.close) for each in (handed, opened))
+            await asyncio.shield(closing)
             job.end()
-            await asyncio.to_thread(opened.close)
+            await asyncio.shield(removing)
 
     async def _carry_out(self, job: Job, box: Box, opened: OpenedFiles) -> None:
         job.opened = Opened(is_whole=False)  # until it has ended

@@ -264,3 +264,24 @@ async def test_nothing_is_left_behind_by_one_that_is_stopped_twice_while_it_is_m
     assert len(places) == 1
     assert not any(map(os.path.exists, places))
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+async def test_nothing_is_left_behind_where_the_loop_ends_meanwhile(
+    runner: BubblewrapRunner, tree: Path, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfollow = OpenedFiles.unfollow
+
+    def unfollow_and_stop(self: OpenedFiles) -> None:
+        """What comes behind this is told to stop, as the end of a loop tells all that still goes on in it."""
+        unfollow(self)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    monkeypatch.setattr(OpenedFiles, "unfollow", unfollow_and_stop)
+    await opened_by(runner, tree, "cat data.csv")
+
+    assert len(places) == 1
+    async with asyncio.timeout(10):
+        while os.path.exists(places[0]):  # noqa: ASYNC110, ASYNC240 - nobody tells
+            await asyncio.sleep(0.01)
