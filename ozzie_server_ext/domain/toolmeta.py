@@ -56,10 +56,11 @@ class TargetKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Target:
     """An argument that says what a call acts on: rules are matched with it. A list of texts names several, but for a
-    command."""
+    command. What a path names counts as read, unless the tool itself notes what it reads (`is_read`)."""
 
     argument: str
     kind: TargetKind
+    is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

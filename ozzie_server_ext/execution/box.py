@@ -79,8 +79,17 @@ class Walls:
     private: tuple[Path, ...] = ()
 
 
-def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number: int, handed: Handed) -> Box:
-    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one."""
+def box(
+    spec: JobSpec,
+    walls: Walls,
+    project: int,
+    archive: bytes | None,
+    number: int,
+    handed: Handed,
+    top: Path | None = None,
+) -> Box:
+    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one;
+    `top` an empty folder in which the entries of the project's top are mounted, if it is to be seen who lists them."""
     programs, limits = walls.programs, spec.limits
     uid = _FIRST_UID + number % _UIDS if walls.is_root else os.getuid()
     status = handed.page(STATUS_BYTES)
@@ -95,9 +104,10 @@ def box(spec: JobSpec, walls: Walls, project: int, archive: bytes | None, number
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
     argv += _interpreter(walls.interpreter)  # which may lie below /tmp
-    argv += _project(spec.project, project, target, walls, limits)
+    argv += _project(spec.project, project, target, walls, limits, top)
     for name, content in spec.files.items():
         argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
+    argv += ["--remount-ro", PROJECT] if top is not None and target != PROJECT else []
     argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
     argv += ["--", *_inside(walls, uid), programs.inside["sh"], "-c", _SCRIPT, "sh"]
     argv += [str(status), f"{PROJECT}/{spec.folder}".rstrip("/"), "" if copied is None else str(copied), target]
@@ -167,13 +177,13 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
     return ["--perms", "1777", "--size", str(limits.disk), "--tmpfs", path]
 
 
-def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits) -> list[str]:
+def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits, top: Path | None) -> list[str]:
     """What is at the project's top, each by itself, but for what is hidden: so nothing that appears or is replaced
     there while the job runs shows up in it, and the rights of the project's own folder do not matter. Raises InputError
     where that is too much, or where the job could read nothing of it."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
-    arguments = _folders(PROJECT)
+    arguments = _folders(PROJECT) if top is None else ["--bind", str(top), PROJECT]
     with os.scandir(opened) as entries:
         shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     if len(shown) > MAX_TOP:

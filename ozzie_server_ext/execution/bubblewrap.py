@@ -20,7 +20,18 @@ from ozzie_server_ext.execution.first import FirstProcess
 from ozzie_server_ext.execution.handed import Handed, read_page
 from ozzie_server_ext.execution.host import find_programs, own_interpreter
 from ozzie_server_ext.execution.job import Job
-from ozzie_server_ext.execution.runner import MIB, Collected, JobLimits, JobSpec, JobState, JobStatus, LogPiece, Was
+from ozzie_server_ext.execution.opened_files import OpenedFiles
+from ozzie_server_ext.execution.runner import (
+    MIB,
+    Collected,
+    JobLimits,
+    JobSpec,
+    JobState,
+    JobStatus,
+    LogPiece,
+    Opened,
+    Was,
+)
 from ozzie_server_ext.execution.seccomp import machine, program
 from ozzie_server_ext.execution.taken import collected
 from ozzie_server_ext.execution.usage import usage
@@ -35,6 +46,9 @@ KEPT = 8
 """Ended jobs whose output and files can still be asked for."""
 _SAID = re.compile(rb"begun\s(?:(?P<code>\d{1,3}) (?P<packed>\d{1,3})\s)?")
 """What the script in the box tells. It lies open to the job, too."""
+_PROBE = ": <folder/file; cd folder; : <."
+_PROBED = Opened(files=frozenset({"folder/file"}), folders=frozenset({"folder"}))
+"""What a first job opens, if it is seen what jobs open."""
 _LOOK_S = 0.1
 _PATIENCE_S = 2.0
 """How long a command whose time is up may take to end by itself."""
@@ -55,6 +69,7 @@ class BubblewrapRunner:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._walls: Walls | None = None
+        self._sees_opens = False
         self._probing = asyncio.Lock()
         self._next = random.SystemRandom().randrange(1 << 30)
         self._is_closed = False
@@ -65,9 +80,10 @@ class BubblewrapRunner:
             if self._walls is not None:
                 return
             walls = await asyncio.to_thread(_walls, self._private)
-            with TemporaryDirectory() as empty:
-                os.chmod(empty, 0o755)  # as root, a job is somebody else
-                job = Job(JobSpec(argv=["true"], project=Path(empty), limits=JobLimits(wall_s=10, disk=MIB)))
+            with TemporaryDirectory() as folder:
+                _prepare(Path(folder))
+                limits = JobLimits(wall_s=10, disk=MIB)
+                job = Job(JobSpec(argv=["sh", "-c", _PROBE], project=Path(folder), limits=limits))
                 await self._run(job, walls)
             if job.status.state is not JobState.SUCCEEDED:
                 raise Unavailable(
@@ -76,6 +92,7 @@ class BubblewrapRunner:
                     "and as root --cap-add SYS_ADMIN); elsewhere, user namespaces have to be switched on.",
                     code="sandbox.unavailable",
                 )
+            self._sees_opens = job.opened == _PROBED
             self._walls = walls
 
     async def start(self, spec: JobSpec) -> str:
@@ -115,7 +132,7 @@ class BubblewrapRunner:
         job.cut(JobState.CANCELLED, "It was stopped.")
         if job.work is None:
             return
-        if job.status.state is JobState.QUEUED:
+        if job.status.state is JobState.QUEUED and not job.work.cancelling():  # who waits for its making is told once
             job.work.cancel()
         await asyncio.wait({job.work})
         job.end()  # where its work had not even begun
@@ -125,6 +142,12 @@ class BubblewrapRunner:
         if not job.status.state.is_final:
             raise Conflict(f"The job is {job.status.state.value}; what it made is collected when it has ended.")
         return job.collected
+
+    async def opened(self, job_id: str) -> Opened | None:
+        job = self._job(job_id)
+        if not job.status.state.is_final:
+            raise Conflict(f"The job is {job.status.state.value}; what it opened is known when it has ended.")
+        return job.opened if self._sees_opens else None
 
     async def close(self) -> None:
         """End all jobs, and begin no others."""
@@ -155,11 +178,11 @@ class BubblewrapRunner:
 
     async def _run(self, job: Job, walls: Walls) -> None:
         """Run a job to its end, and take out what it left. What goes wrong is the job's end."""
-        handed = Handed()
+        handed, opened, loop = Handed(), OpenedFiles(), asyncio.get_running_loop()
         self._next += 1
         try:
             # To its end also where it is told to stop meanwhile: what is handed to the box is closed behind it.
-            making = asyncio.ensure_future(asyncio.to_thread(_closed_in, job.spec, walls, self._next, handed))
+            making = asyncio.ensure_future(asyncio.to_thread(_closed_in, job.spec, walls, self._next, handed, opened))
             try:
                 box, job.before = await asyncio.shield(making)
             except asyncio.CancelledError:
@@ -167,7 +190,7 @@ class BubblewrapRunner:
                 making.exception()  # nobody else asks for it
                 raise
             if not job.is_cut:
-                await self._carry_out(job, box)
+                await self._carry_out(job, box, opened)
         except OzzieError as error:
             job.cut(JobState.FAILED, " ".join(filter(None, [str(error), error.hint])))
         except OSError as error:
@@ -176,10 +199,17 @@ class BubblewrapRunner:
             log.exception("a job broke")
             job.cut(JobState.FAILED, "Ozzie made a mistake of its own; logs/app has the details.")
         finally:
-            await asyncio.to_thread(handed.close)  # it takes a moment where much was written
+            opened.unfollow()
+            # Both begin before anything is waited for, and go on where this is told to stop. The first takes a moment
+            # where much was written.
+            closing, removing = (loop.run_in_executor(None, each.close) for each in (handed, opened))
+            await asyncio.shield(closing)
             job.end()
+            await asyncio.shield(removing)
 
-    async def _carry_out(self, job: Job, box: Box) -> None:
+    async def _carry_out(self, job: Job, box: Box, opened: OpenedFiles) -> None:
+        job.opened = Opened(is_whole=False)  # until it has ended
+        opened.follow(asyncio.get_running_loop())
         # From the loop's thread: bubblewrap asks to be ended with the thread that starts it.
         process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
             box.argv,
@@ -199,7 +229,8 @@ class BubblewrapRunner:
         finally:
             watching.cancel()
             first.end()  # where this is left early
-            await asyncio.shield(_ended(process, first))
+            if await asyncio.shield(_ended(process, first)):
+                job.opened = opened.end()
         await asyncio.to_thread(_look, job, box)
 
 
@@ -216,16 +247,17 @@ async def _follow(process: "subprocess.Popen[bytes]", job: Job) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> None:
-    """Until bubblewrap has ended, and with it all that was in the box."""
+async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> bool:
+    """Wait until bubblewrap has ended, and with it all that was in the box. False where it does not end."""
     for _ in range(int(_GRACE_S / _POLL_S)):
         if process.poll() is not None and first.is_gone:
-            break
+            first.close()
+            return True
         await asyncio.sleep(_POLL_S)
-    else:
-        log.error("the sandbox %s does not end", process.pid)
-        process.kill()
+    log.error("the sandbox %s does not end", process.pid)
+    process.kill()
     first.close()
+    return False
 
 
 async def _watch(job: Job, box: Box, first: FirstProcess) -> None:
@@ -258,6 +290,15 @@ async def _look_until(end: float, job: Job, box: Box, first: FirstProcess) -> No
             job.kill()
 
 
+def _prepare(project: Path) -> None:
+    """Put there what the first job opens. As root, a job is another user, who may read it all the same."""
+    project.chmod(0o755)
+    (project / "folder").mkdir()
+    (project / "folder").chmod(0o755)
+    (project / "folder" / "file").touch()
+    (project / "folder" / "file").chmod(0o644)
+
+
 def _walls(private: tuple[Path, ...]) -> Walls:
     is_root = os.geteuid() == 0
     programs = find_programs(root=is_root)
@@ -268,7 +309,9 @@ def _walls(private: tuple[Path, ...]) -> Walls:
     )
 
 
-def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tuple[Box, Mapping[str, Was]]:
+def _closed_in(
+    spec: JobSpec, walls: Walls, number: int, handed: Handed, opened: OpenedFiles
+) -> tuple[Box, Mapping[str, Was]]:
     """The box of a job, and what was in the folder that is copied. Raises InputError and OSError."""
     try:
         project = os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -277,7 +320,10 @@ def _closed_in(spec: JobSpec, walls: Walls, number: int, handed: Handed) -> tupl
     try:  # not among what is handed on: it leads out
         copy = None if spec.copied is None else _copied(project, spec.copied)
         archive = None if copy is None else copy.archive
-        return box(spec, walls, project, archive, number, handed), {} if copy is None else copy.contents
+        # After the copying, which opens files itself.
+        opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])
+        made = box(spec, walls, project, archive, number, handed, opened.top)
+        return made, {} if copy is None else copy.contents
     finally:
         os.close(project)
 

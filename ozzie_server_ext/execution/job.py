@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus, Was
+from ozzie_server_ext.execution.runner import MIB, Collected, JobSpec, JobState, JobStatus, Opened, Was
 
 _MOST_SAID = 300
 
@@ -19,6 +19,7 @@ class Job:
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
         self.collected = Collected()
+        self.opened: Opened | None = Opened()
         self.news = asyncio.Event()
         self.work: asyncio.Task[None] | None = None
         self._kill: Callable[[], None] | None = None

@@ -111,6 +111,17 @@ class Collected:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What of its project a job opened, or may have opened: paths of files, and of folders, whose names it then knows.
+    They are relative to the project, which is "" itself; a folder that it got as a copy is not watched. If anything was
+    missed while it ran, it may have opened more (not `is_whole`)."""
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    is_whole: bool = True
+
+
 class JobRunner(Protocol):
     """Runs commands apart from the gateway. A job belongs to the runner's process: when that ends, its jobs do."""
 
@@ -139,6 +150,11 @@ class JobRunner(Protocol):
         """What an ended job left behind: nothing where it was cancelled. Raises NotFound, or Conflict while it runs."""
         ...
 
+    async def opened(self, job_id: str) -> Opened | None:
+        """Return what an ended job opened, however it ended; None where that can't be watched. Raises NotFound, or
+        Conflict while it runs."""
+        ...
+
 
 class NoJobs:
     """Where no commands are run."""
@@ -157,4 +173,7 @@ class NoJobs:
         raise NotFound("There are no jobs here.")
 
     async def collect_artifacts(self, job_id: str) -> Collected:
+        raise NotFound("There are no jobs here.")
+
+    async def opened(self, job_id: str) -> Opened | None:
         raise NotFound("There are no jobs here.")

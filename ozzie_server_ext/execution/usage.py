@@ -27,6 +27,8 @@ def usage(first: int, limit: int, writable: tuple[str, ...]) -> Usage:
     files = 0
     for path in writable:
         with contextlib.suppress(OSError):
+            if os.path.samefile(f"/proc/{first}/root", "/"):
+                break  # its own places are not there yet
             system = os.statvfs(f"/proc/{first}/root{path}")
             files += system.f_files - system.f_ffree
     return Usage(memory, files)

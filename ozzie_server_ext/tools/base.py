@@ -89,12 +89,19 @@ class Marks(Protocol):
         """What a file is made from, or all files of a folder; of the whole project for none."""
         ...
 
+    async def all(self) -> Mapping[str, Content]:
+        """What each marked file is made from, by their paths in the project."""
+        ...
+
 
 class NoMarks:
     """Where nobody remembers that."""
 
     async def below(self, path: str = "") -> Content:
         return CLEAN
+
+    async def all(self) -> Mapping[str, Content]:
+        return {}
 
 
 class Live(Protocol):

@@ -1,5 +1,7 @@
 """What a call brought in from outside, by its contract and the files that it names (ADR 31)."""
 
+from dataclasses import replace
+
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
@@ -13,7 +15,8 @@ async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, 
     the project are made from, and, once it `has_run`, what its contract brings. Where the result names no source for
     that, it is the host that was named, or the tool itself; of the web, a place that nobody knows."""
     found = own
-    for path in Action.of(meta, args, Caller()).paths if meta.targets else ():
+    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
+    for path in Action.of(read, args, Caller()).paths if read.targets else ():
         found |= await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels or not has_run:
         return found

@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
-from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.toolmeta import (
@@ -27,9 +26,9 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
 from ozzie_server_ext.render.text import file_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin.job_sources import JobSources
 from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
 from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
-from ozzie_server_ext.tools.notebook.outputs import holds_outputs, named_outputs_below
 from ozzie_server_ext.tools.rooted import open_below, parts_below
 
 MAX_COMMAND = 50_000
@@ -103,9 +102,7 @@ async def _run(
         limits=JobLimits(wall_s=float(timeout_s)),
     )
     jobs = context.jobs
-    # It sees all of the project, whatever its folder is. Added before it runs, so that every way out is labelled.
-    context.provenance.add(await context.marks.below())
-    context.provenance.add(await asyncio.to_thread(named_outputs_below, context.project))
+    sources = await JobSources.of(context, editable)
     try:
         job_id = await jobs.start(spec)
     except OzzieError as error:
@@ -115,18 +112,15 @@ async def _run(
     except asyncio.CancelledError:
         await jobs.cancel(job_id)
         raise
+    finally:
+        await sources.note(job_id)
     status, left = await jobs.status(job_id), await jobs.collect_artifacts(job_id)
     if status.state is JobState.FAILED and status.exit_code is None and not printed:
         raise ToolFailed(status.reason, code="sandbox.failed")
     changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
-    if await asyncio.to_thread(_holds_outputs, printed, left):  # of a file that is not named like a notebook
-        context.provenance.add(Content.of(Label.OUTPUT))
+    files_left = (file.content for file in (*left.out, *left.changed))
+    await sources.note_told([printed.encode(errors="replace"), *files_left])
     return await asyncio.to_thread(_result, job_id, status, printed, left, changes)
-
-
-def _holds_outputs(printed: str, left: Collected) -> bool:
-    contents = (file.content for file in (*left.out, *left.changed))
-    return holds_outputs(printed.encode(errors="replace")) or any(map(holds_outputs, contents))
 
 
 def _folder(project: Path, folder: str) -> str:
@@ -197,7 +191,7 @@ def _meta(tool_id: str, name: str, further: tuple[str, ...]) -> ToolMeta:
         idempotency=Idempotency.NOT_SUPPORTED,
         further_names=further,
         max_inline_chars=2 * SHOWN,
-        targets=(Target("folder", TargetKind.PATH), Target("editable_folder", TargetKind.PATH)),
+        targets=(Target("folder", TargetKind.PATH, is_read=False), Target("editable_folder", TargetKind.PATH)),
     )
 
 

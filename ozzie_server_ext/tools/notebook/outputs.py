@@ -2,8 +2,7 @@
 
 A name proves nothing: a notebook may be called `U.IPYNB`, `n.ipynb.bak` or `copy.json`. So the test is whether the
 bytes hold an output as notebooks are saved: the key "output_type" with one of its kinds, also inside a JSON string.
-Text that only uses the word is not taken for a notebook. Code that spells out a whole output is: too much is labelled
-rather than too little.
+Text that only uses the word is not taken for a notebook; code that spells out an output is: better a label too many.
 """
 
 import os
@@ -40,8 +39,10 @@ def holds_outputs(content: bytes) -> bool:
 
 
 def file_holds_outputs(file: BinaryIO, begin: bytes = b"") -> bool:
-    """Tell the same of an open file, of which `begin` was read already: an output may begin before its "output_type",
-    so the part that somebody was shown is not enough."""
+    """Tell the same of an open file, of which `begin` was read already.
+
+    The part that somebody was shown is not enough: an output may begin before its "output_type".
+    """
     before, left = b"", MOST_BYTES
     while chunk := begin or file.read(_CHUNK):
         begin = b""
@@ -56,30 +57,38 @@ def file_holds_outputs(file: BinaryIO, begin: bytes = b"") -> bool:
     return False
 
 
-def named_outputs_below(project: Path) -> Content:
-    """Return the outputs that a program can have read that sees all of the project: those of each file that is named
-    like a notebook and holds some. Without an end to the search, an unknown place stands for the rest."""
-    found: list[str] = []
+def named_outputs_below(project: Path, since_ns: int) -> Content:
+    """Return the outputs that a program can have read that sees all of the project, and began at `since_ns`: those of
+    each file that is named like a notebook and holds some. An unknown place stands for what changed since, and for the
+    rest of a search that takes too long."""
+    found: set[str] = set()
     end = time.monotonic() + LIMIT_S
-    for path in _files(project):
+    for path, is_folder in _files(project):
         if time.monotonic() > end:
-            found.append("")
+            found.add("")
             break
-        if path is not None and _has_outputs(path):
-            found.append(_place(path, project))
+        if changed_since(path, since_ns):  # what it was or held then is not known
+            found.add("")
+        if not is_folder and _has_outputs(path):
+            found.add(path_text(path.relative_to(project)))
     return Content.of(Label.OUTPUT, found) if found else CLEAN
 
 
-def _files(project: Path) -> Iterator[Path | None]:
-    """The files that are named like a notebook, and None for each folder. The sandbox shows nothing that is hidden at
-    the top; links lead to files that are seen by themselves, or to nothing that it shows."""
+def path_text(path: str | Path) -> str:
+    """Return a path as a source names it, in which all is text."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _files(project: Path) -> Iterator[tuple[Path, bool]]:
+    """The files that are named like a notebook, and each folder (True). The sandbox shows nothing that is hidden at the
+    top; links lead to files that are seen by themselves, or to nothing that it shows."""
     for at, folders, names in os.walk(project):
         folder = Path(at)
         if folder == project:
             folders[:] = [name for name in folders if not name.startswith(".")]
             names = [name for name in names if not name.startswith(".")]
-        yield None
-        yield from (folder / name for name in names if MARK in name.casefold())
+        yield folder, True
+        yield from ((folder / name, False) for name in names if MARK in name.casefold())
 
 
 def _has_outputs(path: Path) -> bool:
@@ -92,5 +101,9 @@ def _has_outputs(path: Path) -> bool:
         return False  # it is gone, a link, or unreadable for commands as well
 
 
-def _place(path: Path, project: Path) -> str:
-    return os.fsencode(path.relative_to(project)).decode("utf-8", "replace")
+def changed_since(path: Path, since_ns: int) -> bool:
+    """Tell whether a file or a folder changed at that time or later, or has gone."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_ctime_ns >= since_ns
+    except OSError:
+        return True

@@ -25,7 +25,12 @@ async def main() -> None:
     job_id = await runner.start(spec)
     printed = b"".join([piece.data async for piece in runner.stream_logs(job_id)])
     status = await runner.status(job_id)
-    json.dump({"printed": printed.decode(errors="replace"), "state": status.state, "reason": status.reason}, sys.stdout)
+    opened = await runner.opened(job_id)
+    files = None if opened is None else sorted(opened.files)
+    json.dump(
+        {"files": files, "printed": printed.decode(errors="replace"), "state": status.state, "reason": status.reason},
+        sys.stdout,
+    )
 
 
 asyncio.run(main())

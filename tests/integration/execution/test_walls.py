@@ -46,7 +46,7 @@ def as_nobody(nobody: OtherAccount, project: Path) -> AsNobody:
     if not os.path.exists(SYSTEM_PYTHON) or not shutil.which("setpriv"):
         pytest.skip("the system has no Python of its own, or no setpriv")
 
-    async def run(command: list[str], **limits: Any) -> str:
+    async def run(command: list[str], *, key: str = "printed", **limits: Any) -> str:
         process = await asyncio.create_subprocess_exec(
             "setpriv", f"--reuid={nobody.uid}", f"--regid={nobody.gid}", "--clear-groups", "--",
             SYSTEM_PYTHON, "-B", "-c", DRIVE.read_text(),
@@ -56,7 +56,7 @@ def as_nobody(nobody: OtherAccount, project: Path) -> AsNobody:
             env={"PATH": os.environ["PATH"], "OZZIE_TEST_KEY": "sk-secret"},
         )  # fmt: skip
         printed, _ = await process.communicate()
-        return str(json.loads(printed)["printed"])
+        return str(json.loads(printed)[key])
 
     return run
 
@@ -373,6 +373,10 @@ async def test_limits_hold_for_an_ordinary_user_too(as_nobody: AsNobody) -> None
     printed = await as_nobody(["bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 60"], wall_s=1, processes=50)
 
     assert "Resource temporarily unavailable" in printed
+
+
+async def test_what_it_opens_is_seen_by_an_ordinary_user_too(as_nobody: AsNobody) -> None:
+    assert await as_nobody(["sh", "-c", "cat notes/a.md; ls notes"], key="files") == "['notes/a.md']"
 
 
 async def test_a_job_is_gone_with_its_gateway(project: Path) -> None:

@@ -21,6 +21,8 @@ def notebook(*found: dict[str, Any]) -> dict[str, Any]:
 PRINTED = {"output_type": "stream", "name": "stdout", "text": ["hi"]}
 SHOWN = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "hi"}}
 RAN = notebook(PRINTED)
+LATER = 1 << 62
+"""After all that changed."""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_all_files_named_like_notebooks_are_looked_into(tmp_path: Path) -> None:
     (tmp_path / "link.ipynb").symlink_to("other.json")
     (tmp_path / "n.ipynb.gz").write_bytes(b"\x1f\x8b\x08\0\0")
 
-    assert named_outputs_below(tmp_path) == Content.of(
+    assert named_outputs_below(tmp_path, LATER) == Content.of(
         Label.OUTPUT, ["U.IPYNB", "a.ipynb.bak", "deep/b.ipynb", "deep/.kept/c.ipynb~", "n.ipynb.gz"]
     )
 
@@ -107,11 +109,12 @@ def test_all_files_named_like_notebooks_are_looked_into(tmp_path: Path) -> None:
 def test_a_project_without_notebooks_has_none(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
 
-    assert named_outputs_below(tmp_path) == CLEAN
+    assert named_outputs_below(tmp_path, LATER) == CLEAN
+    assert named_outputs_below(tmp_path, 0) == Content.of(Label.OUTPUT)
 
 
 def test_a_search_without_an_end_leaves_an_unknown_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(outputs, "LIMIT_S", -1.0)
     (tmp_path / "clean.ipynb").write_text(json.dumps(notebook()))
 
-    assert named_outputs_below(tmp_path) == Content.of(Label.OUTPUT)
+    assert named_outputs_below(tmp_path, LATER) == Content.of(Label.OUTPUT)

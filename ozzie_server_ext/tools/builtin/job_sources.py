@@ -1,0 +1,166 @@
+"""Label what a command in the sandbox says by the files that it opened: their marks, and outputs of notebooks in them.
+
+Where it can't be watched what it opens, it counts as having read everything that it could: the marks of all files, and
+the outputs in all files that are named like a notebook. Where it was watched and something was missed, which a command
+may have brought about, it counts as having read outputs whatever the project holds.
+
+What it says is looked at, too: some of what it can read is in no file of the project that it opens.
+"""
+
+import asyncio
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.execution.box import PROJECT
+from ozzie_server_ext.execution.runner import Opened
+from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.notebook.outputs import (
+    LIMIT_S,
+    changed_since,
+    file_holds_outputs,
+    holds_outputs,
+    named_outputs_below,
+    path_text,
+)
+from ozzie_server_ext.tools.rooted import FILE
+
+_FILE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE, by which Linux stamps files: some milliseconds behind the finer one."""
+
+
+class JobSources:
+    """What one job may have read. It is made before the job begins."""
+
+    def __init__(self, context: ToolContext, copied: str | None, everything: Content) -> None:
+        self._context = context
+        self._copied = copied
+        self._everything = everything
+        self._since_ns = time.clock_gettime_ns(_FILE_CLOCK)
+
+    @classmethod
+    async def of(cls, context: ToolContext, copied: str | None) -> "JobSources":
+        """`copied` is the folder of which the job gets a copy."""
+        return cls(context, copied, await context.marks.below())
+
+    async def note(self, job_id: str) -> None:
+        """Add what the job read to what the call has read. The job has ended, however it did; if that is cut off as
+        well, the worst is added."""
+        found = self._everything | Content.of(Label.OUTPUT)
+        try:
+            found = await self._read(await self._context.jobs.opened(job_id))
+        except OzzieError:
+            pass  # it still ends, or nobody remembers it
+        finally:
+            self._context.provenance.add(found)
+
+    async def note_told(self, told: Sequence[bytes]) -> None:
+        """Add what the job is seen to have read by what it `told`: what it printed, and each file that it left."""
+        provenance = self._context.provenance
+        names = await asyncio.to_thread(_of_names, told, await self._context.marks.all())
+        provenance.add(names)
+        # Of a file that could not be looked into, such as a packed one.
+        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, told)):
+            provenance.add(Content.of(Label.OUTPUT))
+
+    async def _read(self, opened: Opened | None) -> Content:
+        project, marks = self._context.project, self._context.marks
+        marked = await marks.all()
+        everything = Content.of_all(marked.values())
+        found: Content | None
+        if opened is None:
+            found = everything | await asyncio.to_thread(named_outputs_below, project, self._since_ns)
+        else:
+            found = await asyncio.to_thread(_of_opened, project, marked, opened, self._since_ns)
+        if found is not None and self._copied is not None:
+            copied = await asyncio.to_thread(_outputs_of_folder, project, self._copied, self._since_ns)
+            found = None if copied is None else found | copied | await marks.below(self._copied)
+        return everything | Content.of(Label.OUTPUT) if found is None else found
+
+
+def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, since_ns: int) -> Content | None:
+    """Return what those files and names come from; None where that isn't known of all of them."""
+    if not opened.is_whole:
+        return None
+    found = Content.of_all(content for path, content in marked.items() if _is_opened(path, opened))
+    same: set[tuple[int, int]] = set()
+    outputs = _outputs_in(project, opened.files, since_ns, same)
+    if outputs is None:
+        return None
+    # By another name, such as a hard link's, it is the same file.
+    found |= Content.of_all(content for path, content in marked.items() if _identity(project / path) in same)
+    return found | outputs
+
+
+def _is_opened(path: str, opened: Opened) -> bool:
+    if path in opened.files or "" in opened.folders:
+        return True
+    return any(str(folder) in opened.folders for folder in PurePosixPath(path).parents)
+
+
+def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | None:
+    """Return the outputs in all files of a folder, which was copied as a whole; None where some may have gone since."""
+    if changed_since(project / folder, since_ns):
+        return None
+    paths: list[str] = []
+    for at, _, names in os.walk(project / folder):
+        if changed_since(Path(at), since_ns):
+            return None
+        whole = (os.path.join(at, name) for name in names)
+        paths += (os.path.relpath(path, project) for path in whole if os.path.isfile(path) and not os.path.islink(path))
+    return _outputs_in(project, paths, since_ns, set())
+
+
+def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
+    """Return the marks of what lies at the project's top and is named in what a job told. Each entry is a mount, so
+    the system's tables of mounts and of processes name it to who lists no folder: `mount`, `df` and `ps` do."""
+    tops: dict[bytes, Content] = {}
+    for path, content in marked.items():
+        top = os.fsencode(path.partition("/")[0])
+        tops[top] = tops.get(top, CLEAN) | content
+    if not tops:
+        return CLEAN
+    longest_first = b"|".join(map(re.escape, sorted(tops, reverse=True)))
+    named = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
+    found: set[bytes] = set()
+    for text in told:  # the table of mounts writes a space and a backslash by their numbers
+        found.update(named.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
+    return Content.of_all(tops[top] for top in found)
+
+
+def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, same: set[tuple[int, int]]) -> Content | None:
+    """Return the outputs in these files, and add to `same` by what the system knows each of them.
+
+    Return None where one has gone, is no plain file, or changed since the job began: it may have held something else,
+    or had another name, when it was read.
+    """
+    end = time.monotonic() + LIMIT_S
+    found: set[str] = set()
+    for path in paths:
+        try:
+            with open(os.open(project / path, FILE), "rb") as file:
+                info = os.fstat(file.fileno())
+                # By a pipe, another program may have passed on anything.
+                if not stat.S_ISREG(info.st_mode) or info.st_ctime_ns >= since_ns:
+                    return None
+                same.add((info.st_dev, info.st_ino))
+                if file_holds_outputs(file):
+                    found.add(path_text(path))
+        except OSError:
+            return None
+        if time.monotonic() > end:
+            return None
+    return Content.of(Label.OUTPUT, found) if found else CLEAN
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        info = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return (0, 0)
+    return info.st_dev, info.st_ino
