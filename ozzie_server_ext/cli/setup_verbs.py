@@ -1,7 +1,7 @@
 """What sets Ozzie up: models, tools, rules, secrets, the configuration."""
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
-from ozzie_server_ext.domain.channels import Channel
+from ozzie_server_ext.domain.messages import Channel
 
 _PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
 

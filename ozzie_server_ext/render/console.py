@@ -4,14 +4,30 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.asked import Asked, made_from, ways_to_answer, why_asked
-from ozzie_server_ext.render.columns import LINE_WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
-from ozzie_server_ext.render.question import Question, way_to_answer
-from ozzie_server_ext.render.text import duration, visible_label, visible_prose
-from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.questions import Asked, Question, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.text import (
+    LINE_WIDTH,
+    cut_columns,
+    cut_middle_columns,
+    duration,
+    folded,
+    padded,
+    visible_label,
+    visible_prose,
+    wrapped,
+)
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turnview import TurnView, WorkPart
-from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text, shown_pictures
+from ozzie_server_ext.render.turnview import (
+    CONTINUED,
+    KEPT,
+    TextPart,
+    TurnView,
+    WorkPart,
+    figures,
+    queued_behind,
+    result_text,
+    shown_pictures,
+)
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _QUOTE, _TAB = "  | ", 8

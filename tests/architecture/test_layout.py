@@ -85,16 +85,16 @@ def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> N
         "ozzie_kernel",
         "ozzie_kernel.ahead",
         "ozzie_kernel.cells",
-        "ozzie_kernel.history",
-        "ozzie_kernel.interrupt",
         "ozzie_kernel.kernel",
-        "ozzie_kernel.reading",
+        "ozzie_kernel.runner",
+        "ozzie_kernel.kernel",
+        "ozzie_kernel.kernel",
         "ozzie_server_ext",
         "ozzie_server_ext.domain",
         "ozzie_server_ext.domain.errors",
-        "ozzie_server_ext.domain.places",
+        "ozzie_server_ext.domain.paths",
         "ozzie_server_ext.protocol",
-        "ozzie_server_ext.protocol.owner",
+        "ozzie_server_ext.protocol.handshake",
     ]
 
 

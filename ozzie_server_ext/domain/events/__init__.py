@@ -1,8 +1,8 @@
 """Facts in the past tense: one frozen class each, and the envelope that carries them through the log.
 
-The canonical names are those of DESIGN §4; `protocol.names` maps them to the names in the other documents. A
+The canonical names are those of DESIGN §4; `protocol.frames` maps them to the names in the other documents. A
 class is here once something records it. A fact's shape changes only by a higher `schema` and a function in
-`store.upcast` that turns the older shape into the present one.
+`store.codec` that turns the older shape into the present one.
 """
 
 from ozzie_server_ext.domain.events.approval import (

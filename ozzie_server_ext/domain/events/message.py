@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import MessageId, ReplyId
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.messages import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from ozzie_server_ext.domain.budget import Spending
+from ozzie_server_ext.domain.budget import Spending, Usage
 from ozzie_server_ext.domain.events.fact import Fact, Finish
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
-from ozzie_server_ext.domain.usage import Usage
 
 Purpose: TypeAlias = Literal["answer", "check"]
 INTERRUPTED = "interrupted"

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-from ozzie_server_ext.domain.budget import Measure
+from ozzie_server_ext.domain.budget import Measure, Usage
 from ozzie_server_ext.domain.events.fact import Fact
 from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.render.columns import cut_columns
-from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.render.text import cut_columns, visible_label
 
 Form: TypeAlias = Literal["full", "compact", "dots"]
 """Nodes with a line of figures, nodes with a name, boxes with a dot for each step (UX §3)."""

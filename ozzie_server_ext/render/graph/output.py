@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 
-from ozzie_server_ext.render.columns import LINE_WIDTH, columns, cut_columns
 from ozzie_server_ext.render.graph.geometry import (
     NAME_WIDTH,
     PLAIN,
@@ -41,7 +40,16 @@ from ozzie_server_ext.render.graph.view import (
 )
 from ozzie_server_ext.render.icons import shape
 from ozzie_server_ext.render.markdown_source import tag_text, text_source
-from ozzie_server_ext.render.text import cut_end, duration, inside, step_count, visible_label
+from ozzie_server_ext.render.text import (
+    LINE_WIDTH,
+    columns,
+    cut_columns,
+    cut_end,
+    duration,
+    inside,
+    step_count,
+    visible_label,
+)
 
 # Lab's light theme on white, whatever is around the picture: viewers show it as an image.
 _TEXT, _QUIET, _LINE, _BOX, _PAGE, _DONE = "#212121", "#757575", "#bdbdbd", "#e0e0e0", "#ffffff", "#9e9e9e"

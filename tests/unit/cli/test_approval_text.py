@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.cli.approval_text import commands, details, standing, summary
-from ozzie_server_ext.render.columns import LINE_WIDTH, columns
-from ozzie_server_ext.render.text import quoted, visible_proof
+from ozzie_server_ext.cli.approvals import commands, details, standing, summary
+from ozzie_server_ext.render.text import LINE_WIDTH, columns, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 
 ID = "01M800000000000000000000ZZ"

@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.cli.tools import rows
-from ozzie_server_ext.render.columns import LINE_WIDTH, columns
+from ozzie_server_ext.render.text import LINE_WIDTH, columns
 
 
 def tool(about: str) -> dict[str, object]:

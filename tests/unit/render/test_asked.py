@@ -2,12 +2,12 @@
 
 import pytest
 
-from ozzie_server_ext.render.asked import SHOWN_LINES, asked_of, ways_to_answer, why_asked
-from ozzie_server_ext.render.columns import LINE_WIDTH, columns
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
 from ozzie_server_ext.render.live import live_html
+from ozzie_server_ext.render.questions import SHOWN_LINES, asked_of, ways_to_answer, why_asked
 from ozzie_server_ext.render.static import turn_json, turn_markdown
-from ozzie_server_ext.render.wording import unresolved
+from ozzie_server_ext.render.text import LINE_WIDTH, columns
+from ozzie_server_ext.render.turnview import unresolved
 from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, waiting
 
 REJECTED: list[Frame] = [
