@@ -24,7 +24,7 @@ from IPython.core.history import HistoryManager
 from traitlets import Type
 
 from ozzie_kernel.cells import Python, parse
-from ozzie_kernel.runner import interruptible
+from ozzie_kernel.interrupt import interruptible
 
 if TYPE_CHECKING:
     from ozzie_kernel.runner import Runner

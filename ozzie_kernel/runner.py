@@ -2,15 +2,12 @@
 
 import asyncio
 import os
-import signal
-import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from logging import Logger
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ozzie_kernel import completion
 from ozzie_kernel.cards import Answer
@@ -18,6 +15,7 @@ from ozzie_kernel.cells import Magic, Mistake, Run, Turn
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.interrupt import interruptible
 from ozzie_kernel.keyboard import Keyboard
 from ozzie_kernel.magics import run_magic
 from ozzie_kernel.parameters import Parameters
@@ -74,30 +72,6 @@ def _repeated(effects: Mapping[str, int]) -> list[Inline]:
     for index, (name, count) in enumerate(effects.items()):
         named += [*([", "] if index else []), Command(name), *([f" ({count} times)"] if count > 1 else [])]
     return [*named, "."]
-
-
-T = TypeVar("T")
-
-
-async def interruptible(work: Awaitable[T]) -> T:
-    """Await `work`, which SIGINT cancels. Raises what it raises, so CancelledError."""
-    task = asyncio.ensure_future(work)
-    with _on_interrupt(task.cancel):
-        return await task
-
-
-@contextmanager
-def _on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the loop at SIGINT (FACTS "Kernel")."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # a subshell: signals reach the main thread only
-        return
-    loop = asyncio.get_running_loop()
-    before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(stop))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 TYPING_WAIT_S = 2.0

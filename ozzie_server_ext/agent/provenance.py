@@ -1,4 +1,4 @@
-"""TODO"""
+"""What a session has read, folded from its events: whence, and which addresses came with it (TL-8, ADR 31)."""
 
 import re
 from collections.abc import Iterable, Iterator

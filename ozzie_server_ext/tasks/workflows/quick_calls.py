@@ -1,4 +1,4 @@
-"""TODO"""
+"""Steps that are one call of a tool that only reads: made at once by the gate, without a task of their own (ADR 44)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""TODO"""
+"""A run of a skill from the events of its task: the skill as it was when the run began, and how far it is."""
 
 import asyncio
 from collections import OrderedDict

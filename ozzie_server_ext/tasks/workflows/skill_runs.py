@@ -1,4 +1,4 @@
-"""TODO"""
+"""Which tasks are runs of skills: those are driven step by step, all others are turns."""
 
 import contextlib
 from collections.abc import Awaitable, Callable

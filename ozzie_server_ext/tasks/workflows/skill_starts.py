@@ -1,4 +1,4 @@
-"""TODO"""
+"""What a run of a skill begins with: the skill as its file has it now, an input that fits, models that are there."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence

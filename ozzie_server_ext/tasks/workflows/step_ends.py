@@ -1,4 +1,5 @@
-"""TODO"""
+"""What the end of a delegated task makes of its step, by the log alone: for the run that records it, and for who looks
+at a run that is held."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

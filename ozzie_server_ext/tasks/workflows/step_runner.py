@@ -1,4 +1,4 @@
-"""TODO"""
+"""Carries out one attempt at a step: by a task of its own, whose end is the attempt's (TK-4, AG-3)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
