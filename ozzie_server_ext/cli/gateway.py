@@ -17,7 +17,8 @@ from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.attached import attached_servers
-from ozzie_server_ext.protocol.handshake import Handshake, owner_pid
+from ozzie_server_ext.protocol.handshake import Handshake
+from ozzie_server_ext.protocol.owner import owner_pid
 from ozzie_server_ext.render.text import visible_prose
 
 # `-P`: a `json.py` in the folder must not take the place of the library's.

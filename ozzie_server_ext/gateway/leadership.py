@@ -15,7 +15,8 @@ from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment
-from ozzie_server_ext.protocol.handshake import find_owner, owner_lock_path, owner_pid
+from ozzie_server_ext.protocol.handshake import find_owner
+from ozzie_server_ext.protocol.owner import owner_lock_path, owner_pid
 
 _TRIES = 10
 """How often to begin anew where the lock's file is replaced while it is being locked."""

@@ -93,7 +93,7 @@ def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> N
         "ozzie_server_ext.domain.errors",
         "ozzie_server_ext.domain.paths",
         "ozzie_server_ext.protocol",
-        "ozzie_server_ext.protocol.handshake",
+        "ozzie_server_ext.protocol.owner",
     ]
 
 

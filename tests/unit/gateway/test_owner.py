@@ -11,7 +11,7 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.leadership import NotOwner, OwnerLock
-from ozzie_server_ext.protocol.handshake import owner_alive, owner_lock_path
+from ozzie_server_ext.protocol.owner import owner_alive, owner_lock_path
 
 HOLDER = """
 import sys

@@ -15,7 +15,7 @@ from ozzie_server_ext.gateway.leadership import OwnerLock, Succession
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART, GatewayState
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment, attached_servers
-from ozzie_server_ext.protocol.handshake import owner_pid
+from ozzie_server_ext.protocol.owner import owner_pid
 
 SOON_S = 20.0
 
