@@ -28,7 +28,7 @@ from tests.fakes.token_server import FakeTokenServer, TokenAnswer
 from tests.rig import GatewayHome, Kernel, Output, start_jupyter, start_kernel
 from tests.traces import Search, program, running
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cold, pytest.mark.timeout(240)]
 
 IN_VAULT = {
     "OPENAI_KEY": "sk-proj-Vq7Zt3nB9cXw5LmK2rGd8HsJ4fPyQa6E",
