@@ -20,9 +20,9 @@ from bench.histories import APPENDS_A_TURN, EVENTS_A_TURN, Append, turns
 from bench.result import Result, emit
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.admission import prepare, random_salt
-from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_writable
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.writer import Committer
 
 CLIENTS = 16
 APPENDS = 361  # a session and forty turns

@@ -21,7 +21,7 @@ from ozzie_server_ext.domain.events import EventBody, ToolCallCompleted, ToolUse
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -35,7 +36,6 @@ from ozzie_server_ext.domain.ids import (
     session_stream,
     task_stream,
 )
-from ozzie_server_ext.domain.usage import Usage
 
 Append = tuple[str, list[Draft]]
 

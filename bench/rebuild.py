@@ -9,8 +9,8 @@ from bench.histories import turns
 from bench.result import Result, emit
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.admission import prepare, random_salt
-from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, open_writable
+from ozzie_server_ext.store.writer import Committer
 
 EVENTS = 1_000_000
 CLIENTS = 50

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.places import home_folder
-from ozzie_server_ext.protocol.owner import owner_alive
+from ozzie_server_ext.domain.paths import home_folder
+from ozzie_server_ext.protocol.handshake import owner_alive
 
 if TYPE_CHECKING:
     from ozzie_kernel.launch import Launched

@@ -12,8 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.render.asked import Asked
-from ozzie_server_ext.render.question import Question
+from ozzie_server_ext.render.questions import Asked, Question
 from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:

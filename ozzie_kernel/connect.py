@@ -14,16 +14,34 @@ from jupyter_core.paths import jupyter_runtime_dir
 from ozzie_kernel.ahead import launched_ahead
 from ozzie_kernel.client import GatewayClient, Refused
 from ozzie_kernel.launch import Launched, launch_gateway, reap_ended
-from ozzie_kernel.notebook import noted_session
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.domain.ids import is_session_id
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.places import home_folder
+from ozzie_server_ext.domain.paths import home_folder
 from ozzie_server_ext.protocol.attached import owner_expected
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes, find_other_versions
 from ozzie_server_ext.protocol.jsontext import loads_object
 
 if TYPE_CHECKING:
     from tornado.httpclient import HTTPClientError
+
+
+MAX_BYTES = 64 << 20
+"""A larger notebook takes longer to read than a person waits for a kernel; it has its session by its path."""
+
+
+def noted_session(path: str) -> str:
+    """The session in the metadata of the notebook at `path`; empty where there is no such notebook or no such note."""
+    try:
+        file = Path(path)
+        if not path.endswith(".ipynb") or not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return ""
+        notebook: Any = json.loads(file.read_bytes())
+        noted = notebook["metadata"]["ozzie"]["session"]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return ""
+    return noted if isinstance(noted, str) and is_session_id(noted) else ""
+
 
 T = TypeVar("T")
 

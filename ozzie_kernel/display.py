@@ -9,10 +9,8 @@ from ozzie_kernel.cards import Answer, Cards
 from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.graphbundle import graph_bundle
-from ozzie_server_ext.render.graphsvg import graph_svg
-from ozzie_server_ext.render.graphtext import GraphWriter
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.output import GraphWriter, graph_bundle, graph_svg
+from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
 from ozzie_server_ext.render.static import static_bundle

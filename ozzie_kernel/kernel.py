@@ -6,21 +6,153 @@ loaded behind the first answer (DESIGN §6, kernel start).
 
 import asyncio
 import contextlib
+import inspect
+import os
+import re
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from logging import Logger
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import zmq
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.history import HistoryManager
 from traitlets import Type
 
 from ozzie_kernel.cells import Python, parse
-from ozzie_kernel.history import OzzieHistory, OzzieShell, remembered
 from ozzie_kernel.interrupt import interruptible
-from ozzie_kernel.reading import ReadingKernel
 
 if TYPE_CHECKING:
     from ozzie_kernel.runner import Runner
+
+
+FILE_NAME = "ozzie-history.sqlite"
+
+_MODEL = re.compile(r"(\s*%model\s+\S+)\s+(\S.*)")
+_ADDRESS = re.compile(r"https?://[^\s@?#]+\Z")
+
+
+def remembered(code: str) -> str:
+    """`code` as the history keeps it: behind `%model NAME` nothing but an address, since a key may have been typed
+    into its place, and no halves of surrogate pairs, which no file can hold."""
+    # The lines are those of `cells.parse`, with every blank that may stand between two words.
+    kept = "".join(map(_without_key, code.splitlines(keepends=True)))
+    return kept.encode("utf-8", "replace").decode()
+
+
+def _without_key(line: str) -> str:
+    text = line.splitlines()[0]
+    found = _MODEL.fullmatch(text)
+    if found is None or _ADDRESS.match(found[2].rstrip()):
+        return line
+    return found[1] + line[len(text) :]
+
+
+class OzzieHistory(HistoryManager):
+    """IPython's history, with cells as they were typed: a `%%python` cell runs without its first line."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._typed: str | None = None
+        super().__init__(*args, **kwargs)
+
+    @contextmanager
+    def typed(self, code: str) -> Iterator[None]:
+        """While the cell of this text runs, it is what is stored."""
+        self._typed = remembered(code)
+        try:
+            yield
+        finally:
+            self._typed = None
+
+    def store_inputs(self, line_num: int, source: str, source_raw: str | None = None) -> None:
+        super().store_inputs(line_num, source, self._typed if self._typed is not None else source_raw)
+
+
+class OzzieShell(ZMQInteractiveShell):
+    """IPython's shell, for the `%%python` cells of a kernel."""
+
+    def init_history(self) -> None:
+        manager = self.config.HistoryManager
+        if "hist_file" not in manager and self.profile_dir is not None:
+            manager.hist_file = str(Path(self.profile_dir.location, FILE_NAME))
+            _make_private(manager.hist_file)
+        self.history_manager = OzzieHistory(shell=self, parent=self)
+        configurables: list[Any] = self.configurables
+        configurables.append(self.history_manager)
+
+
+def _make_private(path: str) -> None:
+    """What was typed is for nobody else to read. Where the file can't be made, IPython goes on without one."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
+READING = frozenset(
+    {
+        "complete_request",
+        "inspect_request",
+        "is_complete_request",
+        "history_request",
+        "comm_info_request",
+        "kernel_info_request",
+    }
+)
+
+
+class ReadingKernel(IPythonKernel):
+    """An IPython kernel in which these requests wait for no cell, as those of widgets do not (FACTS "Kernel")."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._cells = 0
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        self._cells += 1
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            self._cells -= 1
+
+    async def shell_main(self, subshell_id: str | None, msg: Any) -> None:
+        reading = self._reading_request(msg) if subshell_id is None else None
+        if reading is None:
+            await super().shell_main(subshell_id, msg)
+            return
+        idents, request = reading
+        stream = self.shell_stream
+        if self._supports_kernel_subshells:
+            stream = self.shell_channel_thread.manager.get_subshell_to_shell_channel_socket(None)
+        # The request is named as the parent, because the kernel's own belongs to the cell that runs.
+        self._publish_status("busy", "shell", parent=request)
+        try:
+            answered = self.shell_handlers[request["header"]["msg_type"]](stream, idents, request)
+            if inspect.isawaitable(answered):
+                await answered
+        except Exception:
+            self.log.exception("a request was not answered")
+        finally:
+            self._publish_status_and_flush("idle", "shell", stream, parent=request)
+            if self._cells:
+                # A page takes the last word for the kernel's state, whatever it was about: one that was just loaded
+                # would show an idle kernel beside a cell that runs. The cell's own idle is still to come.
+                self._publish_status("busy", "shell")
+
+    def _reading_request(self, msg: Any) -> tuple[list[bytes], dict[str, Any]] | None:
+        """The identities and the message, where it is a request that only reads."""
+        session: Any = self.session
+        try:
+            idents, frames = session.feed_identities(msg, copy=False)
+            header = session.deserialize(frames, content=False, copy=False)["header"]
+            if header["msg_type"] not in READING:
+                return None
+            return idents, session.deserialize(frames, content=True, copy=False)
+        except Exception:  # the base class says what is wrong with it
+            return None
+
 
 PREPARE_AFTER_S = 1.0
 MAX_WHY = 300

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Protocol
 from unicodedata import category
 
-from ozzie_server_ext.domain.answers import SKIP
+from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.asked import Asked
-from ozzie_server_ext.render.columns import wrapped
 from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
-from ozzie_server_ext.render.question import Choice, Question
+from ozzie_server_ext.render.questions import Asked, Choice, Question
+from ozzie_server_ext.render.text import wrapped
 from ozzie_server_ext.render.turnview import TurnView
 
 _UNSEEN = frozenset({"Cc", "Cf"})

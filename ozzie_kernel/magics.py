@@ -1,11 +1,272 @@
 """The `%` commands: what each is called, what its help says, and what it does. Each answers with a page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
-from ozzie_kernel import cost_magic, model_magic, parameter_magic, session_magic, skills_magic
+from ozzie_kernel import session_magic
 from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
+from ozzie_kernel.parameters import read, shown
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.render.page import Block, Command, Table, paragraph
+from ozzie_server_ext.domain.json import JsonObject, objects
+from ozzie_server_ext.render.models import tag_words
+from ozzie_server_ext.render.page import Block, Bullets, Command, Inline, Strong, Table, paragraph
+from ozzie_server_ext.render.text import amount_of_money, cut_columns, money
+
+_STATES = {"SUCCEEDED": "", "FAILED": "failed", "CANCELLED": "stopped", "RUNNING": "running", "QUEUED": "queued"}
+
+
+async def _cost(argument: str, host: Host) -> Sequence[Block]:
+    if argument:
+        raise InputError("%cost takes nothing behind it.", hint="Run `%cost` alone.", code="magic.usage")
+    return cost_page(await host.ask("session.costs"))
+
+
+def cost_page(costs: JsonObject) -> list[Block]:
+    """A table of the turns with the sums below. A price that nobody knows is never shown as nothing."""
+    turns = objects(costs["turns"])
+    session, today = _spent(costs["session"]), _spent(costs["today"])
+    rows = [_row(_time(turn["created_at"]), str(turn["title"]), _how(turn), _spent(turn["spent"])) for turn in turns]
+    rows.append(_row("", "This session", "", session))
+    rows.append(_row("", "All sessions today", "", today))
+    table = Table(
+        heads=("Time", "Message", "Model", "In", "Out", "Cost"),
+        rows=rows,
+        right=frozenset({3, 4, 5}),
+        flexible=frozenset({1, 2}),
+    )
+    page: list[Block] = [table]
+    if not turns:
+        page.insert(0, paragraph("There is no turn in this session yet."))
+    if costs["has_earlier"]:
+        page.append(paragraph("Earlier turns are left out here; they are in the sum."))
+    page += [paragraph(_budget_line(budget)) for budget in objects(costs["budgets"])]
+    if not (session["cost_known"] and today["cost_known"]):
+        page.append(paragraph("Where a price is unknown, the model's provider did not tell one; tokens are counted."))
+    return page
+
+
+_WHOSE = {"session": "This session", "project": "This project", "day": "All sessions today"}
+_THEN = {"ask": "then Ozzie asks", "degrade": 'then "cheap" goes on', "stop": "then turns stop"}
+
+
+def _budget_line(budget: JsonObject) -> str:
+    """ "Budget: This session has used $0.43 of $5.00 and 1,200 of 50,000 tokens; then Ozzie asks." """
+    parts: list[str] = []
+    if budget["cost_limit"] is not None:
+        parts.append(f"{money(_whole(budget['cost_used']))} of {amount_of_money(_whole(budget['cost_limit']))}")
+    if budget["tokens_limit"] is not None:
+        parts.append(f"{_whole(budget['tokens_used']):,} of {_whole(budget['tokens_limit']):,} tokens")
+    whose, then = _WHOSE[str(budget["scope"])], _THEN[str(budget["on_breach"])]
+    return f"Budget: {whose} used {' and '.join(parts)}; {then}."
+
+
+def _whole(value: Any) -> int:
+    return int(value)
+
+
+def _row(time: str, title: str, how: str, spent: Mapping[str, Any]) -> tuple[str, ...]:
+    return time, title, how, f"{spent['input_tokens']:,}", f"{spent['output_tokens']:,}", _money(spent)
+
+
+def _how(turn: JsonObject) -> str:
+    models = turn["models"] if isinstance(turn["models"], list) else []
+    state = _STATES.get(str(turn["status"]), "waiting")
+    return ", ".join(part for part in (*map(str, models), state) if part)
+
+
+def _money(spent: Mapping[str, Any]) -> str:
+    if spent["cost_known"]:
+        return money(spent["cost"])
+    return f"{money(spent['cost'])} + unknown" if spent["cost"] else "unknown"
+
+
+def _spent(value: Any) -> dict[str, Any]:
+    return {"input_tokens": 0, "output_tokens": 0, "cost": 0, "cost_known": True, **value}
+
+
+def _time(text: Any) -> str:
+    return datetime.fromisoformat(str(text)).astimezone().strftime("%H:%M")
+
+
+COST = Magic(
+    name="cost",
+    usage=Usage("%cost", "Shows what the turns of this session have used and cost"),
+    run=_cost,
+)
+
+
+_CALL_COLUMNS = 56
+"""More than the words for the end of a call take."""
+
+
+async def _model(argument: str, host: Host) -> Sequence[Block]:
+    if not argument:
+        return model_page(await host.ask("models.list"), await host.ask("session.open"))
+    # At any blank: a key behind a tab must not become part of the name, which is recorded.
+    name, *address = argument.split(maxsplit=1)
+    chosen = await host.ask("model.choose", {"model": name, "base_url": "".join(address)})
+    if chosen["driver"] == "offline":
+        return [paragraph("The offline script answers in this session. It is not a language model.")]
+    others = chosen.get("then")
+    then = f"; where that can't, {', then '.join(map(str, others))}" if isinstance(others, list) and others else ""
+    return [
+        paragraph(
+            Strong(str(chosen["alias"])),
+            f" answers in this session from now on: {chosen['model']} through {chosen['provider']}{then}.",
+        )
+    ]
+
+
+def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
+    """What `models.list` tells, and how to connect what is not connected yet."""
+    now = str(session["model"]) or str(found["default"])
+    models = objects(found["models"])
+    ways: list[Sequence[Inline]] = [
+        (f"{offer['found']}. To use it: ", Command(f"%model {offer['choose']}")) for offer in objects(found["offers"])
+    ]
+    ways += [
+        ("A local Ollama: ", Command("%model ollama/NAME"), ", for example ", Command("%model ollama/llama3.2")),
+        (
+            "Any OpenAI-compatible address without a key: ",
+            Command("%model openai/NAME http://localhost:8000/v1"),
+        ),
+        ("With a key, or for good: a provider in ", Command(str(found["config_file"])), " (the README shows one)"),
+    ]
+    page: list[Block] = [
+        paragraph(Strong(now), " answers in this session."),
+        _models_table(models),
+        *_tags_table(models),
+        Bullets(ways),
+    ]
+    if found["config_error"]:
+        page.append(paragraph(Strong("The configuration was not taken:"), f" {found['config_error']}"))
+    for file in found["ignored_config"] if isinstance(found["ignored_config"], list) else []:
+        page.append(
+            paragraph(
+                Command(str(file)), " is not used: nobody has trusted it yet (", Command("ozzie config trust"), ")."
+            )
+        )
+    return page
+
+
+MODEL = Magic(
+    name="model",
+    usage=Usage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
+    run=_model,
+    forms=(
+        Usage("%model", "Shows the models, and what else was found here"),
+        Usage("%model NAME", "Chooses what answers in this session"),
+        Usage("%model openai/NAME ADDRESS", "The same, at an OpenAI-compatible address"),
+    ),
+    examples=("%model openai/gpt-4o-mini", "%model ollama/llama3.2", "%model offline"),
+)
+
+
+def _models_table(models: Sequence[JsonObject]) -> Table:
+    """Every model with its state, and how its last call ended, once there were calls. The others give way to that."""
+    rows = [
+        (
+            str(model["name"]),
+            _stands_for(model),
+            _state(model),
+            cut_columns(str(model.get("health") or ""), _CALL_COLUMNS),
+        )
+        for model in models
+    ]
+    flexible = frozenset({0, 1, 2})
+    if any(health for *_, health in rows):
+        return Table(heads=("Name", "Model", "", "Last call"), rows=rows, flexible=flexible)
+    return Table(heads=("Name", "Model", ""), rows=[row[:3] for row in rows], flexible=flexible)
+
+
+def _stands_for(model: JsonObject) -> str:
+    return f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
+
+
+def _tags_table(models: Sequence[JsonObject]) -> list[Block]:
+    """The tags of those that have any; beside the rest they would not fit."""
+    told = [(str(model["name"]), tag_words(tags)) for model in models if isinstance(tags := model.get("tags"), dict)]
+    rows = [row for row in told if row[1]]
+    return [Table(heads=("Name", "Tags"), rows=rows, flexible=frozenset({0, 1}))] if rows else []
+
+
+def _state(model: JsonObject) -> str:
+    """Why a model can't be used; else whether it is the default, and where its key comes from."""
+    if model["missing"]:
+        return str(model["missing"])
+    place = model.get("key")
+    # The others are places; this is a program's name.
+    key = f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""
+    return ", ".join(filter(None, ["default" if model["is_default"] else "", key]))
+
+
+async def _skills(argument: str, host: Host) -> Sequence[Block]:
+    if argument:
+        raise InputError("%skills takes nothing behind it.", hint="Run one with `%run NAME key=value`.")
+    return skills_page(await host.ask("skills.list"))
+
+
+def skills_page(found: JsonObject) -> list[Block]:
+    """What `skills.list` tells: those that can be run, then why others are not used."""
+    every = objects(found["skills"])
+    rows = [(Command(f"%run {each['called']}"), str(each["description"])) for each in every if each["used"]]
+    wrong: list[Sequence[Inline]] = [(_why(each),) for each in every if not each["used"]]
+    page: list[Block] = [Table(heads=("Run it", "What it does"), rows=rows, flexible=frozenset({0, 1}))]
+    if not rows:
+        page = [
+            paragraph("There is no skill yet. A file of yours goes into the folder ", Command("skills"), " of Ozzie.")
+        ]
+    if wrong:
+        page += [paragraph("Not used:"), Bullets(wrong)]
+    return page
+
+
+def _why(skill: JsonObject) -> str:
+    return " ".join(filter(None, [str(skill["problem"]), str(skill["hint"])]))
+
+
+async def _run(argument: str, host: Host) -> Sequence[Block]:
+    raise InputError("Which skill? Write %run NAME key=value.", hint="%skills lists them.")
+
+
+SKILLS = Magic(
+    name="skills",
+    usage=Usage("%skills", "Lists what can be run with %run, and what is wrong with the others"),
+    run=_skills,
+)
+
+RUN = Magic(
+    name="run",
+    usage=Usage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
+    run=_run,
+    examples=('%run researcher "who sells tea in Bern"', '%run code-review target=src focus="error handling"'),
+)
+
+
+async def _parameter(argument: str, host: Host) -> Sequence[Block]:
+    parameters = host.parameters
+    if argument:
+        name, value = read(argument)
+        parameters.set(name, value)
+        return [paragraph(Command(f"{{{name}}}"), " in a message stands for ", Command(shown(value)), " from now on.")]
+    if not parameters.values:
+        return [paragraph("There is no parameter yet. Set one: ", Command('%parameter month = "May"'), ".")]
+    rows = [(Command(f"{{{name}}}"), shown(value)) for name, value in parameters.values.items()]
+    return [Table(heads=("Parameter", "Value"), rows=rows, flexible=frozenset({1}))]
+
+
+PARAMETER = Magic(
+    name="parameter",
+    usage=Usage("%parameter [NAME = VALUE]", "Shows the notebook's parameters, or sets one"),
+    run=_parameter,
+    forms=(
+        Usage("%parameter", "Shows those that were set"),
+        Usage("%parameter NAME = VALUE", "Sets one: {NAME} in messages, NAME in %%python"),
+    ),
+    examples=('%parameter month = "May"', "%parameter limit = 3"),
+)
+
 
 PYTHON = Usage("%%python", "Runs the rest of the cell as Python, in this kernel")
 
@@ -58,11 +319,11 @@ MAGICS: dict[str, Magic] = {
             examples=("%help session",),
         ),
         session_magic.MAGIC,
-        model_magic.MAGIC,
-        cost_magic.MAGIC,
-        parameter_magic.MAGIC,
-        skills_magic.MAGIC,
-        skills_magic.RUN,
+        MODEL,
+        COST,
+        PARAMETER,
+        SKILLS,
+        RUN,
     )
 }
 

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from logging import Logger
 from typing import Any, Protocol
 
-from ozzie_kernel import completion, inspection
-from ozzie_kernel.announcements import announcements
+from ozzie_kernel import completion
 from ozzie_kernel.cards import Answer
 from ozzie_kernel.cells import Magic, Mistake, Run, Turn
 from ozzie_kernel.connect import Link, SessionChoice, connect
@@ -23,12 +22,57 @@ from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.markdown import inert_html
-from ozzie_server_ext.render.page import page_bundle
-from ozzie_server_ext.render.problem import problem_bundle
+from ozzie_server_ext.render.markdown_source import inert_html
+from ozzie_server_ext.render.page import Command, Inline, Paragraph, Strong, page_bundle, paragraph, problem_bundle
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
+
+ANSWER_S = 5.0
+"""How long the message waits for it. Nothing is worth more than that the cell runs."""
+
+
+async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
+    """Sentences to show above the cell's turn; none where there is nothing to say."""
+    said: list[Paragraph] = []
+    if link.copy_of:
+        said.append(
+            paragraph(
+                "This notebook is a copy. It goes on in a session of its own, which knows what was said in ",
+                Strong(link.copy_of),
+                " up to now.",
+            )
+        )
+    if cell_id:
+        try:
+            found = await link.client.request("session.earlier", {"cell_id": cell_id}, timeout_s=ANSWER_S)
+        except OzzieError:
+            found = {}  # the message itself will say what is wrong
+        earlier = found.get("earlier")
+        if isinstance(earlier, dict):
+            said.append(_ran_before(earlier))
+    return said
+
+
+def _ran_before(earlier: Mapping[str, Any]) -> Paragraph:
+    turns = int(earlier["turns"])
+    last = datetime.fromisoformat(str(earlier["last_at"])).astimezone()
+    times = "once" if turns == 1 else f"{turns:,} times"
+    return paragraph(
+        f"Cells of this notebook ran {times} before, last on {last:%Y-%m-%d} at {last:%H:%M}. ",
+        "Running one again asks anew, as a further turn",
+        *_repeated(earlier["effects"]),
+    )
+
+
+def _repeated(effects: Mapping[str, int]) -> list[Inline]:
+    if not effects:
+        return ["; none of them changed anything, so nothing is changed twice."]
+    named: list[Inline] = ["; what may be done a second time: "]
+    for index, (name, count) in enumerate(effects.items()):
+        named += [*([", "] if index else []), Command(name), *([f" ({count} times)"] if count > 1 else [])]
+    return [*named, "."]
+
 
 TYPING_WAIT_S = 2.0
 """How long a completion or an inspection may take; then it is only what the kernel knows itself."""
@@ -201,12 +245,12 @@ class Runner:
         start, line, at = completion.line_at(code, cursor)
         if code.lstrip().startswith("%%python") and code[:start].strip():
             return None
-        own = inspection.own_page(line)
-        if own is None or not inspection.is_on_name(line, at):
+        own = completion.own_page(line)
+        if own is None or not completion.is_on_name(line, at):
             card = (await self._ask_while_typing("inspect", line, at)).get("card")
             if isinstance(card, dict):
-                return inspection.inspection_reply(inspection.card_page(card))
-        return inspection.inspection_reply(own)
+                return completion.inspection_reply(completion.card_page(card))
+        return completion.inspection_reply(own)
 
     async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
         """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""

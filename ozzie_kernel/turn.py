@@ -18,8 +18,7 @@ from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.made_from import content_in
-from ozzie_server_ext.render.graphfold import fold_graph
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 

@@ -5,90 +5,71 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversations import Conversations
+from ozzie_server_ext.agent.conversation import Conversations
 from ozzie_server_ext.agent.plan import TurnParts
-from ozzie_server_ext.artifacts.erasing import Eraser
+from ozzie_server_ext.artifacts.erasing import Eraser, Sweep
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.artifacts.sweep import Sweep
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import ArtifactsSettings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
-from ozzie_server_ext.jupyter.server import Jupyter
-from ozzie_server_ext.models.driver import ModelChoice, ModelDriver, ProviderAccess
-from ozzie_server_ext.models.fact_book import FactBook
+from ozzie_server_ext.jupyter.documents import Jupyter
+from ozzie_server_ext.models.chain import Health
+from ozzie_server_ext.models.credentials import KnownSecrets, VaultSecrets
+from ozzie_server_ext.models.driver import ModelChoice, ModelDriver, Models, ProviderAccess
+from ozzie_server_ext.models.facts import FactBook
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
-from ozzie_server_ext.models.health import Health
-from ozzie_server_ext.models.keys import VaultSecrets
-from ozzie_server_ext.models.known_secrets import KnownSecrets
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.offline import OfflineDriver
 from ozzie_server_ext.models.rates import Rates
-from ozzie_server_ext.models.router import Models
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.policy.ruling import Rulings
+from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
-from ozzie_server_ext.store.daily_check import DailyCheck
+from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.marks import FileMarks
-from ozzie_server_ext.store.owner_watch import OwnerWatch
+from ozzie_server_ext.store.projections.marks import FileMarks
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.troubles import Troubles
-from ozzie_server_ext.tasks.allowances import limits_under, standing_of
+from ozzie_server_ext.store.writer import OwnerWatch
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.approvals import Approvals
-from ozzie_server_ext.tasks.cards import Cards
-from ozzie_server_ext.tasks.completion import Completion
-from ozzie_server_ext.tasks.configuration import Configuration
+from ozzie_server_ext.tasks.approvals import Approvals, Cards, Expiry
+from ozzie_server_ext.tasks.budgets import TodaysUsage, limits_under, standing_of
+from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFiles
+from ozzie_server_ext.tasks.concurrency import Resting, TaskPlaces
+from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.earlier import EarlierRuns
-from ozzie_server_ext.tasks.expiry import Expiry
-from ozzie_server_ext.tasks.fates import Fates
-from ozzie_server_ext.tasks.folded_turns import FoldedTurns
-from ozzie_server_ext.tasks.inspection import Inspection
-from ozzie_server_ext.tasks.intake import Intake
+from ozzie_server_ext.tasks.intake import Intake, PictureIntake
 from ozzie_server_ext.tasks.labels import Labels
-from ozzie_server_ext.tasks.last_calls import LastCalls
-from ozzie_server_ext.tasks.model_details import ModelDetails
-from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
-from ozzie_server_ext.tasks.model_service import ModelService
-from ozzie_server_ext.tasks.notebooks import Notebooks
-from ozzie_server_ext.tasks.pause_points import PausePoints
-from ozzie_server_ext.tasks.picture_intake import PictureIntake
-from ozzie_server_ext.tasks.places import TaskPlaces
-from ozzie_server_ext.tasks.progress import Progress
-from ozzie_server_ext.tasks.project_files import ProjectFiles
-from ozzie_server_ext.tasks.quick_calls import QuickCalls, RecentRules
-from ozzie_server_ext.tasks.recovery import recover
-from ozzie_server_ext.tasks.resting import Resting
+from ozzie_server_ext.tasks.models import LastCalls, ModelDetails, ModelKnowledge, ModelService
+from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.reconciliation import Fates
+from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.rules import RulesInForce
-from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.skill_runs import SkillRuns
-from ozzie_server_ext.tasks.skill_starts import SkillStarts
-from ozzie_server_ext.tasks.skill_tools import SkillTools
-from ozzie_server_ext.tasks.task_times import TaskTimes
-from ozzie_server_ext.tasks.today import TodaysUsage
-from ozzie_server_ext.tasks.turn_runner import TurnRunner
+from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
+from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.turn_runner import Progress, SkillTools, TurnRunner
+from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
-from ozzie_server_ext.tasks.worker_record import WorkerRecord
+from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
+from ozzie_server_ext.tasks.workflows.skill_runs import SkillRuns
+from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
+from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling
 from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.vault import Vault
 from ozzie_server_ext.web.reach import ErrandWeb

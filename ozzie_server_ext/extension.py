@@ -15,13 +15,12 @@ from tornado.ioloop import PeriodicCallback
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.gateway.contents import follow_contents
-from ozzie_server_ext.gateway.jupyter_server import jupyter_around
+from ozzie_server_ext.gateway.jupyter_server import follow_contents, jupyter_around
+from ozzie_server_ext.gateway.leadership import Succession
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Teller
 from ozzie_server_ext.gateway.stop_signals import StopSignals
-from ozzie_server_ext.gateway.succession import Succession
 from ozzie_server_ext.observability.heap import settle_heap
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer

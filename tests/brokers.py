@@ -6,11 +6,11 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Transient
-from ozzie_server_ext.policy.ruling import Rulings
+from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.tools.broker import ToolBroker
+from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Grants, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling
 
 
 def broker_of(

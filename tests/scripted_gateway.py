@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.jupyter.server import Jupyter
-from ozzie_server_ext.models.router import Models
+from ozzie_server_ext.jupyter.documents import Jupyter
+from ozzie_server_ext.models.driver import Models
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver, Use
 
 

@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
-from ozzie_server_ext.agent.calling import Answer, Calling
 from ozzie_server_ext.agent.conversation import Conversation
+from ozzie_server_ext.agent.model_call import Answer, Calling
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
 from ozzie_server_ext.domain.approvals import Way

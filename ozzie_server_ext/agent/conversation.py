@@ -3,19 +3,16 @@
 A turn has no other memory than this. So it goes on after a crash from exactly what the log says was done.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
-from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
-from ozzie_server_ext.agent.many_asks import GO_ON
-from ozzie_server_ext.agent.outcomes import Outcomes
-from ozzie_server_ext.agent.readings import Readings
-from ozzie_server_ext.agent.rounds import Round
-from ozzie_server_ext.agent.shape import complaint
-from ozzie_server_ext.agent.shown import ABSENT, NOT_SHOWN, with_notes
+from ozzie_server_ext.agent.provenance import Readings
+from ozzie_server_ext.agent.rounds import GO_ON, MAX_CALLS_A_ROUND, Outcomes, Round
+from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
-from ozzie_server_ext.agent.updates import Updates, say_more
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
@@ -49,12 +46,88 @@ from ozzie_server_ext.domain.events import (
     ToolsetInjected,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, ReplyId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.messages import MAX_PICTURES, MAX_SHOWN_BYTES, Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tools.permissions import Earlier, Grant
+
+ABSENT = "does not exist"
+NOT_SHOWN = "belongs to this message, and is not shown"
+BEFORE = "was shown with this message, and is not shown again"
+AGAIN = "belongs to this message, too, and is shown below"
+UNSEEN = "belongs to this message; you can't see it"
+
+
+def with_notes(text: str, paths: Sequence[str], what: str) -> str:
+    """A message's text, with a line for each picture that is not beside it: a model that is not told takes it for
+    seen, or guesses."""
+    return "\n\n".join([text, "\n".join(f"[The picture {path} {what}.]" for path in paths)]) if paths else text
+
+
+def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tuple[ChatMessage, ...]:
+    """The messages with the latest pictures, up to the first that does not fit any more; each content once."""
+    room, places = MAX_SHOWN_BYTES, MAX_PICTURES if sees else 0
+    shown: set[BlobRef] = set()
+    found: list[ChatMessage] = []
+    for message in reversed(messages):
+        kept: list[Picture] = []
+        notes: list[tuple[str, str]] = []
+        for picture in reversed(message.pictures):
+            if picture.ref in shown:
+                notes.append((picture.path, AGAIN))
+            elif places and picture.size <= room:
+                room, places = room - picture.size, places - 1
+                shown.add(picture.ref)
+                kept.append(picture)
+            else:
+                places = 0
+                notes.append((picture.path, BEFORE if sees else UNSEEN))
+        for path, what in reversed(notes):
+            message = replace(message, content=with_notes(message.content, [path], what))
+        found.append(replace(message, pictures=tuple(reversed(kept))) if message.pictures else message)
+    return tuple(reversed(found))
+
+
+T = TypeVar("T")
+
+
+class Updates(Generic[T]):
+    """The fold, of as many tasks as there are."""
+
+    def __init__(self) -> None:
+        self._pending: dict[TaskId | None, list[T]] = {}
+        self._heard: Counter[TaskId | None] = Counter()
+
+    def add(self, task_id: TaskId | None, said: T) -> None:
+        self._pending.setdefault(task_id, []).append(said)
+
+    def heard(self, task_id: TaskId | None, count: int) -> list[T]:
+        """What of it has its place now that the model was asked with the first `count`."""
+        pending = self._pending.get(task_id, [])
+        fresh = pending[: max(count - self._heard[task_id], 0)]
+        del pending[: len(fresh)]
+        self._heard[task_id] += len(fresh)
+        return fresh
+
+    def pending(self, task_id: TaskId | None) -> tuple[T, ...]:
+        """What the model of the task has not been asked with."""
+        return tuple(self._pending.get(task_id, ()))
+
+    def count(self, task_id: TaskId | None) -> int:
+        return self._heard[task_id] + len(self._pending.get(task_id, ()))
+
+
+def say_more(found: list[ChatMessage], words: str) -> None:
+    """The user's words, within their last message where no answer stands between: some refuse two in a row."""
+    last = found[-1] if found else None
+    if last is not None and last.role == "user":
+        found[-1] = replace(last, content=f"{last.content}\n\n{words}")
+    else:
+        found.append(ChatMessage(role="user", content=words))
+
 
 EVENT_TYPES = frozenset(
     {
@@ -395,3 +468,80 @@ def _is_refused(entry: Round) -> bool:
 def _is_half(entry: _Said | Round, task_id: TaskId | None) -> bool:
     """Whether the entry is an answer in this task that did not come whole."""
     return isinstance(entry, Round) and entry.task_id == task_id and not entry.whole
+
+
+Thread: TypeAlias = SessionId | TaskId
+
+MAX_KEPT = 64
+_PAGE = 1000
+
+
+class Conversations:
+    """A cache and nothing more: any of it can be folded again from the log."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._kept: OrderedDict[Thread, Conversation] = OrderedDict()
+        # A turn in progress holds its conversation longer than the cache may: it has to go on growing.
+        self._in_use: WeakValueDictionary[Thread, Conversation] = WeakValueDictionary()
+        self._arriving: dict[Thread, list[Event]] = {}
+        log.on_commit(self._follow)
+
+    async def get(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
+        """The session's conversation, or that of a task that was delegated in it, which goes on growing as facts are
+        committed."""
+        thread = delegated or session_id
+        found = self._in_use.get(thread)
+        if found is None:
+            loaded = await self._load(thread, session_id, delegated)
+            # Somebody else may have loaded it meanwhile: then that one is the one that grows.
+            found = self._in_use.setdefault(thread, loaded)
+        self._kept[thread] = found
+        self._kept.move_to_end(thread)
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
+        # What is committed during the reading is kept aside and applied last: no gap, and `apply` drops doubles.
+        arriving = self._arriving.setdefault(thread, [])
+        conversation = Conversation(of=delegated)
+        lineage = [(session_id, None)] if delegated else await self._lineage(session_id)
+        for ancestor, end in lineage:
+            after = 0
+            while page := await self._log.read(
+                after=after, before=end, limit=_PAGE, types=EVENT_TYPES, session_id=ancestor, task_id=delegated
+            ):
+                for event in page:
+                    conversation.apply(event)
+                after = page[-1].position
+        for event in arriving:
+            conversation.apply(event)
+        self._arriving.pop(thread, None)
+        return conversation
+
+    async def _lineage(self, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
+        """The sessions that this one was forked from, the first of all before the others, and at last itself; each
+        with the position before which it was left, None for itself."""
+        found: list[tuple[SessionId, int | None]] = []
+        end: int | None = None
+        while session_id:
+            found.append((session_id, end))
+            rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
+            if not rows:
+                break
+            end = int(str(rows[0]["forked_at"])) + 1
+            session_id = SessionId(str(rows[0]["parent"]))
+        return found[::-1]
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.session_id is None or event.type not in EVENT_TYPES:
+                continue
+            for thread in (event.session_id, event.task_id):
+                if thread is None:
+                    continue
+                if (conversation := self._in_use.get(thread)) is not None:
+                    conversation.apply(event)
+                if (arriving := self._arriving.get(thread)) is not None:
+                    arriving.append(event)

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Brief, Limits
-from ozzie_server_ext.models.attempts import RetryPolicy
-from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver
-from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.rates import RateLimits, Rates
 from ozzie_server_ext.store.blobs import BlobStore

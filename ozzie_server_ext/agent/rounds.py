@@ -1,15 +1,110 @@
-"""One answer of the model within a conversation, and what came of the calls that it asked for."""
+"""One answer of the model and what came of the calls it asked for, and the limits on how often that repeats."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND
-from ozzie_server_ext.domain.events import Finish, ToolUse
-from ozzie_server_ext.domain.ids import ReplyId, TaskId
+from ozzie_server_ext.domain.approvals import MOST_ASKS
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    Finish,
+    Limits,
+    PromptOption,
+    PromptRequested,
+    TaskWaitingInput,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallResolved,
+    ToolCallStarted,
+    ToolCallUncertain,
+    ToolUse,
+)
+from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
-from ozzie_server_ext.policy.reading import UNREAD, Reading
+from ozzie_server_ext.policy.decision import UNREAD, Reading
+from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.permissions import Earlier
+
+MAX_REPEATS = 3
+MAX_CALLS_A_ROUND = 50
+
+
+class LimitExceeded(OzzieError):
+    """The turn used up what it was allowed."""
+
+    code = "limit.exceeded"
+
+
+class OutOfTime(Exception):
+    """A task has worked for all of its `limit_s`."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"{limit_s:g} s")
+        self.limit_s = limit_s
+
+
+class LimitGuard:
+    """Watches one run of a turn."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._last: tuple[tuple[str, str], ...] = ()
+        self._repeats = 0
+
+    def check_round(self, number: int) -> None:
+        """Before the model is asked again. Raises LimitExceeded."""
+        if number > self._limits.max_rounds:
+            raise LimitExceeded(
+                f"This turn asked the model {self._limits.max_rounds} times without coming to an end.",
+                hint="Ask for a smaller step, or raise agent.max_rounds in the configuration.",
+                code="limit.rounds",
+            )
+
+    def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
+        """When the model asks for tools. Raises LimitExceeded for too many at once, and the third time in a row that
+        it asks for the same."""
+        if len(uses) > MAX_CALLS_A_ROUND:
+            raise LimitExceeded(
+                f"The model asked for {len(uses)} tool calls at once; at most {MAX_CALLS_A_ROUND} are carried out.",
+                hint="Ask for a smaller step, or choose another model with %model.",
+                code="limit.calls",
+            )
+        asked = tuple((use.name, use.arguments) for use in uses)
+        self._repeats = self._repeats + 1 if asked == self._last else 1
+        self._last = asked
+        if self._repeats >= MAX_REPEATS:
+            raise LimitExceeded(
+                f"The model asked for the same call of {asked[0][0][:64]} {MAX_REPEATS} times in a row.",
+                hint="Say it differently, or choose another model with %model.",
+                code="limit.loop",
+            )
+
+
+GO_ON, STOP = "go_on", "stop"
+"""The answers to it."""
+
+
+def many_asks(prompt_id: PromptId) -> tuple[PromptRequested, TaskWaitingInput]:
+    """The question, which is put in the place of the next approval."""
+    prompt = PromptRequested(
+        prompt_id=prompt_id,
+        kind="asks",
+        question=f"This turn has asked you {MOST_ASKS} times already, and wants to ask again.",
+        notes=(
+            "What it asks next is shown in full, as before; nothing is done without your yes.",
+            "A rule can allow what you would approve each time: ozzie policy explain shows why it asks.",
+        ),
+        options=(
+            PromptOption(name=GO_ON, label=f"Let it ask {MOST_ASKS} more times"),
+            PromptOption(name=STOP, label="Stop here"),
+        ),
+    )
+    return prompt, TaskWaitingInput(question=prompt.question)
+
 
 _STOPPED = '{"error":"The turn was stopped."}'
 
@@ -59,3 +154,77 @@ class Round:
             # A provider refuses a call without a result, so one that was cut off gets one here.
             content = self.outcomes.get(use.call_id) or self.in_doubt.get(use.call_id, _STOPPED)
             yield ChatMessage(role="tool", content=content, tool_call_id=use.call_id, name=use.name)
+
+
+class Outcomes:
+    """The calls without an end, and those of which nobody knows whether they were had."""
+
+    def __init__(self) -> None:
+        self._open: dict[CallId, tuple[Round, str]] = {}
+        self._uncertain: dict[CallId, tuple[Round, str]] = {}
+
+    def find(self, call_id: CallId) -> tuple[Round, str] | None:
+        """The round that asked for a call without an end, and the model's own id of it."""
+        return self._open.get(call_id)
+
+    def apply(self, body: EventBody, last: Round | None) -> None:
+        """Take in one fact; `last` is the latest round of its task."""
+        match body:
+            case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
+                if last is not None and (last.guessed or last.number == number):
+                    last.number, last.guessed = number, False
+                    self._open[call_id] = (last, use_id)
+            case ToolCallStarted(call_id=call_id, effect=effect) if call_id in self._open:
+                asking, use_id = self._open[call_id]
+                asking.begun[use_id] = effect
+            case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
+                self._end(call_id, dumps(data if ok else {"error": data}))
+            case ToolCallFailed(call_id=call_id, message=message):
+                self._end(call_id, dumps({"error": message}), failure=message)
+            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
+                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), again)
+            case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
+                _resolve(*self._uncertain[call_id], outcome)
+                if outcome != "left":  # else somebody may say more of it, once its task is tried again
+                    del self._uncertain[call_id]
+            case ToolCallCancelled(call_id=call_id) if call_id in self._open:
+                _made_anew(*self._open[call_id])
+            case _:
+                pass
+
+    def _end(self, call_id: CallId, content: str, failure: str = "") -> None:
+        if call_id in self._open:
+            asking, use_id = self._open.pop(call_id)
+            asking.outcomes[use_id] = content
+            if failure:
+                asking.failures[use_id] = failure
+
+    def _doubt(self, call_id: CallId, content: str, again: bool) -> None:
+        """A yes to what may have been done already is none to doing it again, unless that has no further effect."""
+        if again and call_id in self._open:
+            asking, use_id = self._open[call_id]
+            asking.in_doubt[use_id] = content
+            _made_anew(asking, use_id)
+        elif call_id in self._open:
+            asking, use_id = self._uncertain[call_id] = self._open.pop(call_id)
+            asking.outcomes[use_id] = content
+            asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
+            asking.earlier.pop(use_id, None)
+            asking.begun.pop(use_id, None)
+            asking.in_doubt.pop(use_id, None)
+
+
+def _resolve(asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
+    if outcome == "left":
+        return
+    asking.unknown.pop(use_id, None)
+    if outcome == "again":
+        asking.outcomes.pop(use_id, None)
+    else:
+        asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
+
+
+def _made_anew(asking: Round, use_id: str) -> None:
+    """The call came to an end, and one that is made in its place is another one."""
+    if (earlier := asking.earlier.get(use_id)) is not None:
+        asking.earlier[use_id] = replace(earlier, has_ended=True)

@@ -12,20 +12,14 @@ from dataclasses import replace
 
 import msgspec
 
-from ozzie_server_ext.agent.answer import check_whole
-from ozzie_server_ext.agent.asking import Asking
-from ozzie_server_ext.agent.breach import too_late
-from ozzie_server_ext.agent.calling import Calling
 from ozzie_server_ext.agent.checking import CHANGING, Checking, Opinion, unattended
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.doubt import doubt
-from ozzie_server_ext.agent.fitting import find_misfit
-from ozzie_server_ext.agent.limits import LimitGuard, OutOfTime
-from ozzie_server_ext.agent.many_asks import many_asks
+from ozzie_server_ext.agent.model_call import Asking, Calling, check_whole
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
-from ozzie_server_ext.agent.rounds import Round
-from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer, unfit_answer
-from ozzie_server_ext.agent.toolbox import TurnToolbox
+from ozzie_server_ext.agent.questions import doubt, too_late
+from ozzie_server_ext.agent.requests import TurnToolbox
+from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round, many_asks
+from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.events import (
@@ -42,9 +36,8 @@ from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
 from ozzie_server_ext.tools.broker import Begun, Place
-from ozzie_server_ext.tools.uncertain import ToolUncertain, uncertain
 
 _MOST_CHECKS = 3
 """Of one call that is another one each time by when it may be made."""

@@ -1,10 +1,9 @@
 """What a program reads of a turn: apart from `shape`, which processes load that know nothing of how a turn looks."""
 
-from ozzie_server_ext.agent.shape import value_of
+from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import InvalidJson
-from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turnview import TurnView
+from ozzie_server_ext.render.turnview import TextPart, TurnView
 
 
 def value_in(view: TurnView) -> Json:

@@ -1,10 +1,15 @@
-"""Erasing the contents of artifacts: first the fact, then the file, and the file only where nothing else needs it."""
+"""Erasing the contents of artifacts: by which rules, by whom, and in which order of fact and file."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, expect_there
-from ozzie_server_ext.domain.artifacts import Artifact, ErasedWhy, blob_of
+from ozzie_server_ext.config.settings import ArtifactsSettings
+from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ErasedWhy, blob_of
+from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
 from ozzie_server_ext.domain.events import Actor, ArtifactErased, Draft
 from ozzie_server_ext.domain.ids import ARTIFACTS_STREAM, ArtifactId, BlobRef
@@ -14,6 +19,76 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+
+
+class Worth(IntEnum):
+    """How much is lost with a content, the least first."""
+
+    OLD = 1
+    """There is a newer version."""
+    RESULT = 2
+    """What a call gave back at length, or what was shown to somebody who was asked: its beginning stands in the log."""
+    OLDER_UNDO = 3
+    """What a call replaced, and a later call too: an earlier state of a file."""
+    CURRENT = 4
+    """The newest version of all else, such as the state of a file before its last change."""
+
+
+def worth_of(artifact: Artifact) -> Worth:
+    """Superseded before current ones, and what undoes a change behind what can be made again."""
+    is_old = artifact.superseded_by is not None
+    if REPLACED_BY in artifact.meta:
+        return Worth.OLDER_UNDO if is_old else Worth.CURRENT
+    if is_old:
+        return Worth.OLD
+    return Worth.RESULT if artifact.call_id is not None and artifact.kind in ("log", "json") else Worth.CURRENT
+
+
+def is_too_old(artifact: Artifact, now: datetime, days: int) -> bool:
+    """Whether a content goes for its age. One that undoes a change of a file never does, nor the newest version of
+    anything but a result; an old version is kept for `days` from when it was replaced. Notes stay in all versions: an
+    old one may be the newest of a session that was forked then."""
+    if worth_of(artifact) > Worth.RESULT or artifact.kind == "markdown":
+        return False
+    return now - (artifact.superseded_at or artifact.ts) > timedelta(days=days)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One content, with the artifacts that have it: their ids, and whether all of them may be erased now."""
+
+    size: int
+    artifacts: tuple[ArtifactId, ...]
+    order: tuple[Worth, int]
+    may_go: bool
+
+
+class Contents:
+    """All contents that are there, noted artifact by artifact. What several artifacts have is there once."""
+
+    def __init__(self) -> None:
+        self._by_hash: dict[str, Content] = {}
+
+    def note(self, artifact: Artifact, *, may_go: bool) -> None:
+        there = self._by_hash.get(artifact.hash)
+        order = (worth_of(artifact), artifact.position)
+        self._by_hash[artifact.hash] = Content(
+            size=artifact.size,
+            artifacts=(*(there.artifacts if there else ()), artifact.artifact_id),
+            order=max(there.order, order) if there else order,
+            may_go=may_go and (there is None or there.may_go),
+        )
+
+    def beyond(self, most_bytes: int) -> Iterable[tuple[ArtifactId, ...]]:
+        """The artifacts of each content that has to go, so that there are at most `most_bytes` together."""
+        too_many = sum(content.size for content in self._by_hash.values()) - most_bytes
+        for content in sorted(self._by_hash.values(), key=lambda content: content.order):
+            if too_many <= 0:
+                return
+            if content.may_go and content.size:
+                too_many -= content.size
+                yield content.artifacts
+
 
 log = logger(__name__)
 
@@ -107,3 +182,105 @@ class Eraser:
             await self._blobs.remove(ref, is_needed)
         except OzzieError as error:
             log.warning("the content of an erased artifact stays for now: %s", error)
+
+
+EVERY = timedelta(hours=1)
+LOOK_S = 60.0
+"""So often it looks whether it is time: a timer stands still while a machine sleeps."""
+SURE_S = 10.0
+"""Settings count that were the same for so long: what is erased stays so, and a file that an editor is replacing is not
+there for a moment, or ends in the middle of a number."""
+"""Artifacts that are looked at in one step."""
+_AT_ONCE = 20
+"""Contents that are erased in one append: nobody who writes meanwhile waits for long."""
+
+
+class Sweep:
+    """Sweeps at the start, and then every hour of the clock. `wanted` tells the settings of the moment; None where
+    nobody knows them, and then nothing is erased."""
+
+    def __init__(
+        self,
+        artifacts: ArtifactStore,
+        eraser: Eraser,
+        clock: Clock,
+        wanted: Callable[[], Awaitable[ArtifactsSettings | None]],
+    ) -> None:
+        self._artifacts = artifacts
+        self._eraser = eraser
+        self._clock = clock
+        self._wanted = wanted
+        self._work: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._work = asyncio.create_task(self._run(), name="artifacts are swept")
+
+    def stop(self) -> None:
+        """At once: while somebody waited for its end, turns would get on in a gateway that stops. What is being erased
+        is recorded or is not; a file that is left goes with the next start."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def ended(self) -> None:
+        """Return once a sweep that was stopped uses the log no more."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def _run(self) -> None:
+        swept_at = None
+        while True:
+            now = self._clock.now()
+            if swept_at is None or not timedelta(0) <= now - swept_at < EVERY:
+                try:
+                    await self.sweep()
+                except Exception:
+                    log.exception("artifacts can't be swept")
+                swept_at = now
+            await asyncio.sleep(LOOK_S)
+
+    async def sweep(self) -> None:
+        """Erase what is due, step by step, each of them small. Raises as `EventLog.append` and `EventLog.rows`."""
+        await self._eraser.remove_left()
+        wanted = await self._wanted()
+        if wanted is None or not (wanted.keep_days or wanted.max_bytes):
+            return
+        await asyncio.sleep(SURE_S)
+        if await self._wanted() != wanted:
+            log.info("the settings for artifacts have just changed: nothing is erased before the next sweep")
+            return
+        if wanted.keep_days:
+            await self._erase_old(wanted.keep_days)
+        if wanted.max_bytes:
+            await self._erase_beyond(wanted.max_bytes)
+
+    async def _erase_old(self, days: int) -> None:
+        now, after = self._clock.now(), 0
+        while page := await self._artifacts.oldest(after=after, limit=_PAGE):
+            old = [each for each in page if is_too_old(each, now, days)]
+            used = await self._eraser.in_use(old)
+            due = [each.artifact_id for each in old if _may_go(each, used)]
+            await self._erase(due, "age", days)
+            if now - page[-1].ts <= timedelta(days=days):
+                return
+            after = page[-1].position
+
+    async def _erase_beyond(self, most_bytes: int) -> None:
+        contents, after = Contents(), 0
+        while page := await self._artifacts.oldest(after=after, limit=_PAGE):
+            used = await self._eraser.in_use(page)
+            for each in page:
+                if each.is_own:
+                    contents.note(each, may_go=_may_go(each, used))
+            after = page[-1].position
+        due = [artifact_id for together in contents.beyond(most_bytes) for artifact_id in together]
+        await self._erase(due, "size", most_bytes)
+
+    async def _erase(self, artifact_ids: list[ArtifactId], why: ErasedWhy, bound: int) -> None:
+        for start in range(0, len(artifact_ids), _AT_ONCE):
+            await self._eraser.erase_all(artifact_ids[start : start + _AT_ONCE], why=why, bound=bound)
+        if artifact_ids:
+            log.info("%d contents of artifacts were erased (%s)", len(artifact_ids), why)
+
+
+def _may_go(artifact: Artifact, used: set[ArtifactId]) -> bool:
+    return artifact.is_own and artifact.artifact_id not in used

@@ -7,14 +7,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ozzie_server_ext.cli.asking import agreed
 from ozzie_server_ext.cli.http import Answered, Object, delete, get, get_bytes, items
-from ozzie_server_ext.cli.output import cell, local_time, print_json
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json
 from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import is_ulid
-from ozzie_server_ext.render.columns import cut_columns
-from ozzie_server_ext.render.text import byte_count, visible_label, visible_prose
+from ozzie_server_ext.render.text import byte_count, cut_columns, visible_label, visible_prose
 
 
 def list_artifacts(options: argparse.Namespace) -> int:

@@ -15,10 +15,9 @@ from pathlib import Path
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, moment_of, new_message_id
-from ozzie_server_ext.agent.fitting import expect_schema
+from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.agent.value import value_in
-from ozzie_server_ext.cli.output import failure_lines, for_terminal
-from ozzie_server_ext.cli.standard_input import standard_input
+from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
@@ -26,13 +25,11 @@ from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.console import ConsoleWriter
-from ozzie_server_ext.render.graphfold import fold_graph
-from ozzie_server_ext.render.graphtext import GraphWriter
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.output import GraphWriter
+from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
-from ozzie_server_ext.render.turnview import TurnView
+from ozzie_server_ext.render.turnview import TextPart, TurnView
 
 
 def ask(options: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ozzie_server_ext.cli.http import Object, get, items
-from ozzie_server_ext.cli.output import cell, local_time, print_json
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.cli.terminal import cell, local_time, print_json
 from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.render.text import cut_end, visible_label
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from jupyter_core.paths import jupyter_runtime_dir
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
-from ozzie_server_ext.domain.places import home_folder
+from ozzie_server_ext.domain.paths import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 from ozzie_server_ext.protocol.jsontext import loads_object
 

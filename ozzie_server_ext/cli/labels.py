@@ -3,8 +3,8 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, post
-from ozzie_server_ext.cli.output import print_json
 from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.cli.terminal import print_json
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.text import visible_label
 

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ozzie_server_ext.cli.output import for_terminal
 from ozzie_server_ext.cli.parser import Misused, parser
+from ozzie_server_ext.cli.terminal import for_terminal
 from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError, Unavailable
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.text import visible_prose

@@ -2,16 +2,19 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from ozzie_server_ext.cli.http import Object, get, post
-from ozzie_server_ext.cli.output import cell, cost, failure_lines, print_json, tokens
-from ozzie_server_ext.cli.standard_input import standard_input
+from ozzie_server_ext.cli.http import MAX_PAGE, Object, get, post
+from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.cli.terminal import cell, cost, counted, failure_lines, print_json, standard_input, tokens
 from ozzie_server_ext.config.jsonc import parse
-from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.render.text import duration, visible_label, visible_prose
+from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
+from ozzie_server_ext.render.text import columns, duration, money, visible_label, visible_prose
 
 QUESTION = "Answer with one short sentence: are you there?"
-WAIT_S = 620.0
+TRY_WAIT_S = 620.0
 MAX_TITLE = 60
 
 
@@ -41,7 +44,7 @@ def test_model(options: argparse.Namespace) -> int:
     session = post("sessions", {"title": f"test of {options.model}"[:MAX_TITLE]})
     asked = {"content": QUESTION, "session_id": session["id"], "model": options.model, "wait": True}
     try:
-        task = post("message", asked, timeout_s=WAIT_S)
+        task = post("message", asked, timeout_s=TRY_WAIT_S)
     finally:
         post(f"sessions/{session['id']}/archive", {})
     if "status" not in task:
@@ -115,3 +118,123 @@ def _key(model: Object) -> str:
     place = model["key"]
     # The others are places; this is a program's name.
     return f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""
+
+
+SHOW_WAIT_S = 60.0
+"""It may take a start of the model worker."""
+
+_WIDTH = max(map(len, LABELS.values()))
+_WORDS = 32
+
+
+def show_model(options: argparse.Namespace) -> int:
+    """Print what is known of a model. Raises NotRunning, Answered."""
+    model = get("models/show", timeout_s=SHOW_WAIT_S, name=options.model)
+    if options.json:
+        print_json(model)
+        return 0
+    print(visible_label(model["name"]) + (", the default" if model["is_default"] else ""))
+    for label, said in _standing(model):
+        print(f"  {label:<{_WIDTH}}  {visible_label(said)}".rstrip())
+    print()
+    for name, label in LABELS.items():
+        fact = model["capabilities"][name]
+        source = "" if fact["source"] == "unknown" else fact["source"]
+        print(f"  {label:<{_WIDTH}}  {fact_words(name, fact['value']):<{_WORDS}}  {source}".rstrip())
+    if model["unasked"]:
+        print(f"\nlitellm's table could not be asked: {visible_prose(model['unasked'])}")
+    return 0
+
+
+def _standing(model: Object) -> Iterator[tuple[str, str]]:
+    at = f" at {model['address']}" if model["address"] else ""
+    through = f"{model['provider']}, which is " if model["provider"] not in ("", model["name"]) else ""
+    yield "Stands for", f"{through}{model['driver']}/{model['model']}{at}"
+    if model["then"]:
+        yield "Then", ", ".join(model["then"])
+    if model["stronger"]:
+        yield "Stronger", ", ".join(model["stronger"])
+    if model["tags"]:
+        yield "Tags", tag_words(model["tags"])
+    yield "Key", model["missing"] or _key_line(model)
+    yield "Last call", model["health"] or "none lately"
+    yield "Today", _used(model["today"])
+    yield "In all", _used(model["total"])
+
+
+def _key_line(model: Object) -> str:
+    if not model["key"]:
+        return "none needed"
+    # The others are places; Claude Code's token says whose it is by its name.
+    return model["key_name"] if model["key"] == "Claude Code" else f"{model['key_name']} from the {model['key']}"
+
+
+def _used(usage: Object) -> str:
+    if not usage["calls"]:
+        return "no calls"
+    told = [counted(usage["calls"], "call"), tokens({"input": usage["input_tokens"], "output": usage["output_tokens"]})]
+    if usage["failed_calls"]:
+        told.insert(1, f"{usage['failed_calls']:,} of them failed")
+    unknown = usage["unknown_price_calls"]
+    if not unknown:
+        return ", ".join([*told, cost(usage["cost"])])
+    if usage["known_cost"]:
+        told.append(money(usage["known_cost"]))
+    return ", ".join([*told, f"{counted(unknown, 'call')} of unknown price"])
+
+
+_GROUPS: Mapping[str, Callable[[Object], str]] = {
+    "model": lambda usage: f"{cell(usage['alias'], 20)}  {cell(_full_name(usage), 36)}",
+    "day": lambda usage: cell(usage["day"], 12),
+    "session": lambda usage: cell(usage["session_id"] or "no session", 32),
+}
+
+
+def show_usage(options: argparse.Namespace) -> int:
+    """Print the sums of each group and of all. Raises NotRunning, Answered, and as `find_session`."""
+    session_id = find_session(options.session)["id"] if options.session else None
+    asked = {"by": [options.by], "session_id": session_id, "since": options.since, "until": options.until}
+    sums = _sums(options.limit, asked)
+    if options.json:
+        print_json(sums)
+        return 0
+    if not sums["items"]:
+        print("No model was asked in this time.")
+        return 0
+    for usage in sums["items"]:
+        print(_line(_GROUPS[options.by](usage), usage))
+    width = columns(_GROUPS[options.by](sums["items"][0]))
+    print(_line(cell("all", width), sums["total"]))
+    if sums["next"]:
+        print("There are more; see --limit.")
+    return 0
+
+
+def _sums(limit: int, asked: Mapping[str, Any]) -> Object:
+    """The first `limit` groups, and all together. Raises InputError."""
+    if limit < 1:
+        raise InputError("limit must be a number from 1 on.")
+    found = get("usage", limit=min(limit, MAX_PAGE), **asked)
+    while found["next"] and len(found["items"]) < limit:
+        more = get("usage", limit=min(limit - len(found["items"]), MAX_PAGE), cursor=found["next"], **asked)
+        found = {**more, "items": [*found["items"], *more["items"]]}
+    return found
+
+
+def _full_name(usage: Object) -> str:
+    return f"{usage['provider']}/{usage['model']}"
+
+
+def _line(group: str, usage: Object) -> str:
+    calls = cell(counted(usage["calls"], "call"), 11)
+    read, written = (f"{usage[name]:,} tokens" for name in ("input_tokens", "output_tokens"))
+    return f"{group}  {calls}  {cell(f'{read} in', 20)}  {cell(f'{written} out', 20)}  {_spent(usage)}"
+
+
+def _spent(usage: Object) -> str:
+    """An unknown price is never shown as nothing."""
+    unknown = usage["unknown_price_calls"]
+    if not unknown:
+        return cost(usage["cost"])
+    beside = f"{money(usage['known_cost'])} and " if usage["known_cost"] else ""
+    return f"{beside}{counted(unknown, 'call')} of unknown price"

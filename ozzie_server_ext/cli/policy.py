@@ -5,24 +5,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.cli.output import counted, print_json
+from ozzie_server_ext.cli.terminal import counted, print_json
 from ozzie_server_ext.cli.tools import RULINGS
 from ozzie_server_ext.config.home import find_home
-from ozzie_server_ext.config.reading import content_of
+from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
-from ozzie_server_ext.policy.reading import Reading
-from ozzie_server_ext.policy.rules import Rule
-from ozzie_server_ext.policy.sources import SourcePattern
+from ozzie_server_ext.policy.rules import Rule, SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
-from ozzie_server_ext.render.contract_words import NEEDS
+from ozzie_server_ext.render.questions import NEEDS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools

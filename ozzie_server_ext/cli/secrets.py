@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ozzie_server_ext.cli.asking import agreed
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
-from ozzie_server_ext.cli.output import WAYS, cell, counted, local_time, print_json
 from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.cli.terminal import WAYS, agreed, cell, counted, local_time, print_json
 from ozzie_server_ext.config.home import find_home, key_folder
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
@@ -19,8 +18,7 @@ from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.vault.document import SlotKind
 from ozzie_server_ext.vault.errors import NoKeyring, VaultLocked
-from ozzie_server_ext.vault.scope import Scope, checked_name, checked_value
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import Scope, Secret, checked_name, checked_value
 from ozzie_server_ext.vault.slots import checked_passphrase
 from ozzie_server_ext.vault.terminal import ask_hidden, ask_passphrase, line_from_stdin, value_from_stdin
 from ozzie_server_ext.vault.transfer import export_to, import_from

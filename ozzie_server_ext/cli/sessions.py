@@ -3,13 +3,12 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.output import cell, cost, counted, local_time, print_json, tokens
+from ozzie_server_ext.cli.terminal import cell, cost, counted, local_time, print_json, tokens
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
-from ozzie_server_ext.render.columns import WIDTH, columns, wrapped
 from ozzie_server_ext.render.console import console_lines
-from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.text import LINE_WIDTH, columns, visible_label, visible_prose, wrapped
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -131,4 +130,4 @@ def _print_turn(task: Object) -> None:
 
 def _print_wrapped(lines: list[str], indent: str) -> None:
     for line in lines:
-        print("\n".join([line] if columns(line) <= WIDTH else wrapped(line, indent=indent)))
+        print("\n".join([line] if columns(line) <= LINE_WIDTH else wrapped(line, indent=indent)))

@@ -1,7 +1,7 @@
 """What sets Ozzie up: models, tools, rules, secrets, the configuration."""
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
-from ozzie_server_ext.domain.channels import Channel
+from ozzie_server_ext.domain.messages import Channel
 
 _PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
 
@@ -13,7 +13,7 @@ MODELS = Group(
         Verb(
             "show",
             "what a model stands for, what it can do and costs, and how it fares",
-            "model_details:show_model",
+            "models:show_model",
             (argument("model", metavar="NAME", help="an alias, a provider, or driver/model"),),
         ),
         Verb(
@@ -25,7 +25,7 @@ MODELS = Group(
         Verb(
             "usage",
             "what models used, in tokens and money",
-            "usage:show_usage",
+            "models:show_usage",
             (
                 argument("--by", choices=("model", "day", "session"), default="model", help="one line for each"),
                 argument("--since", metavar="DAY", help="the first day that counts, as 2026-01-31"),

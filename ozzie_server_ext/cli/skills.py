@@ -8,23 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.cli.ask import run_in
-from ozzie_server_ext.cli.output import cell, first_sentence, print_json
+from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json
 from ozzie_server_ext.config.home import Home, find_home, shipped
+from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.config.loader import load
-from ozzie_server_ext.config.reading import content_of
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.render.columns import WIDTH, folded, wrapped
-from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.text import LINE_WIDTH, folded, visible_label, visible_prose, wrapped
 from ozzie_server_ext.skills.as_tool import skill_tools
 from ozzie_server_ext.skills.checks import works_of
-from ozzie_server_ext.skills.fit import of_models, of_skills, of_tools
-from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
+from ozzie_server_ext.skills.library import (
+    PROJECT_FOLDER,
+    Found,
+    Library,
+    SkillError,
+    SkillFile,
+    kind_of,
+    of_models,
+    of_skills,
+    of_tools,
+    read,
+    told,
+)
 from ozzie_server_ext.skills.parameters import called, parameters_of
-from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work
-from ozzie_server_ext.skills.telling import kind_of, told
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -58,7 +66,7 @@ def show_skill(options: argparse.Namespace) -> int:
         print(f"  {line}")
     print()
     for label, said in _facts(file):
-        first, *rest = _paragraph(said, WIDTH - _LABEL - 4) or [""]
+        first, *rest = _paragraph(said, LINE_WIDTH - _LABEL - 4) or [""]
         print(f"  {cell(label, _LABEL)}  {first}".rstrip())
         for line in rest:
             print(f"  {'':<{_LABEL}}  {line}")
@@ -221,6 +229,6 @@ def _model(thinking: Skill | Work) -> str:
     return thinking.model or ""
 
 
-def _paragraph(text: str, width: int = WIDTH - 2) -> list[str]:
+def _paragraph(text: str, width: int = LINE_WIDTH - 2) -> list[str]:
     lines = [line for part in visible_prose(text).strip().split("\n") for line in wrapped(part, width)]
     return [piece for line in lines for piece in folded(line, width)]

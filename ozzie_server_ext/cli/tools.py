@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.output import cell, first_sentence, print_json
-from ozzie_server_ext.render.contract_words import EFFECTS_AT_LENGTH, REPEATS
+from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json
+from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 WIDEST_NAME = 28

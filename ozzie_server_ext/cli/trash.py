@@ -4,10 +4,9 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from ozzie_server_ext.cli.output import cell, local_time, print_json
+from ozzie_server_ext.cli.terminal import cell, local_time, print_json
 from ozzie_server_ext.render.text import visible_label, visible_prose
-from ozzie_server_ext.tools.changes.trash import restore
-from ozzie_server_ext.tools.changes.trash_note import all_notes
+from ozzie_server_ext.tools.changes.trash import all_notes, restore
 
 
 def list_trash(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ozzie_server_ext.cli.output import print_json
+from ozzie_server_ext.cli.terminal import print_json
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.loader import PROJECT_FILE, trust_file
 from ozzie_server_ext.domain.errors import NotFound

@@ -26,7 +26,7 @@ ASK = Verb(
     ),
 )
 
-STATUS = Verb("status", "say whether a gateway runs, and how it is", "status:status")
+STATUS = Verb("status", "say whether a gateway runs, and how it is", "gateway:status")
 
 GATEWAY = Verb(
     "gateway",
@@ -122,12 +122,12 @@ TASKS = Group(
             "3 where it failed or was stopped, 4 where the time ran out.",
         ),
         Verb("cancel", "stop a task, running or waiting", "tasks:cancel_task", (_TASK,)),
-        Verb("pause", "hold one at the end of what it is doing", "task_control:pause_task", (_TASK,)),
-        Verb("resume", "let one go on that is paused", "task_control:resume_task", (_TASK,)),
+        Verb("pause", "hold one at the end of what it is doing", "tasks:pause_task", (_TASK,)),
+        Verb("resume", "let one go on that is paused", "tasks:resume_task", (_TASK,)),
         Verb(
             "tell",
             "tell a run of a skill what happened outside",
-            "task_control:tell_task",
+            "tasks:tell_task",
             (
                 _TASK,
                 argument("event", metavar="EVENT", help="as a step of it waits for it: ozzie tasks show ID"),
@@ -138,11 +138,11 @@ TASKS = Group(
         Verb(
             "update",
             "say something more to one that goes on",
-            "task_control:update_task",
+            "tasks:update_task",
             (_TASK, argument("text", metavar="TEXT", help="what it is to know, in your words"), _KEY),
             speaks_for_a_person=True,
         ),
-        Verb("retry", "try one again that failed or was stopped", "task_control:retry_task", (_TASK,)),
+        Verb("retry", "try one again that failed or was stopped", "tasks:retry_task", (_TASK,)),
         Verb(
             "answer",
             "answer what a task waits to be told",

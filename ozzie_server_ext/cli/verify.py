@@ -4,17 +4,15 @@ import argparse
 import dataclasses
 import os
 
-from ozzie_server_ext.cli.asking import agreed
-from ozzie_server_ext.cli.output import counted, local_time, print_json
+from ozzie_server_ext.cli.terminal import agreed, counted, local_time, print_json
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.render.text import visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.anchoring import accept
+from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
 from ozzie_server_ext.store.database import forget_tables
-from ozzie_server_ext.store.deep_check import DeepVerdict, check_deeply
-from ozzie_server_ext.store.verifier import RESTORE, Verdict, verify_home
 
 
 def verify(options: argparse.Namespace) -> int:

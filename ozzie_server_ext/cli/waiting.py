@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 from ozzie_server_ext.cli.http import Object, get, items
-from ozzie_server_ext.cli.output import STATES, cell, failure_lines, print_json
 from ozzie_server_ext.cli.tasks import expect_id
+from ozzie_server_ext.cli.terminal import STATES, cell, failure_lines, print_json
 from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.tasks import FINAL, OPEN

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.domain.places import home_folder
+from ozzie_server_ext.domain.paths import home_folder
 
 
 @dataclass(frozen=True, slots=True)

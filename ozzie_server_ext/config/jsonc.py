@@ -4,19 +4,23 @@ Libraries strip the comments and lose the positions; a settings file without a p
 an hour. Comments are `//` to the end of the line and `/* … */`.
 """
 
+import errno
 import json
 import math
+import os
 import re
+import stat
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
 
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 
-MAX_BYTES = 1 << 20
+MAX_CHARS = 1 << 20
 MAX_DEPTH = 64
 
 _LINE_END = re.compile("\n")
@@ -43,7 +47,7 @@ class Document:
     """A parsed file: its value, and where each key and element stands. The place of a member is that of its key."""
 
     value: Json
-    places: dict[Path, Place] = field(default_factory=dict[Path, Place])
+    places: dict[KeyPath, Place] = field(default_factory=dict[KeyPath, Place])
 
 
 class JsoncError(InputError):
@@ -62,8 +66,8 @@ def parse(text: str, file: str) -> Document:
     Raises JsoncError.
     """
     parser = _Parser(text, file)
-    if len(text) > MAX_BYTES:
-        raise JsoncError(f"the file is larger than {MAX_BYTES:,} characters.", Place(file, 1, 1))
+    if len(text) > MAX_CHARS:
+        raise JsoncError(f"the file is larger than {MAX_CHARS:,} characters.", Place(file, 1, 1))
     parser.skip()
     value = parser.value((), 0)
     parser.skip()
@@ -77,7 +81,7 @@ class _Parser:
         self.text = text
         self.file = file
         self.at = 0
-        self.places: dict[Path, Place] = {}
+        self.places: dict[KeyPath, Place] = {}
         self.lines = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
     def place(self, at: int) -> Place:
@@ -93,7 +97,7 @@ class _Parser:
         if self.text.startswith("/*", self.at):
             raise self.error("this comment is never closed.")
 
-    def value(self, path: Path, depth: int) -> Json:
+    def value(self, path: KeyPath, depth: int) -> Json:
         self.places.setdefault(path, self.place(self.at))
         start = self.text[self.at : self.at + 1]
         if start in ("{", "[") and depth == MAX_DEPTH:
@@ -114,7 +118,7 @@ class _Parser:
             raise self.error("the file ends where a value should be.")
         raise self.error(f"expected a value, found {self.text[self.at : self.at + 12]!r}.")
 
-    def object(self, path: Path, depth: int) -> Json:
+    def object(self, path: KeyPath, depth: int) -> Json:
         found: dict[str, Json] = {}
         self.at += 1
         while True:
@@ -138,7 +142,7 @@ class _Parser:
             if not self.take(",") and not self.text.startswith("}", self.at):
                 raise self.error('expected "," or "}".')
 
-    def array(self, path: Path, depth: int) -> Json:
+    def array(self, path: KeyPath, depth: int) -> Json:
         found: list[Json] = []
         self.at += 1
         while True:
@@ -174,3 +178,80 @@ class _Parser:
             self.at += len(sign)
             return True
         return False
+
+
+MAX_BYTES = 4 << 20
+"""What is read of any file at most, before anybody knows what it is."""
+
+
+class ConfigError(InputError):
+    """A configuration file can't be taken; each line of the message names file, line, column and key."""
+
+    code = "config.invalid"
+
+
+def content_if_there(file: Path) -> bytes | None:
+    """Its bytes; None where no file is there. What stands in its place and can't be read is no reason to go on without
+    it.
+
+    Raises ConfigError.
+    """
+    try:
+        return _read(file)
+    except FileNotFoundError:
+        if file.is_symlink():
+            raise ConfigError(f"{file}: leads nowhere.", hint="Mend the link or remove it.") from None
+        return None
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be read: {error.strerror}.") from None
+
+
+def content_of(file: Path) -> bytes:
+    """Its bytes. Raises ConfigError, also where no file is there."""
+    content = content_if_there(file)
+    if content is None:
+        raise ConfigError(f"{file}: is not there.")
+    return content
+
+
+def _read(file: Path) -> bytes:
+    """Raises ConfigError and OSError. A pipe is not waited for, and no more is read than a file may hold: an untrusted
+    one is read too."""
+    try:
+        with open(file, "rb", opener=_at_once) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise _no_file(file)
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # a folder, a socket
+            raise _no_file(file) from None
+        raise
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{file}: is larger than {MAX_BYTES >> 20} MiB.", hint="Make it smaller or move it away.")
+    return content
+
+
+def _at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _no_file(file: Path) -> ConfigError:
+    return ConfigError(f"{file}: is not a file.", hint="Move it away.")
+
+
+def text_of(content: bytes, file: Path) -> str:
+    """The content as text. Raises ConfigError."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text, byte {error.start} is wrong.") from None
+
+
+def parse_object(content: bytes, file: Path) -> Document:
+    """The document in it, which is an object. Raises ConfigError or JsoncError."""
+    document = parse(text_of(content, file), str(file))
+    if not isinstance(document.value, dict):
+        raise ConfigError(f"{document.places[()]}: expected an object in braces.")
+    return document

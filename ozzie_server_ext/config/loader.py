@@ -11,8 +11,16 @@ from dotenv import dotenv_values
 
 from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import Document, Path, Place
-from ozzie_server_ext.config.reading import ConfigError, content_if_there, content_of, parse_object, text_of
+from ozzie_server_ext.config.jsonc import (
+    ConfigError,
+    Document,
+    KeyPath,
+    Place,
+    content_if_there,
+    content_of,
+    parse_object,
+    text_of,
+)
 from ozzie_server_ext.config.settings import TEMPLATE, Settings
 from ozzie_server_ext.config.trust import standing, trust
 from ozzie_server_ext.config.validation import line_of, validate
@@ -73,7 +81,7 @@ def _layers(files: Iterable[FilePath]) -> list[Document]:
 
 def _put_together(layers: Sequence[Document], ignored: tuple[str, ...], variables: Mapping[str, str]) -> Config:
     merged: JsonObject = {}
-    places: dict[Path, Place] = {}
+    places: dict[KeyPath, Place] = {}
     for layer in layers:
         merged = _merge(merged, layer.value)
         places |= layer.places
@@ -139,7 +147,7 @@ def _merge(below: JsonObject, above: Json) -> JsonObject:
     return merged
 
 
-def _expand(value: Json, path: Path, places: Mapping[Path, Place], env: Mapping[str, str]) -> Json:
+def _expand(value: Json, path: KeyPath, places: Mapping[KeyPath, Place], env: Mapping[str, str]) -> Json:
     if isinstance(value, dict):
         return {key: _expand(item, (*path, key), places, env) for key, item in value.items()}
     if isinstance(value, list):

@@ -7,13 +7,62 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
-from ozzie_server_ext.config.task_settings import SkillsSettings, TasksSettings, WatchdogSettings
-from ozzie_server_ext.config.wording import like
+from ozzie_server_ext.config.validation import like
 from ozzie_server_ext.domain.approvals import EXPIRES_S
-from ozzie_server_ext.domain.budget import OnBreach
-from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, TokenPrices
+from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, OnBreach, TokenPrices
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is an http or https address with a host."""
+    # First, because urlsplit drops line breaks and tabs without a word.
+    if " " in text or not text.isprintable():
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+ALWAYS_OFFERED = (
+    *("calculator", "list_files", "read_file", "search", "write_file", "edit_file"),
+    *("shell", "apply_changes", "list_kernels"),
+    *("read_notebook", "insert_cell", "edit_cell", "undo_cell_edit"),
+    *("read_artifact", "read_note", "write_note", "ask_user"),
+)
+"""What every task on files and notebooks needs, what results and failures of tools name as the next step, and what the
+notebooks that come with Ozzie show."""
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TasksSettings(_Settings):
+    """`max_running`: turns at once, of all sessions; in a session, one runs after the other."""
+
+    max_running: int = Field(default=64, ge=1, le=1000)
+
+
+class SkillsSettings(_Settings):
+    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2). `max_parallel_steps`: steps at
+    once, of all runs. An agent hands work over to skills at most `max_delegations` times in a task, and tasks do so at
+    most `max_depth` deep."""
+
+    dirs: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = ()
+    max_parallel_steps: int = Field(default=16, ge=1, le=1000)
+    max_delegations: int = Field(default=10, ge=0, le=1000)
+    max_depth: int = Field(default=4, ge=0, le=16)
+
+
+class WatchdogSettings(_Settings):
+    """`after_s`: a task from which nothing came for so long is told of. Where nothing came for as long again, `action`
+    is taken: nothing more (`remind`), the cheaper model at its next call (`degrade`), or its end (`cancel`). None
+    looks at nothing."""
+
+    after_s: float | None = Field(default=600.0, ge=10, le=7 * 24 * 3600)
+    action: Literal["remind", "degrade", "cancel"] = "remind"
+
 
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
 """An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
@@ -26,11 +75,6 @@ Name = Annotated[
         f"{_LETTERS}, '.', '_' and '-' only, at most 64, and begins with a letter or digit",
     ),
 ]
-
-
-class _Settings(BaseModel):
-    # A key that nobody reads is a typing error more often than a wish: refuse it, with its line.
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 KeyName = Annotated[

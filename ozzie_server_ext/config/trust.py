@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.reading import ConfigError, content_if_there
+from ozzie_server_ext.config.jsonc import ConfigError, content_if_there
 
 Standing: TypeAlias = Literal["trusted", "changed", "unknown"]
 

@@ -1,7 +1,37 @@
 """Names of things, as distinct types. All are ULIDs; a session's carries the prefix `sess_` (DESIGN §8)."""
 
+import os
 import re
+import threading
 from typing import NewType
+
+_ASKED = 4096
+
+
+class Chance:
+    """What the system gave and nobody has taken yet. No two get the same, not even behind a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given, self._at = b"", 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def take(self, count: int) -> bytes:
+        """So many bytes, as good as the system's own."""
+        with self._lock:
+            if len(self._given) - self._at < count:
+                self._given, self._at = os.urandom(max(_ASKED, count)), 0
+            self._at += count
+            return self._given[self._at - count : self._at]
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._given, self._at = b"", 0
+
+
+CHANCE = Chance()
+"""The process's own."""
+
 
 SessionId = NewType("SessionId", str)
 TaskId = NewType("TaskId", str)

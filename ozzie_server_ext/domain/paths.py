@@ -1,6 +1,9 @@
-"""Paths below the project's folder, as their components: what rules are matched with and files are opened by."""
+"""Paths below the project's folder, and the place of Ozzie's own."""
 
-from pathlib import PurePosixPath
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+from ozzie_server_ext.domain.errors import Unavailable
 
 MAX_PATH_CHARACTERS = 4096
 MAX_PATH_COMPONENTS = 256
@@ -17,3 +20,21 @@ def path_parts(path: str) -> tuple[str, ...] | None:
         return None
     parts = tuple(part for part in pure.parts if part != ".")
     return parts if len(parts) <= MAX_PATH_COMPONENTS else None
+
+
+def home_folder(env: Mapping[str, str], user_home: Callable[[], Path]) -> Path:
+    """`$OZZIE_PATH` as an absolute path, or `.ozzie` in the user's home folder.
+
+    `user_home` is asked only where it is needed: an account of a container may have none. Raises Unavailable then.
+    """
+    named = env.get("OZZIE_PATH", "")
+    if named and named != "~" and not named.startswith("~/"):
+        return Path(named).absolute()
+    try:
+        return user_home() / (named[2:] if named else ".ozzie")
+    except RuntimeError:
+        raise Unavailable(
+            "This account has no home folder, and OZZIE_PATH names no folder for Ozzie.",
+            hint="Set OZZIE_PATH to a folder that is yours.",
+            code="home.none",
+        ) from None

@@ -5,25 +5,196 @@ left alone: hashes, ids, numbers, pictures, code that only speaks of tokens. To 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.private_keys import Span, in_lines, private_keys
-from ozzie_server_ext.domain.secret_shapes import (
-    ASSIGNED,
-    AUTHORIZATION,
-    BARE_REST,
-    BEARER,
-    KEYS,
-    OPEN_REST,
-    REACH,
-    URL_HOST,
-    URL_PASSWORD,
-    URL_REST,
-    kind_of,
+
+Span = tuple[int, int]
+"""Where it begins, and where what follows it does."""
+
+_OF = r"(?:RSA |EC |DSA |OPENSSH |ENCRYPTED |PGP )?PRIVATE KEY(?: BLOCK)?-----"
+_BEGIN = re.compile(f"-----BEGIN {_OF}")
+_END = re.compile(f"-----END {_OF}")
+
+# Behind a line: the end of a literal, an escaped line break, a comma. Before one: quotes, comments, numbers, names of
+# files. Neither holds what a key is made of for long.
+_JOIN = r"(?:\\{1,4}+[rnt]|[^\w+/\n-]){0,16}+(?:\n[^\n]{0,24}?){0,3}?"
+_HEADER = re.compile(
+    _JOIN + r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID):(?:[^\n\\\"']|\\(?![rn])){0,100}+"
 )
+_LINE = re.compile(_JOIN + r"[A-Za-z0-9+/]{40,}+={0,2}+")
+_SHORT = re.compile(
+    r"(?:\\{1,4}+[rnt]|[\"',\s\\]){1,16}+(?:[^\w+/\n-]{0,16}+)(?P<run>=?[A-Za-z0-9+/]{4,75}+={0,2}+)(?![A-Za-z0-9_:.=(-])"
+)
+_LAST = re.compile(rf"(?:{_JOIN}=?[A-Za-z0-9+/]{{1,75}}+={{0,2}}+){{0,2}}?{_JOIN}-----END [A-Z ]{{0,30}}+-----")
+_MIXED = re.compile(r"(?=.*[A-Z])(?=.*[a-z])|.*=")
+
+_LINE_BEFORE_END = re.compile(r"[^\n]{0,24}?[A-Za-z0-9+/]{64,76}={0,2}(?![A-Za-z0-9+/])[^\n]{0,16}")
+_SHORT_BEFORE_END = re.compile(r"[^\w\n]{0,24}=?[A-Za-z0-9+/]{1,75}={0,2}(?:\\n)?[^\w\n]{0,16}")
+_LONGEST_LINE = 128
+
+
+def private_keys(text: str) -> list[Span]:
+    """The places of all private keys, in order, none within another."""
+    found: list[Span] = []
+    at = 0
+    for begin, end in sorted([*_from_begins(text), *_from_ends(text)]):
+        if begin >= at:
+            found.append((begin, end))
+        elif end > at:
+            found[-1] = found[-1][0], end
+        at = max(at, end)
+    return found
+
+
+def in_lines(lines: list[str]) -> list[list[Span]]:
+    """The places, in each of the lines, of keys that are spread over several. A key's first piece is not empty."""
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    places: list[list[Span]] = [[] for _ in lines]
+    at = 0
+    for begin, end in private_keys("\n".join(lines)):
+        while starts[at + 1] <= begin:
+            at += 1
+        for number, (start, following) in enumerate(pairwise(starts[at:]), at):
+            if start >= end:
+                break
+            places[number].append((max(begin - start, 0), min(end, following - 1) - start))
+    return places
+
+
+def _from_begins(text: str) -> Iterator[Span]:
+    at = 0
+    while (begin := _BEGIN.search(text, at)) is not None:
+        at = begin.end()
+        while (header := _HEADER.match(text, at)) is not None:
+            at = header.end()
+        lines_from = at
+        while (line := _LINE.match(text, at)) is not None:
+            at = line.end()
+        if at > lines_from:
+            yield begin.start(), _end_of(text, at)
+        at = max(at, begin.end())
+
+
+def _end_of(text: str, at: int) -> int:
+    """Behind the last line of a key, which is shorter, and the END that may follow."""
+    if (last := _LAST.match(text, at)) is not None:
+        return last.end()
+    short = _SHORT.match(text, at)
+    return short.end() if short is not None and _MIXED.match(short["run"]) else at
+
+
+def _from_ends(text: str) -> Iterator[Span]:
+    for end in _END.finditer(text):
+        begin, at = None, text.rfind("\n", max(end.start() - _LONGEST_LINE, 0), end.start())
+        short = 0
+        while at > 0:
+            start = text.rfind("\n", max(at - _LONGEST_LINE, 0), at) + 1
+            if start == 0 and at > _LONGEST_LINE:
+                break
+            if _LINE_BEFORE_END.fullmatch(text, start, at):
+                begin = start
+            elif begin is None and short < 2 and _SHORT_BEFORE_END.fullmatch(text, start, at):
+                short += 1
+            else:
+                break
+            at = start - 1
+        if begin is not None:
+            yield begin, end.end()
+
+
+REACH = 16_384
+"""In characters."""
+
+# A key begins where a word does, also behind the escape of a line break; within a picture's base64, none does.
+_START = r"(?:(?<![A-Za-z0-9+])|(?<=\\[nrt]))"
+_WORD = "[A-Za-z0-9]"
+_LONG = "[A-Za-z0-9_-]"
+
+_KEYS: tuple[tuple[str, str], ...] = (
+    ("AWS key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
+    ("GitHub token", rf"gh[pousr]_{_WORD}{{36,}}+|github_pat_[A-Za-z0-9_]{{22,}}+"),
+    ("GitLab token", rf"gl(?:pat|dt|rt|ptt|cbt|ft|soat|oas|agent|imt)-{_LONG}{{20,}}+"),
+    ("Slack token", r"(?:xox[abeoprs]|xapp)-(?=[A-Za-z-]{0,20}+[0-9])[A-Za-z0-9-]{10,}+"),
+    (
+        "Google key",
+        rf"AIza{_LONG}{{35}}(?![A-Za-z0-9_-])|ya29\.{_LONG}{{20,}}+|GOCSPX-{_LONG}{{20,}}+",
+    ),
+    # Plain `sk-` begins names of styles too; those have hyphens and no digit.
+    (
+        "API key",
+        rf"sk-(?:ant|proj|or|svcacct|admin|lf)-{_LONG}{{16,}}+|sk-(?=[A-Za-z]{{0,40}}+[0-9]){_WORD}{{32,}}+"
+        rf"|gsk_{_WORD}{{20,}}+|xai-{_WORD}{{20,}}+|hf_{_WORD}{{30,}}+|r8_{_WORD}{{30,}}+|pplx-{_WORD}{{30,}}+"
+        rf"|[sr]k_(?:live|test)_{_WORD}{{16,}}+|whsec_[A-Za-z0-9+/=]{{20,}}+|SG\.{_LONG}{{16,64}}+\.{_LONG}{{16,}}+"
+        rf"|npm_{_WORD}{{36,}}+|pypi-{_LONG}{{50,}}+|do[opr]_v1_[a-f0-9]{{64}}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{{32,}}+"
+        rf"|dapi[a-f0-9]{{32}}(?![a-f0-9])|hv[sb]\.{_LONG}{{24,}}+|lin_api_{_WORD}{{32,}}+|glsa_[A-Za-z0-9_]{{32,}}+"
+        rf"|ATATT3[A-Za-z0-9_=-]{{50,}}+|AGE-SECRET-KEY-1[A-Z0-9]{{50,}}+|[0-9]{{8,10}}:AA{_LONG}{{33}}(?![A-Za-z0-9_-])",
+    ),
+    # A run of these characters is looked at from its beginning only.
+    ("web token", rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))eyJ{_LONG}{{8,4096}}+\.eyJ{_LONG}{{8,8192}}+\.{_LONG}*+"),
+)
+
+KEYS = re.compile(_START + "(?:" + "|".join(f"(?P<k{at}>{shape})" for at, (_, shape) in enumerate(_KEYS)) + ")")
+"""Any of the keys; the group that matched says which, for `kind_of`."""
+
+URL_PASSWORD = re.compile(
+    r"""://[^\s/:@"'<>\\?#]{0,128}+:(?![0-9]{1,5}[/?#])(?P<value>[^\s@"'<>{}\\]{1,256}+)@(?!sha256:)"""
+)
+"""The password in an address such as `postgres://user:password@host`; it may hold what an address should not."""
+
+URL_HOST = re.compile(r"[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,8}+(?::[0-9]{1,5}+)?/")
+"""A host with a dot in its name, and a path behind it."""
+
+URL_REST = re.compile(r"""[^\s"'<>\\?,;)]{0,256}+""")
+"""What of an address follows that, in which a password with an at sign goes on."""
+
+AUTHORIZATION = re.compile(
+    r"(?:[Aa]uthorization|AUTHORIZATION)\\{0,2}+[\"']?\s{0,4}+[:=]\s{0,4}+\\{0,2}+[\"']?"
+    r"(?:[Bb]earer|[Bb]asic|[Tt]oken|[Aa]pi[Kk]ey)\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{8,}+)"
+)
+"""What follows the scheme in a header of that name."""
+
+BEARER = re.compile(r"(?:Bearer|bearer|BEARER)\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)")
+
+_BETWEEN_NAME_AND_VALUE = (
+    r""",?\s{0,40}+\\{0,2}+["']?[Vv]alue\\{0,2}+["']?\s{0,4}+[:=]\s{0,4}+"""
+    r"|\s{0,24}+(?:=>|:=|\?=|:\s{0,2}+[A-Za-z_][A-Za-z0-9_.\[\]| ]{0,40}+=(?!=)|[:=,])\s{0,8}+"
+    r"|\]\s{0,4}+=\s{0,4}+|>|\s{1,4}+"
+)
+"""What stands between a name and its value: the first is of lists of names and values, the second has a type or none.
+Of the last ones, and of a comma, what is around them decides."""
+
+_QUOTED = "|".join(
+    rf"""{quote}(?P<v{at}>(?:[^{quote}\\\n]|\\[^\n]){{1,256}}+){quote}"""
+    rf"""|\\{{1,2}}+{quote}(?P<w{at}>[^{quote}\\\n]{{1,256}}+)\\{{1,2}}+{quote}"""
+    for at, quote in enumerate("\"'`")
+)
+"""In quotes, and in those of a text that stands in quotes itself."""
+
+ASSIGNED = re.compile(
+    r"(?P<name>(?i:pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|(?:access|private|auth|account)[_-]?key|credential)"
+    rf"""[A-Za-z0-9_-]{{0,24}}+)(?P<behind>\\{{0,2}}+["']?)(?P<between>{_BETWEEN_NAME_AND_VALUE})"""
+    rf"(?:[\[(]?[fFrRbBuU]{{0,2}}+(?:{_QUOTED})"
+    r"""|\\{0,2}+(?P<open>["'`]?)(?P<bare>[^\s"'`,;<>(){}\[\]&\\]{8,256}+))"""
+)
+"""A value after a name that tells of a secret, in code, settings or a log; whether it is one, its look has to tell."""
+
+BARE_REST = re.compile(r"""[^\s"'`,;<>(){}\[\]&\\]*+""")
+"""What of a value without quotes goes on behind what `ASSIGNED` looks at."""
+
+OPEN_REST = {quote: re.compile(rf"[^{quote}\n]*+") for quote in "\"'`"}
+"""What of one goes on whose quote, the key here, is closed far behind it, or not at all."""
+
+
+def kind_of(found: re.Match[str]) -> str:
+    """Which of the keys a match of `KEYS` is."""
+    assert found.lastgroup is not None
+    return _KEYS[int(found.lastgroup[1:])][0]
+
 
 REDACTED = "[redacted: "
 """How what stands in the place of a secret begins."""
@@ -60,7 +231,7 @@ _NETRC = re.compile(r"(?:^|\s)(?:login|account)\s{1,4}\S{1,64}\s{1,8}\Z")
 _CALL = re.compile(r"\(\s{0,4}\\{0,2}[\"']\Z")
 _NAME_PART = re.compile(r"[A-Za-z]+[0-9]{0,2}")
 _NUMBER_PART = re.compile(r"[0-9]{1,4}")
-_BETWEEN = re.compile(r"[._/:-]+")
+_SEPARATORS = re.compile(r"[._/:-]+")
 _LETTER, _DIGIT, _SPECIAL = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]"), re.compile(r"[!@#$%^&*+=~?]")
 _PLACEHOLDER = re.compile(r"^.{0,7}$|[<>{}$*]|^[A-Z][A-Z0-9]*_[A-Z0-9_]*$|^arn:| ")
 """What stands in the place of a secret where there is none: something short, a variable, words."""
@@ -330,7 +501,7 @@ def _looks_secret(value: str, kind: Naming, *, quoted: bool) -> bool:
 
 
 def _is_name(value: str, kind: Naming, *, quoted: bool) -> bool:
-    parts = [part for part in _BETWEEN.split(value) if part]
+    parts = [part for part in _SEPARATORS.split(value) if part]
     words = [part for part in parts if _NAME_PART.fullmatch(part)]
     if len(words) == len(parts):
         return len(parts) > 1 or kind != "password"

@@ -6,9 +6,8 @@ For programs and test suites that want the one path to a tool without a gateway:
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.toolmeta import ToolResult
-from ozzie_server_ext.embedding.gate import Gate, open_gate
-from ozzie_server_ext.embedding.outcome import Outcome
-from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.embedding.gate import Gate, Outcome, open_gate
+from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.cards import Card

@@ -5,60 +5,178 @@ the call that it was for.
 """
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from ozzie_server_ext.agent.readings import Readings
+from ozzie_server_ext.agent.provenance import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
     Draft,
     Event,
+    EventBody,
     LabelsCleared,
     PromptRequested,
+    ToolCallCancelled,
+    ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
     content_of,
 )
-from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream, task_stream
-from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
-from ozzie_server_ext.embedding.outcome import CallRecord, Outcome, record_of
-from ozzie_server_ext.embedding.plain import plain_tool
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId, session_stream, task_stream
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
-from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
+from ozzie_server_ext.policy.engine import FixedRulings, Ruling
 from ozzie_server_ext.policy.files import Policy, read
-from ozzie_server_ext.policy.reading import UNREAD, Reading
-from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.marks import FileMarks
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.store.projections.marks import FileMarks
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
-from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.broker import Place, ToolBroker
 from ozzie_server_ext.tools.cards import Card, changed, draw
+from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling
-from ozzie_server_ext.tools.uncertain import ToolUncertain
 from ozzie_server_ext.web.port import Web
 from ozzie_server_ext.web.reach import ErrandWeb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`status` says which:
+
+    - `done`: `data` is the result, without secrets; of a large one its beginning and end, and the whole is the first of
+      `artifacts`.
+    - `asked`: nothing was done; `asked` is what a person is shown, and names the approval.
+    - `failed`: nothing was done, or the tool says that it could not. `code` and `message` tell why.
+    - `uncertain`: it was begun, and nobody knows whether it was done; it is not made again. `message` tells why.
+    """
+
+    call_id: CallId
+    status: Literal["done", "asked", "failed", "uncertain"]
+    data: Json = None
+    code: str = ""
+    message: str = ""
+    artifacts: tuple[ArtifactId, ...] = ()
+    asked: ApprovalRequested | None = None
+
+    @property
+    def approval_id(self) -> str:
+        """The approval that it waits for; empty where it waits for none."""
+        return self.asked.approval_id if self.asked else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call as the log has it. `asked` is the newest question about it; `outcome` is None while there is none."""
+
+    requested: ToolCallRequested
+    asked: ApprovalRequested | None = None
+    started: bool = False
+    outcome: Outcome | None = None
+
+
+def record_of(facts: Iterable[EventBody]) -> CallRecord:
+    """The call that the facts of one stream are about."""
+    requested: ToolCallRequested | None = None
+    asked: ApprovalRequested | None = None
+    started = False
+    outcome: Outcome | None = None
+    for fact in facts:
+        match fact:
+            case ToolCallRequested():
+                requested = fact
+            case ApprovalRequested():
+                asked = fact
+            case ToolCallStarted():
+                started = True
+            case ToolCallCompleted() | ToolCallFailed() | ToolCallCancelled() | ToolCallUncertain():
+                outcome = _outcome(fact)
+            case _:
+                pass
+    assert requested is not None, "a call begins with its request"
+    return CallRecord(requested=requested, asked=asked, started=started, outcome=outcome)
+
+
+def _outcome(fact: ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain) -> Outcome:
+    match fact:
+        case ToolCallCompleted(call_id=call_id, ok=True):
+            return Outcome(call_id=call_id, status="done", data=fact.data, artifacts=fact.artifacts)
+        case ToolCallCompleted(call_id=call_id):
+            said = fact.data if isinstance(fact.data, dict) else {}
+            code, message = str(said.get("code", "tool.failed")), str(said.get("message", ""))
+            return Outcome(
+                call_id=call_id, status="failed", data=fact.data, code=code, message=message, artifacts=fact.artifacts
+            )
+        case ToolCallFailed(call_id=call_id, code=code, message=message):
+            return Outcome(call_id=call_id, status="failed", code=code, message=message)
+        case ToolCallCancelled(call_id=call_id, reason=reason):
+            return Outcome(call_id=call_id, status="failed", code="cancelled", message=reason)
+        case ToolCallUncertain(call_id=call_id, reason=reason):
+            return Outcome(call_id=call_id, status="uncertain", code="tool.uncertain", message=reason)
+
+
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ToolContext)
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> FunctionTool:
+    """The tool of that function, which may take a ToolContext first. What it returns has to be JSON, or a ToolResult.
+
+    Raises InputError for a function that can't be one, Bug for a contract that can't hold.
+    """
+    name = getattr(function, "__name__", "the function")
+    if not inspect.iscoroutinefunction(function):
+        raise InputError(f"{name} has to be an async function.", code="tool.function")
+    if not function.__doc__:
+        raise InputError(f"{name} needs a docstring: it is what a model reads of the tool.", code="tool.function")
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    takes_context = bool(parameters) and parameters[0].annotation is ToolContext
+    arguments = parameters[1:] if takes_context else parameters
+    for argument in arguments:
+        if argument.kind not in _NAMED or argument.annotation is inspect.Parameter.empty:
+            raise InputError(f"{name}: the argument {argument.name} needs a name and a type.", code="tool.function")
+
+    async def run(context: ToolContext, **args: Any) -> ToolResult:
+        found = await (function(context, **args) if takes_context else function(**args))
+        return found if isinstance(found, ToolResult) else ToolResult(ok=True, data=found)
+
+    run.__doc__ = function.__doc__
+    named = [argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in arguments]
+    run.__signature__ = inspect.Signature([_CONTEXT, *named])
+    return FunctionTool(run, meta)
+
 
 POLICY_TEXT = Path("policy.jsonc")
 """What a policy that is given as a text is called where a rule of it decides."""

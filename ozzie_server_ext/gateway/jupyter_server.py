@@ -1,17 +1,186 @@
-"""What the tools reach of the Jupyter Server that the gateway runs in."""
+"""What Ozzie uses of the Jupyter Server around it: kernels, shared documents, and its file manager's moves."""
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
+from jupyter_server.services.contents.manager import ContentsManager
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.gateway.live_kernels import LiveKernels
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway.kernels import LiveKernels
 from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
-from ozzie_server_ext.gateway.shared_documents import SharedDocuments
+from ozzie_server_ext.gateway.relay import Forwarded, Relay
+from ozzie_server_ext.gateway.rest.handler import Collected
 from ozzie_server_ext.gateway.state import GatewayState
-from ozzie_server_ext.jupyter.documents import OpenNotebook
-from ozzie_server_ext.jupyter.server import Jupyter
+from ozzie_server_ext.jupyter.cells import Delete, Edit, Insert, Move, Notebook, Replace, Show, behind, joined, place_of
+from ozzie_server_ext.jupyter.documents import Edited, Jupyter, OpenNotebook, Where
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.notebook.files import outputs_made_inert
+from ozzie_server_ext.tools.notebook.text import marked
+
+_EXTENSION = "jupyter_server_ydoc"
+
+
+class SharedDocuments:
+    """The rooms of one Jupyter Server; none where the extension is not there."""
+
+    def __init__(self, serverapp: Any) -> None:
+        self._serverapp = serverapp
+
+    async def opened(self, path: Path) -> OpenNotebook | None:
+        """The notebook of that whole path, where there is a room for it."""
+        extension = self._extension()
+        root = Path(await asyncio.to_thread(os.path.realpath, self._serverapp.root_dir))
+        if extension is None or not path.is_relative_to(root):
+            return None
+        document = await extension.get_document(
+            path=path.relative_to(root).as_posix(), content_type="notebook", file_format="json", copy=False
+        )
+        return None if document is None else SharedNotebook(document)
+
+    def _extension(self) -> Any:
+        manager = getattr(self._serverapp, "extension_manager", None)
+        found = manager.extension_apps.get(_EXTENSION) if manager is not None else None
+        return next((each for each in found or () if hasattr(each, "get_document")), None)
+
+
+class SharedNotebook:
+    """See `OpenNotebook`. `document` is jupyter_ydoc's YNotebook, the one that is shared."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+
+    @property
+    def where(self) -> Where:
+        return "shared document"
+
+    async def read(self) -> Notebook:
+        # Asks for pauses in between: a large notebook does not hold the loop.
+        content = await self._document.aget(deduplicate=False)
+        return Notebook.of(content["cells"], language=_language(content["metadata"]))
+
+    async def edit(self, edit: Edit) -> Edited:
+        """Looked at and made in one step: nobody's change comes in between, as those come over the loop too."""
+        document, cells = self._document, self._document.ycells
+        index = place_of(edit, self._as_it_is(edit))
+        if isinstance(edit, Move):
+            self._move(index, behind(edit.after, self._as_it_is(edit)))
+            return Edited()
+        with document.ydoc.transaction():
+            match edit:
+                case Insert():
+                    cells.insert(index, document.create_ycell(_inserted(edit.cell)))
+                case Replace():
+                    document.set_cell(index, source=edit.source)
+                    if edit.made_from:
+                        metadata = cells[index]["metadata"]
+                        for name, value in marked(metadata.to_py(), edit.made_from).items():
+                            metadata[name] = value
+                case Delete():
+                    cells.pop(index)
+                case Show():
+                    outputs = cells[index]["outputs"]
+                    outputs.clear()
+                    outputs.extend(map(_shared, edit.outputs))
+                    cells[index]["execution_count"] = edit.execution_count
+        return Edited()
+
+    def _as_it_is(self, edit: Edit) -> Notebook:
+        """The cells in this moment; with the outputs of the one that goes, as those of all can be large."""
+        gone = edit.cell_id if isinstance(edit, Delete) else None
+        found: list[JsonObject] = []
+        for cell in self._document.ycells:
+            light: JsonObject = {"id": cell["id"], "cell_type": cell["cell_type"], "source": str(cell["source"])}
+            if cell["id"] == gone:
+                light = self._document.get_cell(len(found)) | {"id": gone}
+            found.append(light)
+        return Notebook.of(found)
+
+    def _move(self, index: int, to: int) -> None:
+        """A shared list knows no move: the cell is taken out, and put in anew, as Lab does it. In two steps: of both in
+        one, Lab counts the cursor's own cell wrong, and what somebody types goes into the next one."""
+        cells = self._document.ycells
+        cell = self._document.get_cell(index)
+        cell.setdefault("id", cells[index]["id"])
+        cells.pop(index)
+        cells.insert(to - (to > index), self._document.create_ycell(cell))
+
+
+def _shared(output: JsonObject) -> Any:
+    """As Lab shares an output: the text of a stream can grow."""
+    from pycrdt import Map, Text  # pyright: ignore[reportMissingImports]
+
+    if output.get("output_type") == "stream":
+        return Map({**output, "text": Text(joined(output.get("text", "")))})
+    return Map(output)
+
+
+def _inserted(cell: JsonObject) -> JsonObject:
+    """What is shared is trusted where it is shown, so nothing that acts comes in this way."""
+    inert = {"outputs": outputs_made_inert(cell)} if "outputs" in cell else {}
+    return {**cell, "source": joined(cell["source"]), **inert}
+
+
+def _language(metadata: Any) -> str:
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    name = info.get("name") if isinstance(info, dict) else None
+    return name[:40] if isinstance(name, str) else ""
+
+
+log = logger(__name__)
+
+BY = "jupyter"
+
+
+def follow_contents(serverapp: Any, state: GatewayState) -> None:
+    """Have the sessions of notebooks go with them when they, or their folders, are renamed or deleted in Jupyter."""
+
+    def path_of(name: str) -> str:
+        # As Jupyter makes the name that a notebook's kernel is told.
+        return os.path.join(serverapp.root_dir, *name.strip("/").split("/"))
+
+    # Jupyter tells of each change in a task of its own. A name that was left and taken again by another notebook must
+    # not be left last.
+    in_turn = asyncio.Lock()
+
+    async def changed(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
+        try:
+            async with in_turn:
+                if data["action"] == "rename":
+                    await _moved(state, path_of(data["source_path"]), path_of(data["path"]))
+                elif data["action"] == "delete":
+                    await _moved(state, path_of(data["path"]), None)
+        except OzzieError:
+            log.exception("a notebook was moved, and its session was not")
+
+    serverapp.event_logger.add_listener(schema_id=ContentsManager.event_schema_id, listener=changed)
+
+
+async def _moved(state: GatewayState, source: str, path: str | None) -> None:
+    """Tell Ozzie, wherever it is: `path` is where it lies now, None where it is gone. Raises OzzieError."""
+    if state.relay is not None and await _told_to_owner(state.relay, source, path):
+        return
+    if state.ozzie is None:
+        return
+    if path is None:
+        await state.ozzie.notebooks.deleted(source, by=BY)
+    else:
+        await state.ozzie.notebooks.moved(source, path, by=BY)
+
+
+async def _told_to_owner(relay: Relay, source: str, path: str | None) -> bool:
+    body = dumps({"source": source} | ({} if path is None else {"path": path}))
+    forwarded = Forwarded(method="POST", path="ozzie/api/notebooks/move", user=BY, body=body.encode())
+    collected = Collected()
+    told = await relay.exchange(forwarded, collected, asyncio.Event())
+    if told and collected.status != 200:
+        log.error("the owner did not take the move of a notebook: %s", collected.object())
+    return told
 
 
 def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:

@@ -4,20 +4,142 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ozzie_server_ext.domain.approvals import Extent
-from ozzie_server_ext.domain.channels import Channel
+from ozzie_server_ext.domain.approvals import Extent, Way
+from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import MessageId, PromptId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.answerer import answerer_of
-from ozzie_server_ext.gateway.call import Call
-from ozzie_server_ext.gateway.task_methods import TASK_METHODS
+from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.made_from import content_of
-from ozzie_server_ext.skills.telling import told
+from ozzie_server_ext.skills.library import told
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
-from ozzie_server_ext.tasks.costs import Spent, costs_of
+from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.budgets import Spent, costs_of
+
+
+def answerer_of(principal: Principal) -> Answerer:
+    """Who answers an approval: a kernel for its own session alone, anybody else for all of them."""
+    return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
+
+
+def _way(principal: Principal) -> Way:
+    match principal.kind:
+        case "kernel":
+            return Way.RELAY
+        case "user":
+            return Way.BROWSER
+        case "local":
+            # An attached server relays its pages with the gateway's own token, and says where their paths begin.
+            return Way.CLI if principal.root is None else Way.BROWSER
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request with its caller."""
+
+    ozzie: Services
+    principal: Principal
+    params: JsonObject
+
+    def session(self, asked: str) -> SessionId:
+        """The session meant. Raises PolicyError where it is not the caller's, InputError where none is named."""
+        own = self.principal.session_id
+        if own is not None and asked and asked != own:
+            raise PolicyError("This kernel may use its own session only.", code="policy.session")
+        if not (own or asked):
+            raise InputError("Which session? The parameter session_id is missing.", code="input.session")
+        return own or SessionId(asked)
+
+    def expect_all_sessions(self) -> None:
+        """Raises PolicyError for a caller who may know of its own session only (THREATS 6)."""
+        if self.principal.session_id is not None:
+            raise PolicyError("This kernel may use its own session only.", code="policy.session")
+
+    async def expect_own(self, task_id: TaskId, to: str) -> None:
+        """Raises PolicyError for a kernel and a task of another session; NotFound."""
+        row = await self.ozzie.tasks.get(task_id)
+        if self.principal.session_id not in (None, row["session_id"]):
+            raise PolicyError(f"This kernel may {to} tasks of its own session only.", code="policy.session")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNamed:
+    task_id: str
+
+
+async def task_retry(call: Call) -> JsonObject:
+    """Try a task again that failed or was stopped; a kernel may those of its own session."""
+    task_id = TaskId(decode(TaskNamed, call.params).task_id)
+    await call.expect_own(task_id, "retry")
+    return encode(await call.ozzie.control.retries.retry(task_id, by=call.principal.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPause:
+    task_id: str
+    reason: str = ""
+
+
+async def task_pause(call: Call) -> JsonObject:
+    """Hold a task; a kernel may those of its own session."""
+    asked = decode(TaskPause, call.params)
+    await call.expect_own(TaskId(asked.task_id), "pause")
+    await call.ozzie.control.pauses.pause(TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    return {}
+
+
+async def task_resume(call: Call) -> JsonObject:
+    """Let a task go on that is held; a kernel may those of its own session."""
+    task_id = TaskId(decode(TaskNamed, call.params).task_id)
+    await call.expect_own(task_id, "resume")
+    await call.ozzie.control.pauses.resume(task_id, by=call.principal.name)
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTell:
+    task_id: str
+    event: str
+    data: JsonObject | None = None
+    key: str = ""
+
+
+async def task_tell(call: Call) -> JsonObject:
+    """Tell a run of something that happened outside; a kernel may those of its own session."""
+    asked = decode(TaskTell, call.params)
+    task_id = TaskId(asked.task_id)
+    await call.expect_own(task_id, "tell")
+    by = call.principal.name
+    return {"heard": await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskUpdate:
+    task_id: str
+    text: str
+    key: str = ""
+
+
+async def task_update(call: Call) -> JsonObject:
+    """Say something more to a task; a kernel may to those of its own session."""
+    asked = decode(TaskUpdate, call.params)
+    await call.expect_own(TaskId(asked.task_id), "update")
+    by = call.principal.name
+    await call.ozzie.control.updates.update(TaskId(asked.task_id), asked.text, by=by, key=asked.key)
+    return {}
+
+
+TASK_METHODS: dict[str, Callable[[Call], Awaitable[JsonObject]]] = {
+    "task.retry": task_retry,
+    "task.pause": task_pause,
+    "task.resume": task_resume,
+    "task.tell": task_tell,
+    "task.update": task_update,
+}
+
 
 MAX_PAGE = 500
 

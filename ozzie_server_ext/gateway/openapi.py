@@ -12,9 +12,8 @@ from typing import Any, TypeAlias, get_origin
 
 import msgspec
 
-from ozzie_server_ext.gateway.rest.artifact_shapes import Download
 from ozzie_server_ext.gateway.rest.operation import Operation
-from ozzie_server_ext.gateway.rest.shapes import Error
+from ozzie_server_ext.gateway.rest.shapes import Download, Error
 
 Described: TypeAlias = dict[str, Any]
 """A part of the document."""

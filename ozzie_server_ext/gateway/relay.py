@@ -22,8 +22,7 @@ from tornado.websocket import WebSocketClientConnection, WebSocketError, websock
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.access import behalf_headers
-from ozzie_server_ext.protocol.handshake import Handshake, find_other_versions, find_owner
-from ozzie_server_ext.protocol.owner import owner_pid
+from ozzie_server_ext.protocol.handshake import Handshake, find_other_versions, find_owner, owner_pid
 
 T = TypeVar("T")
 

@@ -9,28 +9,21 @@ from ozzie_server_ext.gateway.rest import (
     approvals,
     artifacts,
     events,
-    examples,
-    graph,
     health,
-    kernels,
     labels,
-    message,
     models,
     notebooks,
-    output,
-    run_step,
+    runs,
     secrets,
     sessions,
-    task_control,
     tasks,
     tools,
-    usage,
 )
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
 from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest.shapes import Accepted
 from ozzie_server_ext.gateway.ws import WsHandler
-from ozzie_server_ext.tasks.model_details import WORKER_S
+from ozzie_server_ext.tasks.models import WORKER_S
 
 PREFIX = "/ozzie/api"
 WS_PATH = "/ws"
@@ -50,7 +43,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/health", health.get_health, attached=health.as_attached),
     Operation("GET", "/openapi.json", get_openapi),
     Operation(
-        "POST", "/message", message.send_message, errors=(404, 409), status={Accepted: 202}, waits_s=message.MAX_WAIT_S
+        "POST",
+        "/message",
+        sessions.send_message,
+        errors=(404, 409),
+        status={Accepted: 202},
+        waits_s=sessions.MAX_WAIT_S,
     ),
     Operation("GET", "/sessions", sessions.list_sessions),
     Operation("POST", "/sessions", sessions.create_session),
@@ -65,16 +63,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/labels/clear", labels.clear_file_labels, errors=(404,)),
     Operation("GET", "/tasks", tasks.list_tasks),
     Operation("GET", "/tasks/{task_id}", tasks.get_task),
-    Operation("GET", "/tasks/{task_id}/output", output.get_task_output),
-    Operation("GET", "/tasks/{task_id}/graph", graph.get_task_graph),
-    Operation("GET", "/tasks/{task_id}/steps/{step_id}", run_step.get_run_step),
+    Operation("GET", "/tasks/{task_id}/output", runs.get_task_output),
+    Operation("GET", "/tasks/{task_id}/graph", runs.get_task_graph),
+    Operation("GET", "/tasks/{task_id}/steps/{step_id}", runs.get_run_step),
     Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
     Operation("POST", "/tasks/{task_id}/answer", tasks.answer_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/retry", task_control.retry_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/pause", task_control.pause_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/resume", task_control.resume_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/events", task_control.tell_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/update", task_control.update_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/retry", tasks.retry_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/pause", tasks.pause_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/resume", tasks.resume_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/events", tasks.tell_task, errors=(409,)),
+    Operation("POST", "/tasks/{task_id}/update", tasks.update_task, errors=(409,)),
     Operation("GET", "/approvals", approvals.list_approvals),
     Operation("GET", "/approvals/{approval_id}", approvals.get_approval),
     Operation("GET", "/approvals/{approval_id}/card", approvals.get_approval_card, errors=(409,)),
@@ -95,11 +93,11 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/secrets/refresh", secrets.refresh_secrets),
     Operation("POST", "/secrets/unlock", secrets.unlock_secrets, waits_s=30.0),
     Operation("POST", "/secrets/lock", secrets.lock_secrets),
-    Operation("GET", "/examples", examples.list_examples),
-    Operation("GET", "/usage", usage.sum_usage),
-    Operation("GET", "/usage/today", usage.sum_today),
+    Operation("GET", "/examples", notebooks.list_examples),
+    Operation("GET", "/usage", models.sum_usage),
+    Operation("GET", "/usage/today", models.sum_today),
     Operation("POST", "/notebooks/move", notebooks.move_notebook),
-    Operation("POST", "/kernels/{kernel_id}/token", kernels.issue_kernel_token),
+    Operation("POST", "/kernels/{kernel_id}/token", notebooks.issue_kernel_token),
 )
 
 

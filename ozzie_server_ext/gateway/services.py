@@ -17,27 +17,22 @@ from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
-from ozzie_server_ext.store.daily_check import DailyCheck
+from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.approvals import Approvals
-from ozzie_server_ext.tasks.cards import Cards
-from ozzie_server_ext.tasks.completion import Completion
+from ozzie_server_ext.tasks.approvals import Approvals, Cards
+from ozzie_server_ext.tasks.budgets import TodaysUsage
+from ozzie_server_ext.tasks.completion import Completion, Inspection
+from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.control import TaskControl
-from ozzie_server_ext.tasks.earlier import EarlierRuns
-from ozzie_server_ext.tasks.folded_turns import FoldedTurns
-from ozzie_server_ext.tasks.inspection import Inspection
 from ozzie_server_ext.tasks.labels import Labels
-from ozzie_server_ext.tasks.model_details import ModelDetails
-from ozzie_server_ext.tasks.model_service import ModelService
-from ozzie_server_ext.tasks.notebooks import Notebooks
+from ozzie_server_ext.tasks.models import ModelDetails, ModelService
 from ozzie_server_ext.tasks.rules import RulesInForce
-from ozzie_server_ext.tasks.secrets import SecretChanges
 from ozzie_server_ext.tasks.service import Submitted, TaskService
-from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.today import TodaysUsage
+from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
+from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 

@@ -1,12 +1,12 @@
 """The port to notebooks that are open somewhere: in a page of Lab, or as a shared document (NB-9)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
-from ozzie_server_ext.jupyter.cells import Notebook
-from ozzie_server_ext.jupyter.edits import Edit
+from ozzie_server_ext.jupyter.cells import Edit, Notebook
+from ozzie_server_ext.jupyter.kernels import Kernels, NoKernels
 
 Where = Literal["file", "page", "shared document"]
 
@@ -63,3 +63,13 @@ class NoLiveDocuments:
 
     async def opened(self, path: Path) -> OpenNotebook | None:
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jupyter:
+    """By default there is none around: then notebooks are files, and no kernel runs. `private` are folders with files
+    of running servers, which no command may see, also where they lie in the project."""
+
+    kernels: Kernels = field(default_factory=NoKernels)
+    documents: LiveDocuments = field(default_factory=NoLiveDocuments)
+    private: tuple[Path, ...] = ()

@@ -1,12 +1,17 @@
 """The port to the kernels of the Jupyter Server that the gateway runs in (NB-9)."""
 
+import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
 
-from ozzie_server_ext.domain.errors import Conflict, NotFound
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.jupyter.looking import MIME
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.render.text import quoted
 
 
@@ -157,3 +162,88 @@ class NoKernels:
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
         raise NoSuchKernel("No kernel runs here.")
+
+
+LONGEST_NAME = 200
+_MOST_BYTES = 1024 * 1024
+
+
+def expression(name: str = "") -> str:
+    """What is evaluated. Raises InputError for what is no plain name of a variable."""
+    if name and not is_plain_name(name):
+        raise InputError(f"{quoted(name[:LONGEST_NAME])} is no plain name of a variable.", code="kernel.name")
+    # Functions know their globals and their built-ins without any name being looked up.
+    return (
+        "(lambda own: (lambda apart: "
+        f"(own['exec']({_source()!a}, apart), apart['Told'](apart['tell']((lambda: 0).__globals__, {name!a})))[1]"
+        ")({'__name__': 'ozzie', '__builtins__': own}))((lambda: 0).__builtins__)"
+    )
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a variable can be called so."""
+    return len(name) <= LONGEST_NAME and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def told(answer: Any, name: str = "") -> JsonObject:
+    """What the kernel gave for the expression. Raises NotFound, and KernelUnfit where it is not what was asked for:
+    code in a kernel can answer whatever it likes."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    found = data.get(MIME) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        raise KernelUnfit("The kernel gave no answer about its variables. They can be looked at from Python 3.10 on.")
+    if name and not found:
+        raise NotFound(f"There is no variable {quoted(name)} in this kernel.", code="kernel.variable")
+    return loads_object(canonical_bytes(found), max_bytes=_MOST_BYTES)
+
+
+@cache
+def _source() -> str:
+    return files("ozzie_server_ext.jupyter").joinpath("looking.py").read_text()
+
+
+@dataclass(kw_only=True)
+class InMemoryKernels:
+    """`ran` is what code comes to, `variables` what a look at them gives; with `refuses`, neither. `code` is what was
+    run so far, with the kernel that it was run in. `restart` gives a kernel another process."""
+
+    kernels: Sequence[KernelInfo] = ()
+    ran: Ran = field(default_factory=lambda: Ran(ended=Ended.DONE))
+    variables: JsonObject = field(default_factory=lambda: {})
+    refuses: OzzieError | None = None
+    code: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    restarts: int = 0
+
+    async def list(self) -> Sequence[KernelInfo]:
+        return self.kernels
+
+    async def process(self, kernel_id: str) -> str:
+        self._expect(kernel_id)
+        return f"process-{self.restarts}"
+
+    async def run(
+        self,
+        kernel_id: str,
+        code: str,
+        *,
+        process: str,
+        timeout_s: float,
+        show: Callable[[str], None] = lambda text: None,
+    ) -> Ran:
+        if await self.process(kernel_id) != process:
+            raise KernelChanged("The kernel was restarted meanwhile. Nothing was run in it.")
+        self.code.append((kernel_id, code))
+        return self.ran
+
+    async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
+        self._expect(kernel_id)
+        return self.variables
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+    def _expect(self, kernel_id: str) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        if all(each.kernel_id != kernel_id for each in self.kernels):
+            raise NoSuchKernel("No kernel of that id runs here, or not any more.")

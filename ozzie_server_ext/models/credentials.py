@@ -1,15 +1,219 @@
 """With what a configured provider is asked: key, client or token, by the kind of its `auth` (S0 §6.4, MD-3)."""
 
+import json
+import re
+import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+from urllib.parse import unquote, urlsplit
 
-from ozzie_server_ext.config.settings import ApiKeyAuth, Auth, ClaudeCodeAuth, NoAuth, OAuth2Auth
+from ozzie_server_ext.config.settings import ApiKeyAuth, Auth, ClaudeCodeAuth, NoAuth, OAuth2Auth, is_address
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.models.claude_code import MissingToken, claude_code_token
-from ozzie_server_ext.models.keys import Key, KeyPlace, Keys, NoSecrets, Secrets
+from ozzie_server_ext.models.driver import ProviderAccess
 from ozzie_server_ext.protocol.worker import ClientCredentials
 from ozzie_server_ext.vault.errors import VaultLocked
+from ozzie_server_ext.vault.scope import ProjectReader, Secret
+from ozzie_server_ext.vault.vault import Vault
+
+VARIABLE = "CLAUDE_CODE_OAUTH_TOKEN"
+"""Of a token that `claude setup-token` made; it goes before the file, as in Claude Code itself."""
+
+FILE = ".credentials.json"
+MAX_BYTES = 65_536
+MARGIN_S = 60.0
+
+
+class MissingToken(Exception):
+    """There is no token that can be used; the text says why. `ended`: there was one."""
+
+    def __init__(self, reason: str, *, ended: bool = False) -> None:
+        super().__init__(reason)
+        self.ended = ended
+
+
+def token_file(env: Mapping[str, str]) -> Path:
+    """Where Claude Code keeps its token on Linux; on macOS it lies in the keychain, and only the variable helps."""
+    folder = env.get("CLAUDE_CONFIG_DIR")
+    return (Path(folder) if folder else Path(env.get("HOME") or Path.home()) / ".claude") / FILE
+
+
+def claude_code_token(env: Mapping[str, str], *, now: Callable[[], float] = time.time) -> str:
+    """Raises MissingToken."""
+    if token := env.get(VARIABLE, "").strip():
+        return token
+    file = token_file(env)
+    try:
+        with file.open("rb") as opened:
+            found: Any = json.loads(opened.read(MAX_BYTES))
+    except FileNotFoundError:
+        raise MissingToken(f"there is no {file}") from None
+    except (OSError, ValueError, RecursionError):
+        raise MissingToken(f"{file} can't be read") from None
+    login: Any = found.get("claudeAiOauth") if isinstance(found, dict) else None
+    kept: dict[str, Any] = login if isinstance(login, dict) else {}
+    token, ends_ms = kept.get("accessToken"), kept.get("expiresAt")
+    if not isinstance(token, str) or not token:
+        raise MissingToken(f"{file} holds none")
+    if isinstance(ends_ms, int | float) and ends_ms / 1000 < now() + MARGIN_S:
+        raise MissingToken(f"the one in {file} has ended", ended=True)
+    return token
+
+
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "litellm": ("LITELLM_PROXY_API_KEY",),
+}
+"""Where each driver's key is looked for when a model is named directly as `driver/model`."""
+
+ADDRESS_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "gemini": ("GEMINI_API_BASE",),
+    "deepseek": ("DEEPSEEK_API_BASE",),
+    "ollama": ("OLLAMA_HOST", "OLLAMA_API_BASE"),
+    "vllm": ("HOSTED_VLLM_API_BASE",),
+    "litellm": ("LITELLM_PROXY_API_BASE",),
+}
+"""Where each driver's address is looked for when none is configured."""
+
+NOWHERE_BY_ITSELF = frozenset({"vllm", "openai-compatible", "litellm"})
+"""Drivers of servers that anybody may run: without an address, their calls would go to somebody else's."""
+
+OLLAMA_PORT = 11434
+
+
+def base_url_of(driver: str, env: Mapping[str, str]) -> str:
+    """The address that the environment gives for a driver; for Ollama always one, for others maybe none.
+
+    Raises Unavailable for what is no address, and where a driver must have one.
+    """
+    for variable in ADDRESS_VARIABLES.get(driver, ()):
+        if value := env.get(variable, "").strip():
+            address = _ollama_address(value) if variable == "OLLAMA_HOST" else value
+            if not is_address(address):
+                raise Unavailable(
+                    f"{variable} is not the address of a server.",
+                    hint=f"Set {variable} to one that begins with http:// or https://, or unset it.",
+                    code="model.address",
+                )
+            return address
+    if driver in NOWHERE_BY_ITSELF:
+        variables = ADDRESS_VARIABLES.get(driver, ())
+        raise Unavailable(
+            f'The driver "{driver}" needs an address, and none is configured.',
+            hint=" or ".join(["Give the model a base_url in the configuration", *(f"set {name}" for name in variables)])
+            + ".",
+            code="model.address",
+        )
+    return f"http://127.0.0.1:{OLLAMA_PORT}" if driver == "ollama" else ""
+
+
+def _ollama_address(value: str) -> str:
+    """OLLAMA_HOST as an address: the scheme and the port may be missing, and `0.0.0.0` is where a server listens."""
+    has_scheme = "://" in value
+    address = value if has_scheme else f"http://{value}"
+    if not has_scheme and value.startswith(":"):
+        address = f"http://127.0.0.1{value}"
+    try:
+        parts = urlsplit(address)
+        if parts.port is None and not has_scheme:
+            address = f"http://{parts.netloc.rstrip(':')}:{OLLAMA_PORT}{parts.path}"
+    except ValueError:
+        return ""
+    return address.replace("//0.0.0.0", "//127.0.0.1", 1).replace("//[::]", "//[::1]", 1).rstrip("/")
+
+
+KeyPlace: TypeAlias = Literal["", "vault", "environment", "Claude Code"]
+"""Where a key lies; empty where there is none."""
+
+
+class Secrets(Protocol):
+    """The secrets that Ozzie itself may see."""
+
+    def find(self, name: str) -> Secret | None:
+        """The value of this name, or None. Raises VaultLocked where there is one in a locked vault, and OzzieError
+        where nobody can tell."""
+        ...
+
+    def holds(self, name: str) -> bool:
+        """Whether there is one, in a locked vault too. Raises OzzieError where nobody can tell."""
+        ...
+
+
+class NoSecrets:
+    """Where there is no vault."""
+
+    def find(self, name: str) -> Secret | None:
+        return None
+
+    def holds(self, name: str) -> bool:
+        return False
+
+
+class VaultSecrets:
+    """The vault as Ozzie sees it at work in one project."""
+
+    def __init__(self, vault: Vault, reader: ProjectReader) -> None:
+        self._vault = vault
+        self._reader = reader
+
+    def find(self, name: str) -> Secret | None:
+        return self._vault.reveal(name, self._reader) if self._vault.holds(name, self._reader) else None
+
+    def holds(self, name: str) -> bool:
+        return self._vault.holds(name, self._reader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key, and where it was found."""
+
+    name: str
+    value: Secret = field(repr=False)
+    place: KeyPlace
+
+
+class Keys:
+    """Finds keys by the names that the configuration gives them. `env` is the process's environment and
+    `$OZZIE_PATH/.env` together."""
+
+    def __init__(self, env: Mapping[str, str], secrets: Secrets) -> None:
+        self._env = env
+        self._secrets = secrets
+
+    def find(self, name: str) -> Key | None:
+        """Raises VaultLocked where it lies in a vault that is locked: another of the same name does not stand in for
+        it. A vault that can't be used at all is passed over where the environment has the key; else its error is
+        raised."""
+        try:
+            secret = self._secrets.find(name)
+        except VaultLocked:
+            raise
+        except OzzieError:
+            if not self._env.get(name):
+                raise
+            secret = None
+        if secret is not None:
+            return Key(name=name, value=secret, place="vault")
+        value = self._env.get(name, "")
+        return Key(name=name, value=Secret(value), place="environment") if value else None
+
+    def look(self, name: str) -> tuple[KeyPlace, str]:
+        """Where the key lies, and why it can't be used, if so."""
+        try:
+            key = self.find(name)
+        except VaultLocked:
+            return "vault", f"{name} is in the vault, which is locked"
+        except OzzieError as error:
+            return "", f"{name} is not set, and the vault can't be used: {error}"
+        return (key.place, "") if key else ("", f"{name} is not set")
+
 
 _UNSENDABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode's categories that no key has: control characters, what was no UTF-8 in the environment, line breaks."""
@@ -136,3 +340,44 @@ def _check_sendable(alias: str, name: str, value: str) -> None:
             hint=f"Set {name} again, copied anew from the provider, or choose another model with %model.",
             code="provider.bad_key",
         )
+
+
+_MAX = 64
+_WORDS = re.compile(r"(?:[A-Z]?[a-z]{1,15}|[A-Z]{1,16})(?:[-_. ](?:[A-Z]?[a-z]{1,15}|[A-Z]{1,16}))*")
+_SCHEME = re.compile(r"[A-Za-z]+ +(?=[^ ]+$)")
+
+
+class KnownSecrets:
+    """What passed through the gateway on its way to a provider, from wherever it came: nothing is asked of the vault
+    for this. The latest are kept, in memory, until `forget`."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, None] = {}
+
+    def note(self, access: ProviderAccess) -> None:
+        """Remember all that is secret in how a provider is reached."""
+        values = [value for value in _of_requests(access) if not _WORDS.fullmatch(value)]
+        values.append(unquote(urlsplit(access.base_url).password or ""))
+        if access.oauth2 is not None:
+            values.append(access.oauth2.client_secret)
+        for value in filter(None, values):
+            self._values.pop(value, None)
+            self._values[value] = None
+        while len(self._values) > _MAX:
+            self._values.pop(next(iter(self._values)))
+
+    def values(self) -> tuple[str, ...]:
+        return tuple(self._values)
+
+    def forget(self) -> None:
+        """The vault was locked."""
+        self._values.clear()
+
+
+def _of_requests(access: ProviderAccess) -> Iterator[str]:
+    """Key and headers, also without the scheme before it. A local server takes any word for a key, `lm-studio` by
+    custom; that is no secret, and stands in ordinary text."""
+    yield access.api_key
+    for _, value in access.headers:
+        yield value
+        yield _SCHEME.sub("", value)

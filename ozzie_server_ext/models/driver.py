@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.budget import TokenPrices, Usage
+from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
-from ozzie_server_ext.domain.usage import TokenPrices, Usage
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -268,3 +268,43 @@ def response_json(
         "provider": provider or {},
         **({"reasoning": reasoning} if reasoning else {}),
     }
+
+
+OFFLINE = "offline"
+FOREIGN = "worker"
+SCRIPTED = "scripted"
+
+
+def answers_in_worker(choice: ModelChoice) -> bool:
+    """Whether the model worker has to run for this choice."""
+    return choice.driver not in (OFFLINE, FOREIGN, SCRIPTED)
+
+
+class Models:
+    """Every model behind one port: `offline` and `scripted` answer in this process, a foreign `worker` at its socket,
+    all others in the model worker."""
+
+    def __init__(
+        self,
+        *,
+        offline: ModelDriver,
+        worker: ModelDriver | None = None,
+        foreign: ModelDriver | None = None,
+        scripted: ModelDriver | None = None,
+    ) -> None:
+        self._worker = worker
+        self._named = {OFFLINE: offline, FOREIGN: foreign, SCRIPTED: scripted}
+
+    def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """See ModelDriver. Raises InputError for a driver that is not there."""
+        return self._driver(request.choice.driver).generate(request)
+
+    def _driver(self, name: str) -> ModelDriver:
+        found = self._named.get(name, self._worker)
+        if found is None:
+            raise InputError(
+                f'There is no model driver "{name}" here.',
+                hint="Choose another model with %model.",
+                code="model.driver",
+            )
+        return found

@@ -1,11 +1,171 @@
 """What is known of a model: what the configuration says, else its Ollama, else litellm's table, else nothing (MD-1)."""
 
+import asyncio
+import contextlib
+import http.client
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from ozzie_server_ext.config.settings import CapabilitySettings
-from ozzie_server_ext.domain.usage import TokenPrices
-from ozzie_server_ext.protocol.worker import ModelFacts
+from ozzie_server_ext.domain.budget import TokenPrices
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.planes.channel import Channel
+from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
+from ozzie_server_ext.protocol.worker import Abort, Describe, ModelFacts, ModelName, command_json, parse_described
+
+OWN_HOSTS: Mapping[str, str] = {
+    "anthropic": "api.anthropic.com",
+    "openai": "api.openai.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "deepseek": "api.deepseek.com",
+}
+"""The hosts that the providers' own clients ask by themselves."""
+
+ANYWHERE = frozenset({"ollama"})
+"""Drivers whose models are the same ones on whatever machine they run."""
+
+
+def is_own_address(driver: str, base_url: str) -> bool:
+    """Whether what answers there is the driver's own provider. `base_url` is empty for the driver's usual address.
+
+    At any other address a model may be anything and have any price, whatever it is called.
+    """
+    if driver in ANYWHERE:
+        return True
+    own = OWN_HOSTS.get(driver)
+    return own is not None and (not base_url or urlsplit(base_url).hostname == own)
+
+
+TIMEOUT_S = 0.5
+MAX_BYTES = 1 << 20
+MAX_NAMES = 30
+_MAX_NAME_LENGTH = 200
+
+
+def installed_models(base_url: str, *, timeout_s: float = TIMEOUT_S) -> tuple[str, ...]:
+    """The names of the models at `base_url`; none where no Ollama answers in time. Blocks: not for the event loop."""
+    models = _asked(base_url, "GET", "/api/tags", None, timeout_s).get("models")
+    names = [model.get("name") for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+    return tuple(
+        name for name in names if isinstance(name, str) and name.isprintable() and 0 < len(name) <= _MAX_NAME_LENGTH
+    )[:MAX_NAMES]
+
+
+def abilities(base_url: str, model: str, *, timeout_s: float = TIMEOUT_S) -> ModelFacts:
+    """What the Ollama at `base_url` says that its model can do; nothing where it does not answer in time, has no such
+    model, or is too old to say. Blocks, as `installed_models`."""
+    said = _asked(base_url, "POST", "/api/show", {"model": model}, timeout_s).get("capabilities")
+    if not isinstance(said, list) or not said:
+        return ModelFacts()
+    # It names every ability that a model has.
+    return ModelFacts(tools="tools" in said, images="vision" in said, reasoning="thinking" in said)
+
+
+def _asked(base_url: str, method: str, path: str, body: JsonObject | None, timeout_s: float) -> JsonObject:
+    """The answer; an empty one where there is none. Asked directly and never through a proxy, and where it leads
+    elsewhere it is not followed."""
+    parts = urlsplit(base_url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+    headers = {"Accept": "application/json", **({"Content-Type": "application/json"} if body else {})}
+    try:
+        connection.connect()
+        # The time-out is that of each piece; whoever sends a byte now and then would keep the thread for ever.
+        cut = threading.Timer(timeout_s, _cut, [connection.sock])
+        cut.start()
+        try:
+            connection.request(method, f"{parts.path.rstrip('/')}{path}", json.dumps(body) if body else None, headers)
+            response = connection.getresponse()
+            return loads_object(response.read(MAX_BYTES)) if response.status == 200 else {}
+        finally:
+            cut.cancel()
+    except (OSError, http.client.HTTPException, InvalidJson, ValueError):
+        return {}
+    finally:
+        connection.close()
+
+
+def _cut(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+ANSWER_S = 5.0
+"""How long a worker that runs may take: it only looks into a table."""
+
+MAX_KNOWN = 1024
+"""Of so many models facts are kept: names typed into cells would add up for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    facts: ModelFacts
+    of: Channel
+
+
+class FactBook:
+    """Asks a worker once for each model in that worker's life. `channel` gives the connection to one that is ready."""
+
+    def __init__(self, channel: Callable[[], Awaitable[Channel]]) -> None:
+        self._channel = channel
+        self._learnt: dict[ModelName, _Learnt] = {}
+        self._numbers = itertools.count(1)
+
+    def known(self, name: ModelName) -> ModelFacts | None:
+        """What was learnt so far, without asking anybody."""
+        found = self._learnt.get(name)
+        return found.facts if found else None
+
+    async def learn(self, names: Iterable[ModelName]) -> None:
+        """Ask for those of which the workers that live have said nothing yet; starts one where none does.
+
+        Raises Unavailable where no worker answers.
+        """
+        missing = tuple(dict.fromkeys(name for name in names if not self._is_fresh(name)))
+        if not missing:
+            return
+        channel = await self._channel()
+        for name, facts in zip(missing, await self._ask(channel, missing), strict=True):
+            self._learnt.pop(name, None)
+            self._learnt[name] = _Learnt(facts, channel)
+        while len(self._learnt) > MAX_KNOWN:
+            del self._learnt[next(iter(self._learnt))]
+
+    def _is_fresh(self, name: ModelName) -> bool:
+        # The next worker may have another version of the table.
+        found = self._learnt.get(name)
+        return found is not None and found.of.is_open
+
+    async def _ask(self, channel: Channel, names: tuple[ModelName, ...]) -> tuple[ModelFacts, ...]:
+        call_id = f"describe:{next(self._numbers)}"
+        inbox = channel.open_call(
+            call_id,
+            start=command_json(Describe(id=call_id, models=names)),
+            abort=command_json(Abort(session_id=call_id, id=call_id)),
+        )
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                described = parse_described(await inbox.get())
+        except (TimeoutError, InvalidShape) as error:
+            raise _silent() from error
+        finally:
+            channel.close_call(inbox)
+        if len(described) != len(names):
+            raise _silent()
+        return described
+
+
+def _silent() -> Unavailable:
+    return Unavailable("The model worker does not say what it knows of models.", code="worker.silent")
+
 
 T = TypeVar("T")
 

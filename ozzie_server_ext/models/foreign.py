@@ -8,12 +8,14 @@ import asyncio
 import contextlib
 import errno
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TypeAlias
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import (
     AccessOf,
+    ChatMessage,
     Finished,
     ModelError,
     ModelErrorCode,
@@ -24,12 +26,81 @@ from ozzie_server_ext.models.driver import (
     response_json,
 )
 from ozzie_server_ext.models.failures import Place, model_error
-from ozzie_server_ext.models.folded_prompt import fold_prompt
-from ozzie_server_ext.models.foreign_line import Said, read_line
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.planes.peer import is_trusted, peer_uid
+from ozzie_server_ext.planes.identity import is_trusted, peer_uid
+from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong, decode_line, encode_line
-from ozzie_server_ext.protocol.worker import Abort, CloseSession, CreateSession, Error, Generate, Stop, command_json
+from ozzie_server_ext.protocol.worker import (
+    Abort,
+    CloseSession,
+    CreateSession,
+    Error,
+    Generate,
+    Stop,
+    Token,
+    command_json,
+    parse_event,
+)
+
+_NAMES = {"user": "User", "assistant": "Assistant"}
+
+
+def fold_prompt(messages: Sequence[ChatMessage]) -> str:
+    """The instructions, what was said so far, then the last message; parted by empty lines.
+
+    A conversation of one message is that message, with nothing around it: who says what matters only once two have
+    spoken.
+    """
+    system = [message.content for message in messages if message.role == "system" and message.content]
+    said = [message for message in messages if message.role != "system"]
+    if len(said) == 1 and said[0].role == "user":
+        return "\n\n".join([*system, said[0].content])
+    turns = [f"{_speaker(message)}: {message.content}" for message in said if message.content]
+    return "\n\n".join([*system, *turns, "Assistant:"])
+
+
+def _speaker(message: ChatMessage) -> str:
+    return _NAMES.get(message.role) or f"Result of {message.name or 'a tool'}"
+
+
+Said: TypeAlias = str | Stop | Error | None
+"""Text, an end, or nothing that matters."""
+
+
+def read_line(line: bytes, *, is_first: bool, has_end: bool = True) -> Said:
+    """What a line says. Plain lines are text and keep their line break (unless there is none, `has_end`), empty ones
+    too. So is a line that happens to be JSON and is no event: a model may well write `42` or `{"a": 1}`.
+
+    `{"ok": true, …}` acknowledges a request only before any text (`is_first`). Bytes that are no UTF-8 are replaced.
+    """
+    message = decode_line(line)
+    if isinstance(message, dict):
+        event = _event(message)
+        if event is not None:
+            return repair_text(event.text) if isinstance(event, Token) else event
+        if is_first and message.get("ok") is True:
+            return None
+    return line.decode("utf-8", "replace") + ("\n" if has_end else "")
+
+
+def _event(message: JsonObject) -> Token | Stop | Error | None:
+    """The event that the object is; None where it is none."""
+    if message.get("ok") is False:
+        return Error(message=str(message["error"])) if isinstance(message.get("error"), str) else None
+    if message.get("type") == "stop":
+        try:
+            found = parse_event(message)
+            return found if isinstance(found, Stop) else Stop()
+        except InvalidShape:
+            # Fields of its own with our names: that it is an end counts.
+            return Stop()
+    if message.get("type") == "error":
+        return Error(message=str(message.get("message", "")))
+    if message.get("type") == "token" and isinstance(text := message.get("text"), str):
+        return Token(text=text)
+    return None
+
 
 READ_BYTES = 1 << 16
 COMMAND_S = 10.0

@@ -5,16 +5,12 @@ from dataclasses import dataclass, field
 from os.path import expanduser
 from urllib.parse import urlsplit
 
-from ozzie_server_ext.config.address import is_address
-from ozzie_server_ext.config.settings import CHEAP, FALLBACK, ModelsSettings, ProviderSettings
+from ozzie_server_ext.config.settings import CHEAP, FALLBACK, ModelsSettings, ProviderSettings, is_address
+from ozzie_server_ext.domain.budget import TokenPrices
 from ozzie_server_ext.domain.errors import InputError, Unavailable
-from ozzie_server_ext.domain.usage import TokenPrices
-from ozzie_server_ext.models.attempts import RetryPolicy
-from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.credentials import CredentialStore
+from ozzie_server_ext.models.chain import Chain, RetryPolicy
+from ozzie_server_ext.models.credentials import KEY_VARIABLES, CredentialStore, KeyPlace, Secrets, base_url_of
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
-from ozzie_server_ext.models.environment import KEY_VARIABLES, base_url_of
-from ozzie_server_ext.models.keys import KeyPlace, Secrets
 from ozzie_server_ext.models.rates import RateLimits
 from ozzie_server_ext.models.selector import ModelSelector, Resolution
 from ozzie_server_ext.models.selector import resolve as weigh

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import (
     Finished,
     ModelErrorCode,

@@ -62,7 +62,7 @@ class WorkerDriver:
     """Sends calls to the workers that `pool` keeps.
 
     A call is sent once, whatever becomes of its worker: one that is sent again is another call, with a cost of its own
-    (`models.attempts`). What a worker knows of providers is told just before the call that needs it: a new one knows
+    (`models.chain`). What a worker knows of providers is told just before the call that needs it: a new one knows
     nothing.
     """
 

@@ -3,8 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from ozzie_server_ext.domain.chance import CHANCE
-from ozzie_server_ext.domain.ids import ulid_text
+from ozzie_server_ext.domain.ids import CHANCE, ulid_text
 
 
 class SystemClock:

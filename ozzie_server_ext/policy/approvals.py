@@ -6,8 +6,8 @@ from ozzie_server_ext.domain.approvals import Cover, may_cover
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.policy.decision import Action, Caller
+from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import quoted
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import Place
-from ozzie_server_ext.config.reading import ConfigError, content_if_there, content_of, parse_object
+from ozzie_server_ext.config.jsonc import ConfigError, Place, content_if_there, content_of, parse_object
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
 from ozzie_server_ext.policy.rules import (

@@ -1,24 +1,284 @@
 """Rules as they stand in a file, and as the engine applies them (TL-3)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ozzie_server_ext.config.wording import like
+from ozzie_server_ext.config.validation import like
 from ozzie_server_ext.domain.approvals import Way
-from ozzie_server_ext.domain.channels import Channel
-from ozzie_server_ext.domain.content import MOST_SOURCES, Content
+from ozzie_server_ext.domain.content import MOST_SOURCES, Content, Label
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.messages import Channel
+from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
-from ozzie_server_ext.policy import conditions
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.conditions import Condition, Tools
-from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.reading import Reading
-from ozzie_server_ext.policy.sources import SourcePattern
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.patterns import MANY, Glob, Host, HostPattern, SequenceGlob, canonical_host, folded
+from ozzie_server_ext.render.text import visible_label
+
+ANY = "*"
+_KINDS = ", ".join(Label)
+_SAID: dict[str, str] = {
+    Label.WEB: "web content",
+    Label.FILE: "a file outside the project",
+    Label.MCP: "what a server of tools said",
+    Label.CHANNEL: "a message from a channel",
+    Label.REMOTE: "what a remote agent said",
+    Label.OUTPUT: "what a program printed",
+}
+_MOST_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePattern:
+    """`label` is empty where any source is meant; `place` is None where any of that label is."""
+
+    label: str
+    place: HostPattern | SequenceGlob | Glob | None
+
+    @classmethod
+    def of(cls, pattern: str) -> "SourcePattern":
+        """Raises ValueError, whose words say what is wrong with it."""
+        if pattern == ANY:
+            return cls("", None)
+        label, colon, place = pattern.partition(":")
+        if not colon or label not in list(Label) or not place:
+            raise ValueError(
+                f'"{pattern}" is no source: write the kind and the place, as in "web:example.org", or "*". '
+                f"Kinds are {_KINDS}"
+            )
+        if place == ANY:
+            return cls(label, None)
+        if label == Label.WEB:
+            return cls(label, HostPattern.of(place))
+        if label == Label.FILE:
+            if not place.startswith("/"):
+                raise ValueError(f'"{pattern}" is no source: a file is written from the root, as in "file:/data/**"')
+            return cls(label, SequenceGlob.of(PurePosixPath(place).parts[1:]))
+        return cls(label, Glob.of(place))
+
+    def matches(self, source: str, *, sure: bool) -> bool:
+        """Whether that source, as content bears it, is meant. One that nobody knows is where that has not to be
+        sure."""
+        if not self.label:
+            return True
+        label, _, place = source.partition(":")
+        if label != self.label:
+            return False
+        match self.place:
+            case None:
+                return True
+            case HostPattern():
+                host = canonical_host(place)
+                return not sure if host is None else self.place.matches(host)
+            case SequenceGlob():
+                parts = path_parts(place.removeprefix("/")) if place.startswith("/") else None
+                return not sure if parts is None else self.place.matches(parts)
+            case Glob():
+                return self.place.matches(place) if place else not sure
+
+
+def sources_of(content: Content) -> tuple[str, ...]:
+    """All that content came from."""
+    return content.completed().sources
+
+
+def told(content: Content) -> str:
+    """Where it came from, for people: "web content (example.org, example.net, a.example and 2 more)"."""
+    kinds = ", ".join(_SAID.get(label, label) for label in content.labels)
+    places = [source.partition(":")[2] for source in content.sources if source.partition(":")[2]]
+    if not places:
+        return kinds
+    shown = ", ".join(visible_label(place) for place in places[:_MOST_TOLD])
+    left = len(content.sources) - min(len(places), _MOST_TOLD)
+    return f"{kinds} ({shown}{f' and {left} more' if left else ''})"
+
+
+T = TypeVar("T")
+
+MAX_COMPONENTS = 32
+"""Of a pattern for paths."""
+
+Condition = Callable[[Action], str]
+"""Why a rule does not apply to a call, in a few words; "" where the condition holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Names of tools, each an id, a name for the model, or a pattern over ids and names."""
+
+    patterns: tuple[str, ...]
+
+    def __call__(self, action: Action) -> str:
+        if any(_names(pattern, action.meta) for pattern in self.patterns):
+            return ""
+        return f"{action.meta.tool_id} is not {_listed(self.patterns)}"
+
+    def name(self, meta: ToolMeta) -> bool:
+        """Whether the tool itself is named, and not only covered by a pattern."""
+        return any(pattern in _all_names(meta) for pattern in self.patterns)
+
+
+def side_effects(wanted: Iterable[SideEffect]) -> Condition:
+    return _one_of("its side effect", tuple(wanted), lambda action: action.meta.side_effect)
+
+
+def risks(wanted: Iterable[RiskLevel]) -> Condition:
+    return _one_of("its risk", tuple(wanted), lambda action: action.meta.risk_level)
+
+
+def channels(wanted: Iterable[str]) -> Condition:
+    return _one_of("the channel", tuple(wanted), lambda action: action.caller.channel)
+
+
+def users(wanted: Iterable[str]) -> Condition:
+    return _one_of("the user", tuple(wanted), lambda action: action.caller.user)
+
+
+def attended(wanted: bool) -> Condition:
+    def condition(action: Action) -> str:
+        if action.caller.attended is wanted:
+            return ""
+        return "somebody is there to be asked" if action.caller.attended else "nobody is there to be asked"
+
+    return condition
+
+
+def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
+    """An ALLOW has to state all of them: a tool that sends and deletes is not allowed by a word on sending."""
+    named = frozenset(wanted)
+
+    def condition(action: Action) -> str:
+        has = action.meta.categories
+        if has and (has <= named if sure else has & named):
+            return ""
+        return f"its categories are {_listed(sorted(has)) or 'none'}"
+
+    return condition
+
+
+def projects(folders: Iterable[Path]) -> Condition:
+    named = tuple(folders)
+
+    def condition(action: Action) -> str:
+        here = PurePosixPath(action.caller.project)
+        if any(here.is_relative_to(folder) for folder in named):
+            return ""
+        return f"the project is {here}"
+
+    return condition
+
+
+def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that no path can match."""
+    globs = [_glob(_path_pattern(pattern), sure) for pattern in patterns]
+
+    def matches(parts: tuple[str, ...]) -> bool:
+        return any(glob.matches(parts) for glob in globs)
+
+    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
+
+
+def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that is no host."""
+    known = [HostPattern.of(pattern) for pattern in patterns]
+
+    def matches(host: Host) -> bool:
+        return any(pattern.matches(host) for pattern in known)
+
+    return _targets("host", lambda action: action.hosts, matches, sure)
+
+
+def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that names no program."""
+    globs = [_glob(_command_pattern(words), sure) for words in patterns]
+
+    def matches(words: tuple[str, ...]) -> bool:
+        program, *rest = words
+        # /usr/bin/git is git to who denies it; who allows git has said nothing of a program in another place.
+        names = [program] if sure else [program, program.rsplit("/", 1)[-1]]
+        return any(glob.matches((name, *rest)) for glob in globs for name in names)
+
+    return _targets("command", lambda action: action.commands if sure else action.folded_commands, matches, sure)
+
+
+def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """What a call is made from. An ALLOW has to know all of it; of what nobody outside said, there is nothing to know.
+
+    Raises ValueError for a pattern that is no source.
+    """
+    known = [SourcePattern.of(pattern) for pattern in patterns]
+
+    def condition(action: Action) -> str:
+        found = sources_of(action.reading.content)
+        fits = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
+        if all(fits) if sure else any(fits):
+            return ""
+        strange = next((source for source, fit in zip(found, fits, strict=True) if not fit), "")
+        return f"it is made from {strange}" if strange else "nothing that it is made from came from outside"
+
+    return condition
+
+
+def _targets(
+    noun: str, named: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
+) -> Condition:
+    def condition(action: Action) -> str:
+        found = named(action)
+        if not found:
+            return f"the call names no {noun}"
+        fits = [not sure if each is None else matches(each) for each in found]
+        return "" if (all(fits) if sure else any(fits)) else f"its {noun} is another one"
+
+    return condition
+
+
+def _one_of(what: str, wanted: Sequence[T], found: Callable[[Action], T]) -> Condition:
+    def condition(action: Action) -> str:
+        here = found(action)
+        return "" if here in wanted else f"{what} is {str(here) or 'not known'}"
+
+    return condition
+
+
+def _names(pattern: str, meta: ToolMeta) -> bool:
+    names = _all_names(meta)
+    return pattern in names or ("*" in pattern and any(map(Glob.of(pattern).matches, names)))
+
+
+def _all_names(meta: ToolMeta) -> tuple[str, ...]:
+    return (meta.tool_id, meta.name, *meta.further_names)
+
+
+def _path_pattern(pattern: str) -> tuple[str, ...]:
+    parts = PurePosixPath(pattern).parts
+    if not parts or parts[0] in ("/", "//") or parts[0].startswith("~") or ".." in parts:
+        raise ValueError(f'"{pattern}" matches no path: paths are relative to the project folder, as in "notes/**"')
+    if len(parts) > MAX_COMPONENTS:
+        raise ValueError(f"a pattern has at most {MAX_COMPONENTS} folders, and one has {len(parts)}")
+    for part in parts:
+        if MANY in part and part != MANY:
+            raise ValueError(f'in "{pattern}", ** stands for whole folders: write it between slashes')
+    return parts
+
+
+def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
+    if not words or words[0] == MANY:
+        raise ValueError('a command begins with a program, as in ["git", "status"]')
+    if any(MANY in word and word != MANY for word in words) or MANY in words[:-1]:
+        raise ValueError("** stands at the end of a command, for all words that are left")
+    return tuple(words)
+
+
+def _glob(patterns: tuple[str, ...], sure: bool) -> SequenceGlob:
+    return SequenceGlob.of(patterns if sure else tuple(map(folded, patterns)))
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words)
+
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
@@ -56,7 +316,7 @@ class _Text(BaseModel):
 
 class WhenText(_Text):
     """The conditions of a rule; what is not stated does not matter. `attended`: somebody is there to be asked;
-    `sources`: where the content came from that the call is made from (see `policy.sources`)."""
+    `sources`: where the content came from that the call is made from (see `policy.rules`)."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -183,27 +443,27 @@ def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
 def _conditions(when: WhenText, sure: bool) -> list[Condition]:
     found: list[Condition] = []
     if when.side_effects:
-        found.append(conditions.side_effects(when.side_effects))
+        found.append(side_effects(when.side_effects))
     if when.categories:
-        found.append(conditions.categories(when.categories, sure=sure))
+        found.append(categories(when.categories, sure=sure))
     if when.risks:
-        found.append(conditions.risks(when.risks))
+        found.append(risks(when.risks))
     if when.channels:
-        found.append(conditions.channels(when.channels))
+        found.append(channels(when.channels))
     if when.users:
-        found.append(conditions.users(when.users))
+        found.append(users(when.users))
     if when.attended is not None:
-        found.append(conditions.attended(when.attended))
+        found.append(attended(when.attended))
     if when.projects:
-        found.append(conditions.projects([_folder(name) for name in when.projects]))
+        found.append(projects([_folder(name) for name in when.projects]))
     if when.paths:
-        found.append(conditions.paths(when.paths, sure=sure))
+        found.append(paths(when.paths, sure=sure))
     if when.hosts:
-        found.append(conditions.hosts(when.hosts, sure=sure))
+        found.append(hosts(when.hosts, sure=sure))
     if when.commands:
-        found.append(conditions.commands(when.commands, sure=sure))
+        found.append(commands(when.commands, sure=sure))
     if when.sources:
-        found.append(conditions.sources(when.sources, sure=sure))
+        found.append(sources(when.sources, sure=sure))
     return found
 
 

@@ -1,7 +1,7 @@
 """Checks a home once, as `ozzie events verify --deep` does, for a gateway that goes on meanwhile.
 
 `python -m ozzie_server_ext.programs.deep_check` reads `{"home": …, "key": …, "parent": …}`, paths and the process that
-started it, and writes `{"faults": […]}`, sentences. `store.daily_check` starts it.
+started it, and writes `{"faults": […]}`, sentences. `store.checks` starts it.
 """
 
 import sys
@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.planes.child import limit_child, tie_to
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.deep_check import check_deeply
+from ozzie_server_ext.store.checks import check_deeply
 
 NICE = 19
 MAX_CPU_S = 3600

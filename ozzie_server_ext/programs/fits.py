@@ -1,12 +1,13 @@
 """Whether a schema is one, and whether an answer fits it: in a process of its own, as it may come to no end.
 
 `python -m ozzie_server_ext.programs.fits` reads `{"schema": …, "text": …}`, without a text for the schema alone, and
-writes `{"problem": …}`, empty where all is well, or `{"refused": …}` for what is no schema. `agent.fitting` starts it.
+writes `{"problem": …}`, empty where all is well, or `{"refused": …}` for what is no schema. `agent.structured_output`
+starts it.
 """
 
 import sys
 
-from ozzie_server_ext.agent.shape import check_schema, misfit
+from ozzie_server_ext.agent.structured_output import check_schema, misfit
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.child import limit_child

@@ -32,8 +32,7 @@ try:
     from ozzie_server_ext.config.settings import GatewaySettings
     from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
     from ozzie_server_ext.gateway.state import GatewayState
-    from ozzie_server_ext.programs.gateway_http import GatewayHttpServer
-    from ozzie_server_ext.programs.terminal import Terminal, told
+    from ozzie_server_ext.programs.gateway_server import GatewayHttpServer, Terminal, told
     from ozzie_server_ext.protocol.attached import attached_servers
 except Exception as error:  # packages of other versions than ours raise whatever they like
     sys.exit(can_not_be_loaded("ozzie gateway", error))

@@ -2,8 +2,8 @@
 
 `python -m ozzie_server_ext.programs.host_command CONTROL PARENT FOLDER PROGRAM` reads what to run from its standard
 input; the numbers are those of descriptors, and of the process that starts it. It begins at a word on CONTROL,
-and tells there what became of it: `{"code": …}`, or `{"errno": …}` where it could not be started. `execution.hosted`
-starts it.
+and tells there what became of it: `{"code": …}`, or `{"errno": …}` where it could not be started.
+`execution.host_commands` starts it.
 
 The command is a child of this process, in its group, and ends with it. It may end before what it started: that
 is asked to end then, too, and killed where it does not. Where the gateway ends, all are killed at once.

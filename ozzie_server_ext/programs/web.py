@@ -2,7 +2,7 @@
 
 `python -m ozzie_server_ext.programs.web` reads `{"url": …, "limits": …, "allowance": …}`, or for a search
 with `reader`, `engine` and `max_results` too. It writes the fields of `web.port`'s `Fetched` or
-`Searched`, or `{"error": {"code": …, "message": …, "hint": …}}`. `web.reach` starts it. No variable of the environment
+`Searched`, or `{"error": {"code": …, "message": …, "hint": …}}`. `web.search` starts it. No variable of the environment
 leads it through a proxy: a proxy would connect to what was not checked.
 """
 
@@ -14,13 +14,12 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.child import limit_child
 from ozzie_server_ext.programs.web_download import Download, Downloaded, RefusedByStatus
-from ozzie_server_ext.programs.web_hits import READERS, challenged
-from ozzie_server_ext.programs.web_page import page_of
+from ozzie_server_ext.programs.web_pages import READERS, challenged, page_of
 from ozzie_server_ext.programs.web_text import HTML_TYPES, cleaned, links_in, text_of
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object, repair_text
-from ozzie_server_ext.web.allowance import Allowance, Limits
 from ozzie_server_ext.web.port import MAX_TEXT, Fetched, Searched, web_error
+from ozzie_server_ext.web.reach import Allowance, Limits
 
 NICE = 10
 MAX_CPU_S = 20

@@ -18,17 +18,14 @@ try:
     from ozzie_server_ext.config.home import find_home, key_folder
     from ozzie_server_ext.config.loader import Config, load
     from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
-    from ozzie_server_ext.models.driver import ModelChoice
-    from ozzie_server_ext.models.keys import VaultSecrets
+    from ozzie_server_ext.models.credentials import VaultSecrets
+    from ozzie_server_ext.models.driver import ModelChoice, Models, answers_in_worker
     from ozzie_server_ext.models.offline import OfflineDriver
     from ozzie_server_ext.models.registry import OFFLINE, WORKER, ModelRegistry
-    from ozzie_server_ext.models.router import Models, answers_in_worker
     from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-    from ozzie_server_ext.planes.environment import child_environment
-    from ozzie_server_ext.programs.worker_backend import load_backend, prepare_process
-    from ozzie_server_ext.programs.worker_driver import LitellmDriver
-    from ozzie_server_ext.programs.worker_server import WorkerServer
-    from ozzie_server_ext.programs.worker_socket import listening
+    from ozzie_server_ext.planes.child import child_environment
+    from ozzie_server_ext.programs.worker_backend import LitellmDriver, load_backend, prepare_process
+    from ozzie_server_ext.programs.worker_server import WorkerServer, listening
     from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
     from ozzie_server_ext.vault.errors import VaultLocked
     from ozzie_server_ext.vault.scope import ProjectReader

@@ -1,21 +1,161 @@
 """What went wrong at the provider, in our codes. The provider's own words are bounded, and no key is in them."""
 
+import ast
+import base64
+import html
 import json
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import httpx
 import openai
 from litellm.exceptions import ContentPolicyViolationError, ContextWindowExceededError
 
 from ozzie_server_ext.models.driver import ModelErrorCode
-from ozzie_server_ext.programs.worker_redaction import redacted
-from ozzie_server_ext.programs.worker_refusal import Refusal, refusal_in
 from ozzie_server_ext.programs.worker_tokens import NoToken, TokenRefused
+from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.worker import Error, Provider
+
+MAX_WAIT_S = 3600.0
+
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+_UNEXPECTED = "Got unexpected response from Ollama: "
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """`status` is 0 where the provider had begun to stream. `body` is what it sent, an empty object where that is no
+    object of JSON."""
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def message(self) -> str:
+        """The provider's own sentence; empty where there is none."""
+        error = self.body.get("error", self.body)
+        if isinstance(error, str):
+            return error
+        found = error.get("message") or error.get("detail") if isinstance(error, Mapping) else None
+        return found if isinstance(found, str) else ""
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """The names that the provider gives the error by: `code`, `type` and `status`, and Google's own `reason`."""
+        error = self.body.get("error")
+        if not isinstance(error, Mapping):
+            return frozenset()
+        found = [error.get("code"), error.get("type"), error.get("status")]
+        found += [detail.get("reason") for detail in _details(error)]
+        return frozenset(name for name in found if isinstance(name, str))
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """How long to wait: from the header, or from the body, where Google puts it (`RetryInfo`)."""
+        try:
+            return _bounded(float(self.headers.get("retry-after", "")))
+        except ValueError:  # absent, or a date, which providers do not send in practice
+            pass
+        error = self.body.get("error")
+        for detail in _details(error) if isinstance(error, Mapping) else ():
+            if found := _SECONDS.fullmatch(str(detail.get("retryDelay", ""))):
+                return _bounded(float(found[1]))
+        return None
+
+
+def refusal_in(causes: Iterable[BaseException]) -> Refusal:
+    """The refusal that `causes`, from the outermost on, go back to."""
+    found = Refusal()
+    for cause in causes:
+        if isinstance(cause, httpx.HTTPStatusError):
+            # The innermost counts: those around it are litellm's, with other words and sometimes another status.
+            found = Refusal(cause.response.status_code, cause.response.headers, _body(cause.response))
+        elif _UNEXPECTED in str(cause) and not found.status:
+            found = Refusal(body=_literal(str(cause).partition(_UNEXPECTED)[2]))
+    return found
+
+
+def _body(response: httpx.Response) -> Mapping[str, Any]:
+    try:
+        found: Any = json.loads(response.content)
+    except (httpx.ResponseNotRead, ValueError, RecursionError):
+        return {}
+    # Gemini wraps the object into a list when it streams.
+    found = found[0] if isinstance(found, list) and found else found
+    return found if isinstance(found, dict) else {}
+
+
+def _literal(text: str) -> Mapping[str, Any]:
+    """litellm takes Ollama's `{"error": …}` within a stream for a broken answer, and quotes it as Python prints it."""
+    try:
+        found: Any = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    details = error.get("details")
+    yield from (detail for detail in details if isinstance(detail, Mapping)) if isinstance(details, list) else ()
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), MAX_WAIT_S)
+
+
+MAX_DETAIL_CHARS = 600
+PIECE = 8
+"""So many characters of a secret in a row are part of it; fewer, such as the last four by which providers name a key,
+are not."""
+
+_MAX_READ_CHARS = 1 << 14
+_MASK = "[key]"
+_KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )[^\s,;\"']+")
+
+
+def redacted(text: str, provider: Provider) -> str:
+    """`text` without the provider's secrets and header values, and without what looks like a key; bounded."""
+    text = text[:_MAX_READ_CHARS]
+    secrets = [provider.api_key, *provider.headers.values(), unquote(urlsplit(provider.base_url).password or "")]
+    if provider.oauth2 is not None:
+        secrets += [provider.oauth2.client_secret, provider.oauth2.client_id]
+    text = _masked(text, [spelling for secret in secrets for spelling in _spellings(secret)])
+    return repair_text(_KEY_LIKE.sub(_MASK, text))[:MAX_DETAIL_CHARS]
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    if len(secret) < 4:  # it would be found in ordinary words
+        return
+    yield secret
+    raw = secret.encode("utf-8", "surrogatepass")
+    further = [quote(raw, safe=""), quote_plus(raw), json.dumps(secret)[1:-1], html.escape(secret), raw.hex()]
+    # Three ways to cut it, by what stands before; the ends depend on the neighbours.
+    coded = [base64.b64encode(b"\0" * shift + raw)[4:-4].decode() for shift in range(3)]
+    further += [*coded, *(text.replace("+", "-").replace("/", "_") for text in coded)]
+    yield from (text for text in further if len(text) >= PIECE)
+
+
+def _masked(text: str, secrets: list[str]) -> str:
+    """`text` with a mask over every run of characters that stands in a secret too."""
+    pieces = {secret[start : start + PIECE] for secret in secrets for start in range(max(1, len(secret) - PIECE + 1))}
+    hidden = bytearray(len(text))
+    for length in {len(piece) for piece in pieces}:
+        for start in range(len(text) - length + 1):
+            if text[start : start + length] in pieces:
+                hidden[start : start + length] = b"\1" * length
+    return "".join(_shown(text, hidden))
+
+
+def _shown(text: str, hidden: bytearray) -> Iterator[str]:
+    for run in re.finditer(rb"\x00+|\x01+", bytes(hidden)):
+        yield _MASK if hidden[run.start()] else text[run.start() : run.end()]
+
 
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _BY_STATUS: dict[int, ModelErrorCode] = {

@@ -4,26 +4,192 @@ Imported in the worker only, and there in a thread: litellm takes some seconds.
 """
 
 import asyncio
+import hashlib
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import litellm
 from litellm.llms.ollama.common_utils import OllamaModelInfo
 from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
 
+from ozzie_server_ext.agent.structured_output import holding
+from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, PRICED_TOKENS, Usage
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.usage import NANO_USD_PER_USD, Usage
-from ozzie_server_ext.models.own_address import is_own_address
-from ozzie_server_ext.programs.worker_facts import entry_of, facts_of
+from ozzie_server_ext.domain.json import JsonObject, objects
+from ozzie_server_ext.models.facts import is_own_address
 from ozzie_server_ext.programs.worker_failures import Broken, Garbage, error_event
-from ozzie_server_ext.programs.worker_request import completion_arguments
 from ozzie_server_ext.programs.worker_tokens import Tokens
-from ozzie_server_ext.protocol.jsontext import repair_text
-from ozzie_server_ext.protocol.worker import Generate, ModelName, Provider, Stop
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object, repair_text
+from ozzie_server_ext.protocol.worker import Generate, ModelFacts, ModelName, Provider, Stop
+
+_DEFAULT_TAG = ":latest"
+
+
+def facts_of(name: ModelName) -> ModelFacts:
+    """What the table says. What it leaves out is unknown: it names the abilities of most models, and lacks of few."""
+    entry = entry_of(name)
+    if entry is None:
+        return ModelFacts()
+    return ModelFacts(
+        context=_count(entry.get("max_input_tokens")),
+        max_output=_count(entry.get("max_output_tokens")),
+        tools=_ability(entry.get("supports_function_calling")),
+        parallel_tools=_ability(entry.get("supports_parallel_function_calling")),
+        images=_ability(entry.get("supports_vision")),
+        structured=_ability(entry.get("supports_response_schema")),
+        reasoning=_ability(entry.get("supports_reasoning")),
+        price_in=_price(entry.get("input_cost_per_token")),
+        price_out=_price(entry.get("output_cost_per_token")),
+    )
+
+
+def entry_of(name: ModelName) -> Mapping[str, Any] | None:
+    """The table's entry of the driver's own model. The same name at another provider is another model."""
+    model = name.model
+    if name.driver == "ollama":
+        model = model.removesuffix(_DEFAULT_TAG)
+    for listed in (f"{name.driver}/{model}", model):
+        entry: Any = litellm.model_cost.get(listed)
+        if entry and entry.get("litellm_provider") == name.driver:
+            return entry
+    return None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _ability(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _price(value: Any) -> int | None:
+    """USD for a token, as the table has it, in 1e-9 USD for a million."""
+    if type(value) not in (int, float) or value < 0:
+        return None
+    # By its shortest decimal form: the binary fraction of 1.5e-7 is not what anybody wrote into the table.
+    return round(Decimal(str(value)) * PRICED_TOKENS * NANO_USD_PER_USD)
+
+
+_PREFIX = {
+    "openai": "openai",
+    "openai-compatible": "openai",
+    "ollama": "ollama_chat",
+    "vllm": "hosted_vllm",
+    "litellm": "litellm_proxy",
+}
+"""Where our driver's name is not litellm's own; anthropic, gemini, deepseek and others are passed on as they are."""
+
+_NO_KEY = "none"
+_MAY_BE_KEYLESS = frozenset({"openai", "openai-compatible", "litellm"})
+_NAME_LENGTH = 64
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+def litellm_model(driver: str, model: str) -> str:
+    return f"{_PREFIX.get(driver, driver)}/{model}"
+
+
+def completion_arguments(
+    request: JsonObject, provider: Provider, *, timeout_s: float, pictures: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`.
+    `pictures`: their content in base64, by reference."""
+    shown = pictures or {}
+    arguments: dict[str, Any] = {
+        "model": litellm_model(provider.driver, str(request.get("model", ""))),
+        "messages": [_message(message, shown) for message in objects(request.get("messages"))],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        # Whoever asks decides on trying again: it alone knows whether text has been shown and what it may cost.
+        "num_retries": 0,
+        "max_retries": 0,
+        "timeout": timeout_s,
+    }
+    if tools := objects(request.get("tools")):
+        arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        # Tools are ours to run. Without this litellm looks for its own MCP gateway first, and fails where the package
+        # mcp is not installed.
+        arguments["_skip_mcp_handler"] = True
+    if isinstance(schema := request.get("schema"), dict):
+        named: dict[str, Any] = {"name": "answer", "schema": schema}
+        if provider.driver == "openai":
+            # What it can't hold to without exception it refuses as strict, and else follows as well as the model can.
+            named["strict"] = holding(schema) == "closed"
+        arguments["response_format"] = {"type": "json_schema", "json_schema": named}
+    if request.get("max_tokens") is not None:
+        arguments["max_tokens"] = request["max_tokens"]
+    if provider.base_url:
+        arguments["api_base"] = provider.base_url
+    if provider.headers:
+        arguments["extra_headers"] = dict(provider.headers)
+    if provider.api_key:
+        arguments["api_key"] = provider.api_key
+    elif provider.base_url and provider.driver in _MAY_BE_KEYLESS:
+        # The client insists on a key, a local server on none: it gets one that says so.
+        arguments["api_key"] = _NO_KEY
+    return arguments
+
+
+def _message(message: JsonObject, shown: Mapping[str, str]) -> dict[str, Any]:
+    """A message as every provider takes it. What a model made up (names, ids and arguments of its tool calls) is
+    recorded as it came; sent back like that, it would make a strict provider refuse the session from then on."""
+    found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if pictures := objects(message.get("pictures")):
+        found["content"] = list(_parts(str(message["content"]), pictures, shown))
+    if uses := objects(message.get("tool_uses")):
+        found["tool_calls"] = [
+            {
+                "id": _sendable_id(str(use["call_id"])),
+                "type": "function",
+                "function": {
+                    "name": _sendable_name(str(use["name"])),
+                    "arguments": _sendable_arguments(str(use["arguments"])),
+                },
+            }
+            for use in uses
+        ]
+        # Several providers refuse empty text beside tool calls.
+        found["content"] = message["content"] or None
+    if message["role"] == "tool":
+        found["tool_call_id"] = _sendable_id(str(message.get("tool_call_id", "")))
+        found["name"] = _sendable_name(str(message.get("name", "")))
+    return found
+
+
+def _parts(text: str, pictures: Sequence[JsonObject], shown: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The text, then each picture behind its number and name, so that a model can tell which is which: also where the
+    texts are joined and the pictures stand apart, as Ollama has them."""
+    yield {"type": "text", "text": text}
+    for number, picture in enumerate(pictures, start=1):
+        yield {"type": "text", "text": f"\n\nPicture {number}, {picture['path']}:"}
+        url = f"data:{picture['media_type']};base64,{shown[str(picture['ref'])]}"
+        yield {"type": "image_url", "image_url": {"url": url}}
+
+
+def _sendable_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_NAME_LENGTH] or "unnamed"
+
+
+def _sendable_id(call_id: str) -> str:
+    """The same for the same id, always: a call and its result must match, in this request and in later ones."""
+    if _ID.fullmatch(call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:32]}"
+
+
+def _sendable_arguments(text: str) -> str:
+    try:
+        loads_object(text)
+    except InvalidJson:
+        return "{}"
+    return text
+
 
 __all__ = ["Answer", "Tokens", "error_event", "facts_of", "prepare", "price", "warm_up"]
 

@@ -2,19 +2,34 @@
 
 import asyncio
 import contextlib
+import errno
+import fcntl
 import os
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+import secrets
+import socket
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError, RetryLater, Unavailable
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelDriver, ModelRequest, Reasoning, TextDelta
-from ozzie_server_ext.planes.peer import is_trusted, peer_uid
+from ozzie_server_ext.models.driver import (
+    ChatMessage,
+    Finished,
+    ModelChoice,
+    ModelDriver,
+    ModelRequest,
+    Reasoning,
+    TextDelta,
+)
+from ozzie_server_ext.planes.identity import is_trusted, peer_uid
 from ozzie_server_ext.programs.worker_backend import note
-from ozzie_server_ext.programs.worker_sessions import WorkerSession, WorkerSessions
 from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.ndjson import (
@@ -32,6 +47,164 @@ from ozzie_server_ext.protocol.worker import (
     Status,
     parse_command,
 )
+
+MAX_SESSIONS = 1000
+MAX_CHARS = 4_000_000
+"""How much a session holds; what is older is forgotten."""
+
+
+@dataclass(eq=False, slots=True)
+class WorkerSession:
+    """`system` is what the client gave as instructions; `busy` while an answer is being written."""
+
+    session_id: str
+    system: str = ""
+    busy: bool = False
+    _said: list[ChatMessage] = field(default_factory=list[ChatMessage])
+
+    def messages(self, prompt: str, *, most: int) -> tuple[ChatMessage, ...]:
+        """What the model reads: the instructions, at most `most` earlier messages, the prompt."""
+        system = [ChatMessage(role="system", content=self.system)] if self.system else []
+        # Pairs of a question and its answer, so that it begins with a question.
+        earlier = self._said[-(most - most % 2) :] if most > 1 else []
+        return (*system, *earlier, ChatMessage(role="user", content=prompt))
+
+    def keep(self, prompt: str, answer: str) -> None:
+        """Remember an answer that came whole; one that did not is as if never asked."""
+        self._said += [ChatMessage(role="user", content=prompt), ChatMessage(role="assistant", content=answer)]
+        while len(self._said) > 2 and sum(len(message.content) for message in self._said) > MAX_CHARS:
+            del self._said[:2]
+
+
+class WorkerSessions:
+    """By their ids, which nobody can guess."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, WorkerSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def answering(self) -> int:
+        return sum(session.busy for session in self._sessions.values())
+
+    def create(self, system: str) -> WorkerSession:
+        """A new one; the one that rested longest goes where there are too many. Raises RetryLater."""
+        if len(self._sessions) >= MAX_SESSIONS:
+            idle = next((name for name, session in self._sessions.items() if not session.busy), None)
+            if idle is None:
+                raise RetryLater("Every session is answering. Try again later.")
+            del self._sessions[idle]
+        session = WorkerSession(session_id=f"s_{secrets.token_hex(8)}", system=system)
+        self._sessions[session.session_id] = session
+        return session
+
+    def get(self, session_id: str) -> WorkerSession:
+        """Raises NotFound."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise NotFound(f'There is no session "{session_id[:80]}". Begin one with create_session.')
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def begin(self, session_id: str) -> WorkerSession:
+        """The session, to answer in. Raises NotFound, or Conflict while it answers already."""
+        session = self.get(session_id)
+        if session.busy:
+            raise Conflict(f'The session "{session_id}" is answering already. Wait for its end, or abort it.')
+        session.busy = True
+        return session
+
+    def close(self, session_id: str) -> None:
+        """Raises NotFound."""
+        self.get(session_id)
+        del self._sessions[session_id]
+
+
+MAX_PATH_BYTES = 107
+BACKLOG = 64
+_ELSEWHERE = "Name another one: ozzie worker --socket ~/.ozzie/run/worker.sock"
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """A socket at `path` (0600) that accepts connections, removed at the end. Its folder is made (0700) where it is
+    missing. A socket that a dead worker left is taken over.
+
+    Raises Unavailable where the place can't be used, Conflict where somebody answers there.
+    """
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise _unusable(f"The path of the socket is longer than {MAX_PATH_BYTES} bytes.")
+    _prepare_folder(path.parent)
+    with _only_one(path.parent):
+        _clear(path)
+        end = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)
+        try:
+            end.bind(str(path))
+        except OSError as error:
+            end.close()
+            raise _unusable(f"The socket {path} can't be made: {error.strerror}.") from error
+        finally:
+            os.umask(mask)
+        end.listen(BACKLOG)
+        end.setblocking(False)
+    mine = path.lstat().st_ino
+    try:
+        yield end
+    finally:
+        end.close()
+        with contextlib.suppress(OSError):
+            # Somebody may have put another one into its place.
+            if path.lstat().st_ino == mine:
+                path.unlink()
+
+
+def _prepare_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = folder.stat()
+    except OSError as error:
+        raise _unusable(f"The folder {folder} for the socket can't be made: {error.strerror}.") from error
+    if info.st_uid != os.getuid() or stat.S_IMODE(info.st_mode) & 0o077:
+        raise _unusable(f"Others may enter or change the folder {folder}, so a socket there would not be yours alone.")
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Two workers that start at once must not both find the same dead socket and remove each other's."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _clear(path: Path) -> None:
+    """Remove what a dead worker left at `path`."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise _unusable(f"{path} is there already and is not a socket.")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                path.unlink()
+                return
+        # Whoever is too busy to take a connection lives too.
+        raise Conflict(f"A worker listens at {path} already.", hint=_ELSEWHERE, code="worker.taken")
+
+
+def _unusable(sentence: str) -> Unavailable:
+    return Unavailable(sentence, hint=_ELSEWHERE, code="worker.socket")
+
 
 READ_BYTES = 1 << 16
 MAX_TOKEN_CHARS = 100_000

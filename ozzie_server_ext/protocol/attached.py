@@ -13,8 +13,8 @@ from pathlib import Path
 from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.handshake import owner_alive
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
-from ozzie_server_ext.protocol.owner import owner_alive
 
 _MAX_BYTES = 4096
 

@@ -9,9 +9,9 @@ worker of ours brings its whole conversation; only workers that speak plain S2 h
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 
 T = TypeVar("T")

@@ -4,14 +4,30 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.asked import Asked, made_from, ways_to_answer, why_asked
-from ozzie_server_ext.render.columns import WIDTH, cut_columns, cut_middle_columns, folded, padded, wrapped
-from ozzie_server_ext.render.question import Question, way_to_answer
-from ozzie_server_ext.render.text import duration, visible_label, visible_prose
-from ozzie_server_ext.render.textparts import TextPart
+from ozzie_server_ext.render.questions import Asked, Question, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.text import (
+    LINE_WIDTH,
+    cut_columns,
+    cut_middle_columns,
+    duration,
+    folded,
+    padded,
+    visible_label,
+    visible_prose,
+    wrapped,
+)
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turnview import TurnView, WorkPart
-from ozzie_server_ext.render.wording import CONTINUED, KEPT, figures, queued_behind, result_text, shown_pictures
+from ozzie_server_ext.render.turnview import (
+    CONTINUED,
+    KEPT,
+    TextPart,
+    TurnView,
+    WorkPart,
+    figures,
+    queued_behind,
+    result_text,
+    shown_pictures,
+)
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
 _QUOTE, _TAB = "  | ", 8
@@ -155,7 +171,7 @@ def question_lines(asked: Question) -> list[str]:
     texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
     said = [line for text in texts for line in wrapped(text)]
     helps = [f"{visible_label(each.label)}: {visible_label(each.help)}" for each in asked.choices if each.help]
-    told = [f"  {line}" for each in helps for line in wrapped(each, WIDTH - 2)]
+    told = [f"  {line}" for each in helps for line in wrapped(each, LINE_WIDTH - 2)]
     return [f"[waiting] {said[0]}", *said[1:], *told]
 
 
@@ -174,7 +190,7 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
     told = f"{facts[:1].upper()}{facts[1:]}."
     says = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, told, asked.elsewhere)
     for text in filter(None, says):
-        lines += [f"  {line}" for line in wrapped(text, WIDTH - 2)]
+        lines += [f"  {line}" for line in wrapped(text, LINE_WIDTH - 2)]
     lines += quoted_lines(asked.proof)
     return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])
 
@@ -182,7 +198,7 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
 def quoted_lines(lines: Iterable[str]) -> list[str]:
     """Visible lines behind a mark: nothing in them can pass for a line of ours, and nobody says yes to the end of a
     line that they did not see (THREATS 14)."""
-    room = WIDTH - len(_QUOTE)
+    room = LINE_WIDTH - len(_QUOTE)
     return [f"{_QUOTE}{piece}".rstrip() for line in lines for piece in folded(line.expandtabs(_TAB), room)]
 
 

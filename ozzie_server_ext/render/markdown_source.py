@@ -14,13 +14,19 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ozzie_server_ext.render.links import safe_target
-from ozzie_server_ext.render.markdown_html import image_label
-from ozzie_server_ext.render.markdown_tree import MAX_INLINE_CHARS, TooDeep, language, parse_with_html
+from ozzie_server_ext.render.markdown import (
+    MAX_INLINE_CHARS,
+    TooDeep,
+    image_label,
+    language,
+    parse_with_html,
+    safe_target,
+)
 from ozzie_server_ext.render.text import visible_prose
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+from ozzie_server_ext.render.markdown import MAX_CHARS, parse, plain_block, to_html
 
 _OPENS_TAG = re.compile(r"<[A-Za-z/!?]")
 _FORMULA_MARK = re.compile(r"\$|\\[()\[\]{}]|\\(?:begin|end)\b|@@\d")
@@ -301,3 +307,43 @@ def _is_inert_token(token: "Token") -> bool:
             return safe_target(str(token.attrs.get("href", ""))) is not None
         case _:
             return True
+
+
+def inert_html(markdown: str) -> str:
+    """HTML in which nothing of `markdown` can run, load, style or be mistaken for a part of the page."""
+    source = visible_prose(markdown)
+    if len(source) > MAX_CHARS:
+        return plain_block(source)
+    try:
+        return to_html(parse(source))
+    except TooDeep:
+        return plain_block(source)
+
+
+def inert_markdown(markdown: str) -> str:
+    """Markdown that says the same as `markdown`, in which no reader, strict or lax, finds raw HTML of the text's own.
+
+    Front ends don't agree on where a code span or a formula ends, and Lab does not sanitise what a cell has just
+    written. So nothing is trusted to stand inside code: see `markdown_source`.
+    """
+    return inert_parts((markdown,))[0]
+
+
+def inert_parts(texts: Sequence[str]) -> list[str]:
+    """`inert_markdown` of several texts that will stand in one document."""
+    sources = [visible_prose(text) for text in texts]
+    trees = [_tree(source) for source in sources]
+    written = to_source(trees)
+    return [
+        found if found is not None and is_inert(found) else plain_source(source)
+        for found, source in zip(written, sources, strict=True)
+    ]
+
+
+def _tree(source: str) -> list | None:
+    if len(source) > MAX_CHARS:
+        return None
+    try:
+        return parse(source)
+    except TooDeep:
+        return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from ozzie_server_ext.domain.usage import NANO_USD_PER_USD
+from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
 
 UNKNOWN = "unknown"
 

@@ -4,13 +4,22 @@ Values go in as they are and come out escaped, so that a title, a path or a name
 (THREATS 14); what stands in a `Command` is to be typed.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ozzie_server_ext.render.columns import WIDTH, columns, cut_columns, cut_middle_columns, padded, wrapped
 from ozzie_server_ext.render.markdown_source import code_source, line_source, plain_source, text_source
-from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.text import (
+    LINE_WIDTH,
+    columns,
+    cut_columns,
+    cut_middle_columns,
+    padded,
+    visible_label,
+    visible_prose,
+    wrapped,
+)
 
 _GAP = "  "
 _NARROWEST = 6
@@ -93,12 +102,12 @@ def page_text(page: Sequence[Block]) -> str:
 def _markdown(block: Block) -> str:
     match block:
         case Paragraph(parts):
-            return _inlines(parts)
+            return _inlines_text(parts)
         case Bullets(items):
-            return "\n".join(f"- {_inlines(item)}" for item in items)
+            return "\n".join(f"- {_inlines_text(item)}" for item in items)
         case Facts(items):
             # Another mark than that of Bullets, or the two side by side would be one list.
-            return "\n".join(f"* {_inlines((f'{label}: ', value))}" for label, value in items)
+            return "\n".join(f"* {_inlines_text((f'{label}: ', value))}" for label, value in items)
         case Table():
             rules = ["---:" if index in block.right else "---" for index in range(len(block.heads))]
             rows = [[text_source(visible_label(head)) for head in block.heads], rules]
@@ -109,7 +118,7 @@ def _markdown(block: Block) -> str:
             return plain_source("\n".join(_visible_lines(text)))
 
 
-def _inlines(parts: Sequence[Inline]) -> str:
+def _inlines_text(parts: Sequence[Inline]) -> str:
     first = parts[0] if parts else ""
     begins = line_source(_sentence(first)) if isinstance(first, str) else _inline(first)
     return begins + "".join(_inline(part) for part in parts[1:])
@@ -141,7 +150,7 @@ def _text(block: Block) -> list[str]:
         case Table():
             return _table(block)
         case Sample(text):
-            return [f"  {cut_columns(line.expandtabs(), WIDTH - 2)}" for line in _visible_lines(text)]
+            return [f"  {cut_columns(line.expandtabs(), LINE_WIDTH - 2)}" for line in _visible_lines(text)]
 
 
 def _visible_lines(text: str) -> list[str]:
@@ -153,7 +162,7 @@ def _visible_lines(text: str) -> list[str]:
 
 
 def _fact(label: str, value: str, wide: int) -> list[str]:
-    first, *rest = wrapped(visible_label(value), WIDTH - wide - len(_GAP)) or [""]
+    first, *rest = wrapped(visible_label(value), LINE_WIDTH - wide - len(_GAP)) or [""]
     blanks = " " * wide
     return [f"{padded(label, wide)}{_GAP}{first}".rstrip(), *(f"{blanks}{_GAP}{line}" for line in rest)]
 
@@ -174,7 +183,7 @@ def _table(table: Table) -> list[str]:
 
 def _shrink(widths: list[int], flexible: frozenset[int]) -> None:
     """Take from the widest of the flexible columns until the row fits."""
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - LINE_WIDTH
     while over > 0 and flexible:
         widest = max(flexible, key=lambda index: widths[index])
         if widths[widest] <= _NARROWEST:
@@ -197,3 +206,29 @@ def _sentence(text: str) -> str:
     before = " " if text[:1] == " " and said else ""
     after = " " if text[-1:] == " " and said else ""
     return f"{before}{said}{after}" if said else text[:1] and " "
+
+
+_COMMAND = re.compile(r"`([^`\n]+)`")
+
+
+def problem_bundle(sentence: str, hint: str) -> dict[str, str]:
+    """A MIME bundle: the sentence in bold, then what to do. Commands in backticks stay commands; all else is text as it
+    stands, because a sentence may quote a title, a path or a provider."""
+    bold = [page_markdown([Paragraph([Strong(line)])]) for line in _lines(sentence)]
+    told = [page_markdown([Paragraph(_inlines(line))]) for line in _lines(hint)]
+    return {
+        "text/markdown": "\n\n".join("  \n".join(lines) for lines in (bold, told) if lines),
+        "text/plain": "\n".join(
+            line for part in (sentence, hint) for told in visible_prose(part).splitlines() for line in wrapped(told)
+        ),
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in visible_prose(text).splitlines() if line.strip()]
+
+
+def _inlines(line: str) -> list[Inline]:
+    """Every second piece of the split is what stood between backticks."""
+    pieces = _COMMAND.split(line)
+    return [Command(piece) if index % 2 else piece for index, piece in enumerate(pieces)]

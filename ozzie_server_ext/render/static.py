@@ -6,15 +6,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
-from ozzie_server_ext.render.graphtable import graph_table
-from ozzie_server_ext.render.graphview import GraphView
-from ozzie_server_ext.render.markdown import inert_parts
-from ozzie_server_ext.render.markdown_source import code_source, tag_text, text_source
+from ozzie_server_ext.render.graph.output import graph_table
+from ozzie_server_ext.render.graph.view import GraphView
+from ozzie_server_ext.render.markdown_source import code_source, inert_parts, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
-from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turnview import TurnError, TurnView, WorkPart
-from ozzie_server_ext.render.wording import KEPT, figures, result_text, shown_pictures, unresolved
+from ozzie_server_ext.render.turnview import (
+    KEPT,
+    TextPart,
+    TurnError,
+    TurnView,
+    WorkPart,
+    figures,
+    result_text,
+    shown_pictures,
+    unresolved,
+)
 
 TURN_MIME = "application/vnd.ozzie.turn+json"
 MAX_JSON_BYTES = 64 * 1024

@@ -5,13 +5,93 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ozzie_server_ext.render import modelcalls, toolrows
-from ozzie_server_ext.render.asked import answered, asked_of
-from ozzie_server_ext.render.question import question_of
+from ozzie_server_ext.render import toolrows
+from ozzie_server_ext.render.questions import answered, asked_of, question_of
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.textparts import TextPart, begun, grown
 from ozzie_server_ext.render.toolrows import ToolRow
-from ozzie_server_ext.render.turnview import Part, Status, TurnError, TurnView, WorkPart
+from ozzie_server_ext.render.turnview import (
+    Delegated,
+    Part,
+    Status,
+    TextPart,
+    TurnError,
+    TurnView,
+    WorkPart,
+    begun,
+    grown,
+)
+
+
+def started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    if call_id in view.counted_calls:
+        return view
+    if payload.get("purpose", "answer") != "answer":
+        return replace(view, open_calls=view.open_calls | {call_id})
+    return replace(
+        view,
+        alias=str(payload.get("alias") or view.alias),
+        provider=str(payload.get("provider") or view.provider),
+        model=str(payload.get("model") or view.model),
+        instead_of=str(payload.get("instead_of") or ""),
+        open_calls=view.open_calls | {call_id},
+    )
+
+
+def completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    if call_id in view.counted_calls:
+        return view
+    usage = payload.get("usage") or {}
+    cost = payload.get("cost")
+    return replace(
+        view,
+        input_tokens=view.input_tokens + int(usage.get("input_tokens") or 0),
+        output_tokens=view.output_tokens + int(usage.get("output_tokens") or 0),
+        cost=view.cost + (cost if isinstance(cost, int) else 0),
+        cost_known=view.cost_known and isinstance(cost, int),
+        open_calls=view.open_calls - {call_id},
+        counted_calls=view.counted_calls | {call_id},
+    )
+
+
+def failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    call_id = str(payload.get("call_id", ""))
+    view = replace(view, open_calls=view.open_calls - {call_id})
+    may_be_billed = (
+        payload.get("partial_blob") is not None or payload.get("latency_ms") is None or payload.get("settled_tokens")
+    )
+    if may_be_billed and payload.get("settled_cost") != 0:
+        # What a provider began to answer it also bills, and says how much only at the end.
+        return replace(view, cost_known=False)
+    return replace(view, counted_calls=view.counted_calls | {call_id})
+
+
+def with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
+    """The view at the turn's end, with what it has delegated: instead of what the end before a retry said of that."""
+    told = payload.get("delegated")
+    if told is None:
+        return view
+    now, before = _delegated(told), view.delegated or Delegated()
+    return replace(
+        view,
+        delegated=now,
+        input_tokens=view.input_tokens - before.input_tokens + now.input_tokens,
+        output_tokens=view.output_tokens - before.output_tokens + now.output_tokens,
+        cost=view.cost - before.cost + now.cost,
+        cost_known=view.cost_known and now.cost_known,
+    )
+
+
+def _delegated(told: Mapping[str, Any]) -> Delegated:
+    return Delegated(
+        models=tuple((str(each["alias"]), str(each["provider"]), str(each["model"])) for each in told["models"]),
+        input_tokens=int(told["usage"]["input_tokens"]),
+        output_tokens=int(told["usage"]["output_tokens"]),
+        cost=int(told["cost"]),
+        cost_known=bool(told["cost_known"]),
+    )
+
 
 _Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], TurnView]
 
@@ -275,7 +355,7 @@ def _ended(view: TurnView, status: Status, payload: Mapping[str, Any], ts: datet
     # A call that was cut off told nobody what it used.
     cost_known = view.cost_known and not view.open_calls
     view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
-    view = replace(modelcalls.with_delegated(view, payload), question=None, asked=())
+    view = replace(with_delegated(view, payload), question=None, asked=())
     return replace(view, finished_at=view.finished_at or ts)
 
 
@@ -350,7 +430,7 @@ _CHANGES: dict[str, _Change] = {
     "task.succeeded": _succeeded,
     "task.failed": _failed,
     "task.cancelled": _cancelled,
-    "model.call.started": modelcalls.started,
-    "model.call.completed": modelcalls.completed,
-    "model.call.failed": modelcalls.failed,
+    "model.call.started": started,
+    "model.call.completed": completed,
+    "model.call.failed": failed,
 } | {name: _tool(name) for name in toolrows.EVENTS}

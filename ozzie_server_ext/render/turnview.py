@@ -1,13 +1,49 @@
 """What a person sees of a turn: its parts in order, its state, what it took."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.render.asked import Asked
-from ozzie_server_ext.render.question import Question
-from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.questions import Asked, Question
+from ozzie_server_ext.render.text import cut_end, duration, money, token_count
+from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    """What one reply says. `end` is the character offset that the stream has reached; `holes` tells that some of
+    what lies before it was missed, until the final text or a whole replay fills it. `cut`: it was stopped. `short`: it
+    reached the limit of its length."""
+
+    reply_id: str
+    text: str = ""
+    done: bool = False
+    end: int = 0
+    holes: bool = False
+    cut: bool = False
+    short: bool = False
+
+
+def begun(reply_id: str, start: int, content: str) -> TextPart:
+    """A reply of which this piece, at that offset, is the first that came."""
+    return TextPart(reply_id=reply_id, text=content, end=start + len(content), holes=start > 0)
+
+
+def grown(part: TextPart, start: int | None, content: str) -> TextPart:
+    """The part with another piece, at that offset; None where it says none and follows what there is."""
+    if part.done:
+        return part
+    start = part.end if start is None else start
+    end = start + len(content)
+    if start == 0 and end >= part.end:  # a late joiner is sent the whole text so far
+        return replace(part, text=content, end=end, holes=False)
+    if end <= part.end:
+        return part
+    # A gap is closed by the final text; until then the pieces stand side by side.
+    fresh = content[max(part.end - start, 0) :]
+    return replace(part, text=part.text + fresh, end=end, holes=part.holes or start > part.end)
+
 
 Status: TypeAlias = Literal[
     "Queued",
@@ -145,3 +181,75 @@ class TurnView:
             return 0.0
         held = (end - self.held_since).total_seconds() if self.held_since else 0.0
         return max((end - self.started_at).total_seconds() - self.waited_s - max(held, 0.0), 0.0)
+
+
+KEPT = "Your message is kept."
+CONTINUED = "Continued after a restart. Nothing was done twice."
+"""String 21 of UX §10."""
+_NAMED, _NAME_WIDTH = 4, 60
+QUEUED_AFTER_S = 2.0
+"""So long a queued turn says nothing of what is before it: most get their turn sooner."""
+
+
+def result_text(row: ToolRow, rows: Sequence[ToolRow]) -> str:
+    """How the call went, in a few words; of a failure that was followed by the same call again, that too."""
+    if row.state == "failed" and retried(row, rows):
+        return cut_end(f"{row.result}, tried again", RESULT_WIDTH)
+    return row.result
+
+
+def retried(row: ToolRow, rows: Sequence[ToolRow]) -> bool:
+    """Whether the same tool was called on the same thing after `row`."""
+    later = False
+    for other in rows:
+        if later and (other.name, other.argument) == (row.name, row.argument):
+            return True
+        later = later or other.call_id == row.call_id
+    return False
+
+
+def unresolved(rows: Sequence[ToolRow]) -> list[str]:
+    """What a fold must not hide: failures that no later call made good, refusals, unknown outcomes."""
+    words = {"failed": "failed", "denied": "not allowed", "unknown": "unknown outcome"}
+    found = [
+        f"{row.name} {words[row.state]}"
+        for row in rows
+        if row.state in words and not (row.state == "failed" and retried(row, rows))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def queued_behind(view: TurnView, now: datetime | None) -> str:
+    """ "behind 2 tasks", once a turn has waited long enough for that to be of interest; else empty."""
+    if view.status != "Queued" or not view.ahead or view.elapsed_s(now) < QUEUED_AFTER_S:
+        return ""
+    return "behind 1 task" if view.ahead == 1 else f"behind {view.ahead} tasks"
+
+
+def shown_pictures(view: TurnView) -> str:
+    """ "With plot.png and map.jpg. There is no legend.png.": what the message's names of pictures came to; empty where
+    it has none."""
+    told = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(told + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    shown = [name if len(name) <= _NAME_WIDTH else f"…{name[1 - _NAME_WIDTH :]}" for name in names]
+    if len(shown) > _NAMED:
+        shown[_NAMED - 1 :] = [f"{len(shown) - _NAMED + 1} more"]
+    *before, last = shown
+    return f"{', '.join(before)} {word} {last}" if before else last
+
+
+def figures(view: TurnView) -> list[str]:
+    """Time, tokens and cost of a finished turn: "24.0 s", "3,120 tokens", "$0.021"."""
+    told = [duration(view.elapsed_s())] if view.finished_at and view.started_at else []
+    return told + spent(view)
+
+
+def spent(view: TurnView) -> list[str]:
+    """Tokens and cost as far as they are known; an unknown cost never reads as nothing."""
+    told = [token_count(view.total_tokens)] if view.usage_known else []
+    if not view.cost_known:
+        return [*told, "cost unknown"]
+    return [*told, money(view.cost)] if view.usage_known else told

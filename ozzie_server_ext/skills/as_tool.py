@@ -16,9 +16,8 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
     ToolSpec,
 )
-from ozzie_server_ext.skills.library import Shelf
+from ozzie_server_ext.skills.library import Shelf, SkillFile
 from ozzie_server_ext.skills.parameters import fitted, misfits, parameters_of
-from ozzie_server_ext.skills.reading import SkillFile
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
 
 MAX_NAME = 64

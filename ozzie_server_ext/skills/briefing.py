@@ -7,8 +7,7 @@ from ozzie_server_ext.domain.events import Brief, GivenCall
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.skills.parameters import INPUT
 from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Step, Work, WorkflowSkill
-from ozzie_server_ext.skills.templates import as_text, fill, references, resolve
-from ozzie_server_ext.skills.values import Values
+from ozzie_server_ext.skills.templates import Values, as_text, fill, references, resolve
 
 ASK_TOOL, GATE_TOOL = "user.ask", "skill.gate"
 """The tools by which a step asks a person something, and for a yes."""

@@ -3,17 +3,43 @@
 Each complaint has the path of what it is about, so that it can be told with its line.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
-from ozzie_server_ext.config.jsonc import Path
+from ozzie_server_ext.config.jsonc import KeyPath
 from ozzie_server_ext.config.validation import near
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.skills.conditions import BadCondition, read_condition
-from ozzie_server_ext.skills.order import before, first_cycle
 from ozzie_server_ext.skills.parameters import variables_of
 from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill, is_of
 from ozzie_server_ext.skills.templates import BadTemplate, Reference, references
+
+
+def first_cycle(needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """A way round among steps, each needed by the one behind it, the last one being the first again; empty where there
+    is none. `needs` has every step with the steps that it needs."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return tuple(error.args[1])
+    return ()
+
+
+def before(needs: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Of every step all those that have ended when it begins. Steps that need themselves, also by way of others, are
+    left out: they never begin."""
+    found: dict[str, frozenset[str]] = {}
+    sorter = TopologicalSorter(needs)
+    try:
+        order = tuple(sorter.static_order())
+    except CycleError:
+        return {}
+    for step in order:
+        direct = needs.get(step, ())
+        found[step] = frozenset(direct).union(*(found[each] for each in direct))
+    return found
+
 
 APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
 """The events that what a state does ends with; `wait` ends with the one that it names."""
@@ -23,7 +49,7 @@ APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
 class Complaint:
     """What is wrong, in a sentence, and where in the file."""
 
-    path: Path
+    path: KeyPath
     sentence: str
 
 
@@ -41,7 +67,7 @@ def complaints(skill: Skill) -> Iterator[Complaint]:
             yield from _of_fsm(skill)
 
 
-def works_of(skill: Skill) -> Iterator[tuple[Path, Work]]:
+def works_of(skill: Skill) -> Iterator[tuple[KeyPath, Work]]:
     """Its steps or states, with their places."""
     match skill:
         case WorkflowSkill(steps=steps):
@@ -82,7 +108,7 @@ def _of_variables(skill: Skill) -> Iterator[Complaint]:
                 yield Complaint(("vars", name, "enum", index), f"must be of the type {var.type}")
 
 
-def _of_dangerous(path: Path, tools: tuple[str, ...] | None, dangerous: tuple[str, ...]) -> Iterator[Complaint]:
+def _of_dangerous(path: KeyPath, tools: tuple[str, ...] | None, dangerous: tuple[str, ...]) -> Iterator[Complaint]:
     for index, name in enumerate(dangerous):
         if tools is not None and name not in tools:
             yield Complaint((*path, "dangerous_tools", index), f'"{name}" is not among "tools"{near(name, tools)}')
@@ -93,7 +119,7 @@ def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
     yield from _doubles("steps", ids)
     for index, step in enumerate(skill.steps):
         for place, need in enumerate(step.needs):
-            path: Path = ("steps", index, "needs", place)
+            path: KeyPath = ("steps", index, "needs", place)
             if need == step.id:
                 yield Complaint(path, f'"{need}" can\'t need itself')
             elif need not in ids:
@@ -120,13 +146,13 @@ def _of_fsm(skill: FsmSkill) -> Iterator[Complaint]:
         yield Complaint(("states",), 'no state is "final", so that it could never end')
     scope = _Scope(skill, ids, ids)
     for index, state in enumerate(skill.states):
-        path: Path = ("states", index)
+        path: KeyPath = ("states", index)
         yield from _of_work(path, state, skill, scope)
         yield from _of_moves(path, state, ids, scope)
     yield from _unreached(skill, ids)
 
 
-def _of_moves(path: Path, state: State, ids: list[str], scope: _Scope) -> Iterator[Complaint]:
+def _of_moves(path: KeyPath, state: State, ids: list[str], scope: _Scope) -> Iterator[Complaint]:
     if state.final and state.moves:
         yield Complaint((*path, "moves"), "a final state has no moves")
     if not state.final and not state.moves:
@@ -164,7 +190,7 @@ def _events_of(state: State) -> tuple[str, ...]:
     return (DONE, FAILED)
 
 
-def _of_work(path: Path, work: Work, skill: Skill, scope: _Scope) -> Iterator[Complaint]:
+def _of_work(path: KeyPath, work: Work, skill: Skill, scope: _Scope) -> Iterator[Complaint]:
     kinds = work.kinds
     is_nothing = isinstance(work, State) and (work.final or work.moves)
     if len(kinds) > 1:
@@ -177,7 +203,7 @@ def _of_work(path: Path, work: Work, skill: Skill, scope: _Scope) -> Iterator[Co
         yield Complaint((*path, "skill"), f'"{skill.name}" can\'t be a step of itself')
     tools = work.tools if work.tools is not None else skill.tools
     yield from _of_dangerous(path, tools, work.dangerous_tools)
-    texts: dict[Path, Json] = {
+    texts: dict[KeyPath, Json] = {
         ("instruction",): work.instruction,
         ("acceptance",): work.acceptance,
         ("call", "args"): work.call.args if work.call else None,
@@ -190,7 +216,7 @@ def _of_work(path: Path, work: Work, skill: Skill, scope: _Scope) -> Iterator[Co
         yield from _of_text((*path, *key), text, scope)
 
 
-def _of_text(path: Path, text: Json, scope: _Scope) -> Iterator[Complaint]:
+def _of_text(path: KeyPath, text: Json, scope: _Scope) -> Iterator[Complaint]:
     try:
         for reference in references(text):
             if why := scope.complaint(reference):
@@ -199,7 +225,7 @@ def _of_text(path: Path, text: Json, scope: _Scope) -> Iterator[Complaint]:
         yield Complaint(path, str(error))
 
 
-def _of_condition(path: Path, text: str | None, scope: _Scope) -> Iterator[Complaint]:
+def _of_condition(path: KeyPath, text: str | None, scope: _Scope) -> Iterator[Complaint]:
     if text is None:
         return
     try:

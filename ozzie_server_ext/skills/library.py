@@ -5,22 +5,181 @@ A user's skill takes the place of a shipped one of the same name; a project's ta
 """
 
 import asyncio
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.reading import ConfigError, content_of
+from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, Place, content_of, parse_object
+from ozzie_server_ext.config.jsonc import KeyPath as Key
 from ozzie_server_ext.config.settings import ModelsSettings, Settings
 from ozzie_server_ext.config.trust import standing, trust, untrust
-from ozzie_server_ext.config.validation import nearest
+from ozzie_server_ext.config.validation import Problem, line_of, near, nearest, validate
 from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
-from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.skills.fit import of_models
-from ozzie_server_ext.skills.reading import SkillError, SkillFile, read
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
+from ozzie_server_ext.models.selector import NoCandidate
+from ozzie_server_ext.skills.checks import Complaint, complaints, works_of
+from ozzie_server_ext.skills.parameters import called, misfits
+from ozzie_server_ext.skills.spec import TYPES, FsmSkill, SimpleSkill, Skill, WorkflowSkill
+from ozzie_server_ext.skills.templates import references
+from ozzie_server_ext.tools.base import InvalidArguments
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+_HINT = "Correct the file there and try again."
+_MODELS: Mapping[str, type[SimpleSkill] | type[WorkflowSkill] | type[FsmSkill]] = {
+    "simple": SimpleSkill,
+    "workflow": WorkflowSkill,
+    "fsm": FsmSkill,
+}
+
+
+class SkillError(ConfigError):
+    """A skill's file can't be taken; each line of the message names file, line, column and key."""
+
+    code = "skill.invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillFile:
+    """A skill, where it stands, and the hash of its file (SHA-256)."""
+
+    skill: Skill
+    path: Path
+    digest: str
+    places: Mapping[Key, Place]
+
+    @property
+    def version(self) -> str:
+        """That hash, in 16 digits."""
+        return self.digest[:16]
+
+    def error(self, found: Iterable[Complaint], hint: str = _HINT) -> SkillError | None:
+        """What is wrong with it by what somebody else knows, such as which tools there are."""
+        lines = _lines(found, self.places)
+        return SkillError("\n".join(lines), hint=hint) if lines else None
+
+
+def read(path: Path, content: bytes) -> SkillFile:
+    """The skill in a file, which holds together in itself. Raises SkillError, ConfigError or JsoncError."""
+    document = parse_object(content, path)
+    assert isinstance(document.value, dict)
+    model = _MODELS[_type_of(document.value, document.places)]
+    try:
+        skill = validate(model, document.value, document.places)
+    except ConfigError as error:
+        raise SkillError(str(error), hint=error.hint) from None
+    file = SkillFile(skill=skill, path=path, digest=hashlib.sha256(content).hexdigest(), places=document.places)
+    if error := file.error(complaints(skill)):
+        raise error
+    return file
+
+
+def _type_of(tree: Mapping[str, Json], places: Mapping[Key, Place]) -> str:
+    for key, type_ in (("steps", "workflow"), ("states", "fsm")):
+        if key in tree and "type" not in tree:
+            raise SkillError(f'{line_of((key,), places)} a skill with "{key}" says "type": "{type_}".', hint=_HINT)
+    said = tree.get("type", "simple")
+    if isinstance(said, str) and said in _MODELS:
+        return said
+    kinds = ", ".join(f'"{each}"' for each in TYPES)
+    raise SkillError(f"{line_of(('type',), places)} must be one of {kinds}; it is {said!r}.", hint=_HINT)
+
+
+def _lines(found: Iterable[Complaint], places: Mapping[Key, Place]) -> list[str]:
+    lines: list[str] = []
+    for complaint in found:
+        path = complaint.path
+        while path and path not in places:  # what is not written stands where it would be
+            path = path[:-1]
+        end = "" if complaint.sentence.endswith("?") else "."
+        lines.append(f"{line_of(path, places)} {complaint.sentence}{end}")
+    return lines
+
+
+FindSkill = Callable[[str], Skill | None]
+
+
+def of_tools(skill: Skill, tools: ToolRegistry) -> Iterator[Complaint]:
+    """The tools that it names and that are not here, and the arguments of its calls that a tool does not take."""
+    names = [tool.meta.name for tool in tools.all()]
+
+    def missing(path: KeyPath, name: str) -> Iterator[Complaint]:
+        if tools.find(name) is None:
+            yield Complaint(path, f'there is no tool "{name}"{near(name, names)}')
+
+    def of(path: KeyPath, named: tuple[str, ...] | None, key: str) -> Iterator[Complaint]:
+        for index, name in enumerate(named or ()):
+            yield from missing((*path, key, index), name)
+
+    yield from of((), skill.tools, "tools")
+    yield from of((), skill.dangerous_tools, "dangerous_tools")
+    for path, work in works_of(skill):
+        yield from of(path, work.tools, "tools")
+        yield from of(path, work.dangerous_tools, "dangerous_tools")
+        if work.call is not None:
+            yield from missing((*path, "call", "tool"), work.call.tool)
+            yield from _of_arguments((*path, "call", "args"), work.call.args, work.call.tool, tools)
+
+
+def of_skills(skill: Skill, find: FindSkill, names: Collection[str] = ()) -> Iterator[Complaint]:
+    """The skills that its steps run and that are not here, and what those are given and do not take; `names` are all
+    that are here."""
+    for path, work in works_of(skill):
+        if work.skill is None:
+            continue
+        inner = find(work.skill)
+        if inner is None:
+            yield Complaint((*path, "skill"), f'there is no skill "{work.skill}"{near(work.skill, names)}')
+        else:
+            yield from _complaints((*path, "with"), work.with_, misfits(inner, work.with_))
+
+
+def of_models(skill: Skill, models: ModelRegistry) -> Iterator[Complaint]:
+    """The models that it names and that are not here, and the selectors that no configured model meets."""
+    for path, thinking in (((), skill), *works_of(skill)):
+        if thinking.model_selector is not None:
+            try:
+                models.select(thinking.model_selector).expect()
+            except NoCandidate as error:
+                yield Complaint((*path, "model_selector"), _lowered(str(error)))
+        elif thinking.model:
+            try:
+                models.chain(thinking.model)
+            except UnknownModel as error:
+                yield Complaint((*path, "model"), _lowered(str(error)))
+
+
+def _of_arguments(path: KeyPath, args: JsonObject, name: str, tools: ToolRegistry) -> Iterator[Complaint]:
+    tool = tools.find(name)
+    if tool is None:
+        return
+    try:
+        tool.check(args)
+    except InvalidArguments as error:
+        yield from _complaints(path, args, error.problems())
+
+
+def _complaints(path: KeyPath, given: JsonObject, problems: Iterable[Problem]) -> Iterator[Complaint]:
+    """Of what is written. What stands between braces has a value only when it runs, so there only names are judged."""
+    for problem in problems:
+        if problem.is_of_name or not any(references(_at(given, problem.path))):
+            yield Complaint((*path, *problem.path), problem.sentence.rstrip("."))
+
+
+def _at(value: Json, path: KeyPath) -> Json:
+    for part in path:
+        value = value[part]  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]
+    return value
+
+
+def _lowered(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}".rstrip(".")
+
 
 SUFFIX = ".jsonc"
 PROJECT_FOLDER = Path(".ozzie/skills")
@@ -203,3 +362,34 @@ def _files(folder: Path) -> list[Path]:
     if len(names) > MOST_FILES:
         raise ConfigError(f"{folder}: holds {len(names):,} skills; at most {MOST_FILES} are taken.")
     return [folder / name for name in names]
+
+
+def kind_of(skill: Skill) -> str:
+    """What it is, in a few words."""
+    match skill:
+        case SimpleSkill():
+            return "one agent"
+        case WorkflowSkill(steps=steps):
+            return f"a workflow of {len(steps):,} step{'' if len(steps) == 1 else 's'}"
+        case FsmSkill(states=states):
+            return f"a state machine of {len(states):,} state{'' if len(states) == 1 else 's'}"
+
+
+def told(found: Found) -> JsonObject:
+    """What is known of a file: of one that is used, what it does; of another one, why it is not."""
+    skill = found.file.skill if found.file else None
+    return {
+        "name": found.name,
+        "type": skill.type if skill else None,
+        "kind": kind_of(skill) if skill else "",
+        "description": skill.description if skill else "",
+        "called": called(skill) if skill else "",
+        "origin": found.origin,
+        "path": str(found.path),
+        "version": found.file.version if found.file else None,
+        "used": skill is not None,
+        "trusted": found.is_trusted,
+        "problem": found.problem,
+        "hint": found.hint,
+        "replaces": str(found.replaces) if found.replaces else None,
+    }

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
-from ozzie_server_ext.domain.chance import CHANCE
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
-from ozzie_server_ext.domain.ids import EventId
+from ozzie_server_ext.domain.ids import CHANCE, EventId
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, strings_text, time_text

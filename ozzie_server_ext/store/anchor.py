@@ -2,7 +2,7 @@
 
 `anchor.json` lies beside the log. The record lies beside the key, one for each home: it shows that log and anchor were
 put back together to an earlier state, and it lists what a person accepted. What both are good for is decided in
-`store.evidence`.
+`store.anchoring`.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Events to stored form and back: typed bodies as canonical JSON, envelopes as columns."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, cast
@@ -11,10 +11,37 @@ import msgspec
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Actor, Event, EventBody, Fact
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, dumps
 from ozzie_server_ext.store.chain import Envelope, StoredBody
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
-from ozzie_server_ext.store.upcast import UPCASTS, Upcast, upcast
+
+Upcast = Callable[[JsonObject], JsonObject]
+"""Turns the body of one schema version into that of the next; may change what it is given."""
+
+UPCASTS: Mapping[tuple[str, int], Upcast] = {}
+"""By event type and the schema version that the function takes. An entry stays for as long as such logs exist."""
+
+
+def upcast(
+    type_: str,
+    body: JsonObject,
+    stored: int,
+    present: int,
+    *,
+    registry: Mapping[tuple[str, int], Upcast] = UPCASTS,
+) -> JsonObject:
+    """`body`, stored with schema `stored`, in the shape of schema `present`.
+
+    Raises DamagedStore where a step is missing.
+    """
+    for schema in range(stored, present):
+        step = registry.get((type_, schema))
+        if step is None:
+            raise DamagedStore(f"There is no way from version {schema} of {type_} to version {present}.")
+        body = step(body)
+    return body
+
 
 MAX_BODY_BYTES = 8 << 20
 """The largest body. What is larger belongs into a blob, with its reference in the body."""

@@ -193,7 +193,7 @@ class EventLog(Protocol):
     async def verify(self) -> Verification:
         """Walk the chain from its start and name the first bad event.
 
-        A cut tail and a chain that was rewritten whole follow all its rules: `store.evidence` finds those.
+        A cut tail and a chain that was rewritten whole follow all its rules: `store.anchoring` finds those.
         """
         ...
 

@@ -15,15 +15,14 @@ from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store import ownership, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
-from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
 from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, query, table_named
 from ozzie_server_ext.store.troubles import Troubles
-from ozzie_server_ext.store.writer import Delivery, Writer
+from ozzie_server_ext.store.writer import Committer, Delivery, Writer
 
 _READERS = 2
 
@@ -162,7 +161,7 @@ class SqliteEventLog:
         return await self._writer.call(Committer.rebuild)
 
     async def expect_owned(self) -> None:
-        await self._read(lambda connection: ownership.expect_owner(connection, self._epoch))
+        await self._read(lambda connection: writer.expect_owner(connection, self._epoch))
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
 from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import ModelCallCompleted
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import dumps
 
@@ -183,3 +184,28 @@ def dump_lines(table: Table, rows: Iterable[tuple[Value, ...]]) -> Iterable[str]
 def dump_rows(table: Table, rows: Iterable[Row]) -> Iterable[str]:
     """As `dump_lines`, from rows by name."""
     return dump_lines(table, (tuple(row[name] for name in table.names) for row in rows))
+
+
+_MOST = (1 << 63) - 1
+
+
+def plus(value: Value, more: int) -> int:
+    """The counter `value` raised by `more`.
+
+    Raises InputError where no column can hold the sum: a figure that large comes from a broken or hostile provider.
+    """
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no counter")
+    if more < 0 or value + more > _MOST:
+        raise InputError(f"A counter at {value} can't be raised by {more}.")
+    return value + more
+
+
+def spent(row: Row, fact: ModelCallCompleted) -> Row:
+    """What a completed call changes in a row that sums up usage."""
+    return {
+        "input_tokens": plus(row["input_tokens"], fact.usage.input_tokens),
+        "output_tokens": plus(row["output_tokens"], fact.usage.output_tokens),
+        "cost": plus(row["cost"], fact.cost or 0),
+        "cost_known": 0 if fact.cost is None else row["cost_known"],
+    }

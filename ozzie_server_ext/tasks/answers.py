@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ozzie_server_ext.agent.breach import ALLOW, CHEAPER
-from ozzie_server_ext.agent.doubt import AGAIN, DONE, LEAVE
-from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, LEAVE
+from ozzie_server_ext.agent.rounds import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
-from ozzie_server_ext.domain.answers import answered
+from ozzie_server_ext.domain.approvals import answered
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
@@ -33,10 +32,9 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.delegated import with_delegated
-from ozzie_server_ext.tasks.fates import not_again, stopped
+from ozzie_server_ext.tasks.reconciliation import OpenTool, not_again, stopped, unfinished
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tasks.unfinished import OpenTool, unfinished
-from ozzie_server_ext.tools.questions import MOST_TEXT, outcome_of
+from ozzie_server_ext.tools.call import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})

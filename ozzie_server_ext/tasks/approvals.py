@@ -3,12 +3,15 @@
 An answer is checked here, whatever a client says of itself; one that does not count is recorded too (THREATS 5, 10).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, cast
+
+import msgspec
 
 from ozzie_server_ext.domain.approvals import SESSION_S, Cover, Extent, Way
 from ozzie_server_ext.domain.clock import Clock
@@ -20,8 +23,10 @@ from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     ApprovalRequested,
     Draft,
+    Event,
     EventBody,
     ToolCallFailed,
+    ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -29,11 +34,15 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
-from ozzie_server_ext.render.asked import OPEN_IN_PAGE
+from ozzie_server_ext.render.questions import OPEN_IN_PAGE
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import goes_on
+from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.cards import Card, changed, draw
+from ozzie_server_ext.tools.registry import ToolRegistry
 
 log = logger(__name__)
 
@@ -378,3 +387,80 @@ def _no_session() -> PolicyError:
 
 def _busy() -> Conflict:
     return Conflict("The task has too much to do right now. Your answer did nothing; give it again.", code="conflict")
+
+
+LOOK_S = 60.0
+"""At least so often it looks, while any waits or where the log could not be used: a timer stands still while a machine
+sleeps, and an approval's time does not."""
+
+
+class Expiry:
+    """Records, while a gateway runs, which approvals nobody answered in time."""
+
+    def __init__(self, log_: EventLog, approvals: Approvals) -> None:
+        self._approvals = approvals
+        self._again = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        log_.on_commit(self._follow)
+
+    def start(self) -> None:
+        self._work = asyncio.create_task(self._run(), name="approvals expire")
+
+    def stop(self) -> None:
+        """At once: while somebody waited for its end, turns would get on in a gateway that stops."""
+        if self._work is not None:
+            self._work.cancel()
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        if any(isinstance(event.body, ApprovalRequested) for event in events):
+            self._again.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._again.clear()
+            try:
+                left = await self._approvals.expire()
+            except Exception:
+                log.exception("it can't be recorded that an approval expired")
+                left = LOOK_S
+            try:
+                async with asyncio.timeout(None if left is None else min(left, LOOK_S)):
+                    await self._again.wait()
+            except TimeoutError:
+                pass
+
+
+class Cards:
+    """Those of all approvals. `context_of` is what the tools are given that are called for a task."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        approvals: Approvals,
+        registry: ToolRegistry,
+        context_of: Callable[[Row, Recorder], ToolContext],
+    ) -> None:
+        self._log = log
+        self._approvals = approvals
+        self._registry = registry
+        self._context_of = context_of
+
+    async def of(self, approval_id: str) -> Card:
+        """Return all that a person has to read before they answer. Nothing of it is recorded or kept.
+
+        Raises NotFound, and Conflict if it waits for no answer, or if the call would do something else by now.
+        """
+        approval = await self._approvals.get(approval_id)
+        asked = approval.asked
+        if approval.status != "pending":
+            raise Conflict("It waits for no answer, so there is nothing to read.", code="approval.ended")
+        tool = self._registry.find(asked.tool_id)
+        rows = await self._log.rows("tasks", where={"task_id": approval.task_id}, limit=1)
+        events = await self._log.read_stream(task_stream(approval.task_id))
+        calls = (event.body for event in events if isinstance(event.body, ToolCallRequested))
+        call = next((each for each in calls if each.call_id == asked.call_id), None)
+        if tool is None or call is None or not rows:
+            raise changed("The call, or its tool, is gone.")
+        recorder = Recorder(log=self._log, session_id=approval.session_id, task_id=approval.task_id)
+        context = msgspec.structs.replace(self._context_of(rows[0], recorder), key=asked.key)
+        return await draw(tool, call.args, asked, context)

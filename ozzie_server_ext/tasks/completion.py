@@ -1,21 +1,193 @@
-"""What may follow on what is being typed: files behind `@`, models and sessions behind their commands (NB-7)."""
+"""What may follow on what is being typed, and what a word of it stands for."""
 
 import asyncio
+import heapq
+import itertools
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import JsonObject, objects
-from ozzie_server_ext.domain.mentions import Mention, typed_mention, write_mention
-from ozzie_server_ext.render.models import tag_words
+from ozzie_server_ext.domain.messages import (
+    MAX_PICTURE_BYTES,
+    Mention,
+    media_type_of,
+    mention_at,
+    picture_name,
+    typed_mention,
+    write_mention,
+)
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
+from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import cut_end, visible_label
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.model_service import ModelService
-from ozzie_server_ext.tasks.project_files import ProjectFiles
+from ozzie_server_ext.tasks.budgets import Spent
+from ozzie_server_ext.tasks.models import ModelDetails, ModelGlance, ModelService
 from ozzie_server_ext.tasks.sessions import MOST_SEARCHED, Sessions
+from ozzie_server_ext.tools.base import Tool, ToolFailed
+from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.safe_open import open_below, parts_below
+
+MOST_LOOKED_AT = 10_000
+"""Names of one folder that are looked at; more would take longer than a person waits for a completion."""
+MOST_FOUND = 200
+HEAD_BYTES = 4096
+HEAD_LINES = 10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """`path` is relative to the project; a folder's ends with a slash."""
+
+    path: str
+    kind: Literal["folder", "file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """What is at a path. `head` holds a text file's first lines; `entries` counts what lies in a folder; `picture` is
+    the media type of one that can be shown to a model."""
+
+    path: str
+    kind: Literal["folder", "file"]
+    size: int = 0
+    modified_s: float = 0.0
+    is_text: bool = False
+    head: tuple[str, ...] = ()
+    is_whole: bool = True
+    entries: int = 0
+    picture: str = ""
+
+
+class ProjectFiles:
+    """Looks below one folder, in a thread, one look at a time: a disk that hangs costs one thread and no more."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._looking: asyncio.Future[Any] | None = None
+
+    async def completions(self, typed: str) -> list[Entry]:
+        """What `typed` may become: entries of its folder whose names begin with its last component, by name. Hidden
+        ones only where that begins with a dot; symbolic links, which no tool follows, never.
+
+        Raises Unavailable where an earlier look has not come back yet.
+        """
+        return await self._look(lambda: _completions(self._project, typed))
+
+    async def facts(self, path: str) -> FileFacts:
+        """What is at `path`. Raises ToolFailed where it is not there or not offered, and Unavailable."""
+        return await self._look(lambda: _facts(self._project, path))
+
+    async def _look(self, look: Callable[[], T]) -> T:
+        if self._looking is not None and not self._looking.done():
+            raise Unavailable("The project's disk has not answered yet.", hint="Try again in a moment.")
+        looking = asyncio.ensure_future(asyncio.to_thread(look))
+        # Asked for here, because who waits for it may have given up by then; that does not end the thread.
+        looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._looking = looking
+        return await asyncio.shield(looking)
+
+
+def _completions(project: Path, typed: str) -> list[Entry]:
+    folder, slash, start = typed.rpartition("/")
+    # "@/" and "@//" would be read as the project's own folder: nothing is completed to what no tool then takes.
+    if slash and not folder:
+        return []
+    try:
+        descriptor = open_below(project, folder or ".", folder=True, hidden=True)
+    except (ToolFailed, OSError):
+        return []
+    try:
+        with os.scandir(descriptor) as entries:
+            names = (_entry(entry, folder + slash) for entry in itertools.islice(entries, MOST_LOOKED_AT))
+            fitting = (found for found in names if found is not None and _fits(found, folder + slash, start))
+            return heapq.nsmallest(MOST_FOUND, fitting, key=lambda found: (found.path.casefold(), found.path))
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+
+
+def _entry(entry: "os.DirEntry[str]", before: str) -> Entry | None:
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return Entry(path=f"{before}{entry.name}/", kind="folder")
+        return Entry(path=f"{before}{entry.name}", kind="file") if entry.is_file(follow_symlinks=False) else None
+    except OSError:
+        return None  # removed in this moment
+
+
+def _fits(entry: Entry, before: str, start: str) -> bool:
+    name = entry.path[len(before) :]
+    return name.casefold().startswith(start.casefold()) and (start.startswith(".") or not name.startswith("."))
+
+
+def _facts(project: Path, path: str) -> FileFacts:
+    parts_below(path)  # what is hidden is not looked into
+    try:
+        return _file(project, path)
+    except ToolFailed as error:
+        try:
+            return _folder(project, path)
+        except ToolFailed:
+            raise error from None
+        except OSError as failed:
+            raise _unreadable(path, failed) from None
+    except OSError as failed:  # the project itself is gone, or its disk fails
+        raise _unreadable(path, failed) from None
+
+
+def _unreadable(path: str, error: OSError) -> ToolFailed:
+    return ToolFailed(f"{path} can't be read: {error.strerror}.")
+
+
+def _file(project: Path, path: str) -> FileFacts:
+    with os.fdopen(open_below(project, path, folder=False), "rb") as file:
+        info = os.fstat(file.fileno())
+        raw = file.read(HEAD_BYTES)
+    text = raw.decode("utf-8", "replace")
+    is_text = b"\0" not in raw and text.count("\ufffd") <= 1  # one may be a character that was cut in two
+    lines = text.replace("\r\n", "\n").split("\n") if is_text and raw else []
+    is_whole = len(raw) == info.st_size and len(lines) <= HEAD_LINES + (lines[-1:] == [""])
+    return FileFacts(
+        path=path,
+        kind="file",
+        size=info.st_size,
+        modified_s=info.st_mtime,
+        is_text=is_text,
+        head=tuple(lines[:HEAD_LINES]),
+        is_whole=is_whole,
+        picture=media_type_of(raw) or "",
+    )
+
+
+def _folder(project: Path, path: str) -> FileFacts:
+    descriptor = open_below(project, path, folder=True)
+    try:
+        info = os.fstat(descriptor)
+        with os.scandir(descriptor) as entries:
+            shown = (entry for entry in entries if not entry.name.startswith("."))
+            count = sum(1 for _ in itertools.islice(shown, MOST_LOOKED_AT))
+    finally:
+        os.close(descriptor)
+    return FileFacts(
+        path=path,
+        kind="folder",
+        modified_s=info.st_mtime,
+        entries=count,
+        is_whole=count < MOST_LOOKED_AT,
+    )
+
 
 WAIT_S = 1.5
 """How long a completion may take, whatever hangs below it; a kernel waits 2 s in all."""
@@ -23,8 +195,8 @@ MOST_MATCHES = 200
 DETAIL_CHARS = 60
 """So much is told of a model beside its name: a list of matches has room for a line."""
 
-_MODEL = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
-_SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
+_MODEL_AT_END = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
+_SESSION_AT_END = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +236,9 @@ class Completion:
 
     async def _find(self, text: str, cursor: int, own: SessionId | None, sees_all: bool) -> Completions:
         line = text[text.rfind("\n", 0, cursor) + 1 : cursor]
-        if found := _MODEL.fullmatch(line):
+        if found := _MODEL_AT_END.fullmatch(line):
             matches = fitting_models(await self._models.listing(), found[1])
-        elif found := _SESSION.fullmatch(line):
+        elif found := _SESSION_AT_END.fullmatch(line):
             matches = fitting_sessions(await self._rows(), found[1], own) if sees_all else []
         elif mention := typed_mention(text, cursor):
             return Completions(start=mention.start, end=mention.end, matches=await self._paths(mention))
@@ -141,3 +313,180 @@ def _is_plain(text: str) -> bool:
     """Whether `text` can stand in a list as it is. What could draw on a terminal or hide its end is not offered:
     escaped, it would name something else."""
     return bool(text) and visible_label(text) == text
+
+
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+_MODEL = re.compile(r"[ \t]*%model[ \t]+(\S+)")
+_SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(\S.*)")
+_PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}
+_WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What a thing is: its kind and name, a sentence, facts as label and value, and a sample of what is in it. All of
+    it is text as it was found; who shows it escapes it."""
+
+    kind: str
+    name: str
+    about: str = ""
+    facts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    sample: str = ""
+
+
+class Inspection:
+    """Finds out what stands at a cursor."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        models: ModelService,
+        details: ModelDetails,
+        tools: ToolRegistry,
+        files: ProjectFiles,
+    ) -> None:
+        self._sessions = sessions
+        self._models = models
+        self._details = details
+        self._tools = tools
+        self._files = files
+
+    async def inspect(self, text: str, cursor: int, *, sees_all: bool) -> Card | None:
+        """The thing at the cursor; None where there is none, or where it could not be looked up in time. Sessions are
+        looked up only for who `sees_all`."""
+        cursor = min(max(cursor, 0), len(text))
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._find(text, cursor, sees_all)
+        except (TimeoutError, OzzieError):
+            return None
+
+    async def _find(self, text: str, cursor: int, sees_all: bool) -> Card | None:
+        start = text.rfind("\n", 0, cursor) + 1
+        line = text[start:].split("\n", 1)[0]
+        if found := _MODEL.match(line):
+            return model_card(await self._details.glance(found[1]), await self._models.listing())
+        if found := _SESSION.fullmatch(line):
+            return await self._session(found[1].rstrip()) if sees_all else None
+        if mention := mention_at(text, cursor):
+            return await self._file(mention)
+        tool = self._tools.find(_word(line, cursor - start))
+        return tool_card(tool) if tool is not None else None
+
+    async def _session(self, named: str) -> Card:
+        return session_card(await self._sessions.row(await self._sessions.find(named)))
+
+    async def _file(self, mention: Mention) -> Card:
+        try:
+            return file_card(await self._files.facts(mention.path))
+        except InputError as error:
+            return Card(kind="file", name=mention.path, about=str(error))
+
+
+def tool_card(tool: Tool) -> Card:
+    """The tool's contract: what the model is told, and what Ozzie holds it to."""
+    meta, spec = tool.meta, tool.spec
+    facts = [
+        ("Side effect", EFFECTS_AT_LENGTH[meta.side_effect]),
+        ("Risk", meta.risk_level.value),
+        ("Repeating", REPEATS[meta.idempotency]),
+        ("Time limit", f"{meta.timeout_s:g} s"),
+        ("Id", ", ".join((meta.tool_id, *meta.further_names))),
+        ("Version", meta.version),
+    ]
+    parameters = [(f"{name}", _parameter(name, spec.parameters)) for name in _properties(spec.parameters)]
+    return Card(kind="tool", name=meta.name, about=spec.description, facts=[*parameters, *facts])
+
+
+def model_card(found: ModelGlance, listing: JsonObject) -> Card:
+    """What a name stands for, how that model is, and what is known of it; `listing` tells what is only offered."""
+    offers = [str(offer["found"]) for offer in objects(listing.get("offers")) if offer["choose"] == found.name]
+    stands_for = f"{found.driver}/{found.model}"
+    if found.provider not in ("", found.name):
+        stands_for = f"{found.provider}, which is {stands_for}"
+    known = [(name, encode(getattr(found.capabilities, name))) for name in LABELS]
+    facts = [
+        ("Stands for", stands_for),
+        ("State", found.missing or ("the default" if found.is_default else "can be chosen")),
+        ("Last call", found.health),
+        ("Tags", tag_words(found.tags)),
+        *(
+            (LABELS[name], f"{fact_words(name, fact['value'])}, says {_WHO[str(fact['source'])]}")
+            for name, fact in known
+            if fact["value"] is not None
+        ),
+        ("Unknown", ", ".join(LABELS[name].lower() for name, fact in known if fact["value"] is None)),
+    ]
+    return Card(
+        kind="model",
+        name=found.name,
+        about=f"Offered here: {offers[0]}. It is not used yet." if offers else "",
+        facts=[(label, value) for label, value in facts if value],
+    )
+
+
+def session_card(row: Row) -> Card:
+    spent = Spent.of_row(row)
+    return Card(
+        kind="session",
+        name=str(row["title"]) or "(no title yet)",
+        facts=[
+            ("Id", str(row["session_id"])),
+            ("State", str(row["status"])),
+            ("From", str(row["channel"])),
+            ("Model", str(row["chosen_model"]) or "the default"),
+            ("Messages", f"{row['message_count']:,}"),
+            ("Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out"),
+            ("Last used", str(row["updated_at"])[:16].replace("T", " ") + " UTC"),
+        ],
+    )
+
+
+def file_card(found: FileFacts) -> Card:
+    changed = _moment(found.modified_s)
+    if found.kind == "folder":
+        count = f"{found.entries:,}" if found.is_whole else f"more than {found.entries:,}"
+        return Card(kind="folder", name=found.path, facts=[("Entries", count), ("Changed", changed)])
+    facts = [("Size", f"{found.size:,} bytes"), ("Kind", _kind(found)), ("Changed", changed)]
+    head = "\n".join(found.head).rstrip("\n")
+    return Card(kind="file", name=found.path, facts=facts, sample=head if found.is_whole or not head else f"{head}\n…")
+
+
+def _kind(found: FileFacts) -> str:
+    if picture_name(found.path) == found.path:
+        if not found.picture:
+            return "not a PNG, JPEG or WebP picture, so it can't be shown to a model"
+        shown = "a message that names it shows it" if found.size <= MAX_PICTURE_BYTES else "too large to be shown"
+        return f"{_PICTURES[found.picture]} picture; {shown}"
+    return "text" if found.is_text else "not text"
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a file system may hold any number
+        return "unknown"
+
+
+def _word(line: str, at: int) -> str:
+    """The word at a place of a line; nothing of a command's own name, as in `%%python`."""
+    for match in _WORD.finditer(line[:4096]):
+        if match.start() <= at <= match.end() and line[: match.start()][-1:] != "%":
+            return match[0].rstrip(".")
+    return ""
+
+
+def _properties(schema: JsonObject) -> Iterator[str]:
+    properties = schema.get("properties")
+    yield from properties if isinstance(properties, dict) else ()
+
+
+def _parameter(name: str, schema: Any) -> str:
+    """ "text, needed. Relative to the project folder." """
+    found = schema["properties"][name]
+    kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}.get(
+        found.get("type", ""), found.get("type", "any")
+    )
+    needed = "needed" if name in schema.get("required", ()) else f"otherwise {found.get('default')!r}"
+    said = str(found.get("description", ""))
+    return f"{kind}, {needed}. {said}".strip() if said else f"{kind}, {needed}"

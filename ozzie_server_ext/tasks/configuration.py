@@ -1,22 +1,27 @@
-"""The settings in force: read again when a file changes, recorded when they do, kept when a file is broken (OB-2)."""
+"""Settings and secrets in force: read again when their files change, and recorded when they do."""
 
 import asyncio
 import hashlib
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import PROJECT_FILE, SYSTEM_FILE, Config, load
-from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.events import ConfigChanged, Draft
+from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.events import ConfigChanged, Draft, SecretChanged
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.vault.document import Change
+from ozzie_server_ext.vault.vault import Vault, VaultState
 
 log = logger(__name__)
 
-STREAM = "config"
+CONFIG_STREAM = "config"
 
 
 class Configuration:
@@ -69,10 +74,126 @@ class Configuration:
             if version != previous:
                 blob = await self._blobs.put(raw)
                 fact = ConfigChanged(version=version, blob=blob, files=fresh.files, previous=previous)
-                await self._log.append(STREAM, [Draft(body=fact, actor="system", source="config")])
+                await self._log.append(CONFIG_STREAM, [Draft(body=fact, actor="system", source="config")])
         self.current, self.version, self.soul, self.error = fresh, version, soul, ""
 
     async def _recorded_version(self) -> str:
-        events = await self._log.read_stream(STREAM)
+        events = await self._log.read_stream(CONFIG_STREAM)
         last = events[-1].body if events else None
         return last.version if isinstance(last, ConfigChanged) else ""
+
+
+SECRETS_STREAM = "secrets"
+KEYRING_S = 5.0
+"""How long a start waits for the system's keyring; later it is taken as it comes."""
+
+
+class SecretChanges:
+    """Commands change the vault without the gateway. `refresh` notices that: it records what was changed, once, and
+    calls `on_changed`, so that nobody goes on with a value that is no more.
+
+    `warning` says what is wrong with the vault; empty where all is well or there is none.
+    """
+
+    def __init__(self, vault: Vault, event_log: EventLog, on_changed: Callable[[], Awaitable[None]]) -> None:
+        self._vault = vault
+        self._log = event_log
+        self._on_changed = on_changed
+        self._seen: tuple[str, int] | None = None
+        self._turn = asyncio.Lock()
+        self.warning = ""
+
+    async def refresh(self, *, patiently: bool = False) -> None:
+        """Look at the vault again. What is wrong with it is said in `warning`, and keeps nobody from anything else.
+
+        `patiently`: open it too, where the system's keyring does, which may ask somebody.
+        """
+        if patiently:
+            await self._open_patiently()
+        async with self._turn:
+            try:
+                vault, changes = await asyncio.to_thread(self._vault.changes)
+                self.warning = await self._record(vault, changes)
+            except OzzieError as error:
+                if self.warning != str(error):
+                    log.warning("the vault can't be used: %s", error)
+                self.warning = str(error)
+
+    async def state(self) -> tuple[VaultState | None, str]:
+        """How the vault is, None where there is none or none that can be used; and what is wrong with it, if so."""
+        if self.warning:  # it may have been mended since
+            await self.refresh()
+        try:
+            return await asyncio.to_thread(self._vault.state), self.warning
+        except OzzieError as error:
+            return None, str(error)
+
+    async def unlock(self, passphrase: str) -> None:
+        """Open the vault until the end of this process, or until `lock`. Raises WrongPassphrase, OzzieError."""
+        await asyncio.to_thread(self._vault.unlock, lambda: passphrase)
+        await self.refresh()
+        log.info("the vault was unlocked")
+
+    async def lock(self) -> None:
+        """Forget what opens the vault, and have the model worker forget what came from it. Raises BadSecret."""
+        await asyncio.to_thread(self._vault.lock)
+        await self._on_changed()
+
+    async def _open_patiently(self) -> None:
+        """Ask the system's keyring, where it has the key. It may ask a person, and never answer: so in a thread that
+        holds nothing up, not even the end of this process."""
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def ask() -> None:
+            with suppress(OzzieError):  # whatever it is, `_vault.changes` says it again
+                self._vault.unlock()
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(done.set)
+
+        try:
+            if not self._vault.locked or "keyring" not in self._vault.ways():
+                return
+        except OzzieError:
+            return
+        threading.Thread(target=ask, name="opening the vault", daemon=True).start()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), KEYRING_S)
+
+    async def _record(self, vault: str, changes: tuple[Change, ...]) -> str:
+        """Record what the log does not know yet; what is wrong, if the log knows more than the vault."""
+        last = changes[-1].number if changes else 0
+        if self._seen == (vault, last):
+            return self.warning
+        known = await self._recorded(vault)
+        # Not by number alone: a vault that was put back to an earlier state counts on from there.
+        fresh = [fact for change in changes if (fact := _fact(vault, change)) not in known]
+        if fresh:
+            await self._log.append(SECRETS_STREAM, [Draft(body=fact, actor="user", source="vault") for fact in fresh])
+        if self._seen is not None:
+            await self._on_changed()
+        self._seen = (vault, last)
+        recorded = max((fact.number for fact in known), default=0)
+        if last < recorded:
+            log.error("the vault is older than the log: its last change is %d, and %d was recorded", last, recorded)
+            return (
+                f"The vault was put back to an earlier state: its last change is {last}, and {recorded} was recorded. "
+                "What was set, replaced or removed since is as it was before."
+            )
+        return ""
+
+    async def _recorded(self, vault: str) -> set[SecretChanged]:
+        bodies = [event.body for event in await self._log.read_stream(SECRETS_STREAM)]
+        return {body for body in bodies if isinstance(body, SecretChanged) and body.vault == vault}
+
+
+def _fact(vault: str, change: Change) -> SecretChanged:
+    return SecretChanged(
+        name=change.name,
+        scope=change.scope,
+        version=change.version,
+        action=change.action,
+        by=change.by,
+        changed_at=change.changed_at,
+        vault=vault,
+        number=change.number,
+    )

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import DelegatedUse, EventBody, TaskCancelled, TaskFailed, TaskSucceeded, UsedModel
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 

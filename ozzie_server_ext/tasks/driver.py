@@ -35,8 +35,15 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.failures import failure
-from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, not_again, why_stopped
-from ozzie_server_ext.tasks.unfinished import cut_off, unfinished
+from ozzie_server_ext.tasks.reconciliation import (
+    NOBODY_KNOWS,
+    Fates,
+    cut_off,
+    end_of,
+    not_again,
+    unfinished,
+    why_stopped,
+)
 
 log = logger(__name__)
 T = TypeVar("T")

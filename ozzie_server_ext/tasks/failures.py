@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ozzie_server_ext.agent.limits import LimitExceeded
-from ozzie_server_ext.agent.shape import UnfitAnswer
+from ozzie_server_ext.agent.rounds import LimitExceeded
+from ozzie_server_ext.agent.structured_output import UnfitAnswer
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     Event,
@@ -17,8 +17,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelError
-from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.uncertain import ToolUncertain
+from ozzie_server_ext.tools.base import ToolFailed, ToolUncertain
 
 MAX_DETAIL_CHARS = 2000
 NEXT_STEPS: dict[str, str] = {

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversations import Conversations
+from ozzie_server_ext.agent.conversation import Conversations
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.events import Draft, LabelsCleared
 from ozzie_server_ext.domain.ids import SessionId, session_stream
 from ozzie_server_ext.render.text import quoted
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.marks import FileMarks
+from ozzie_server_ext.store.projections.marks import FileMarks
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.sessions import Sessions
 

@@ -1,15 +1,184 @@
 """Holding a task, and letting it go on (TK-1): durable, whatever it does at that moment, and over a restart."""
 
+import asyncio
 import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from ozzie_server_ext.domain.errors import Conflict, VersionConflict
-from ozzie_server_ext.domain.events import Draft, EventBody, TaskPausing, TaskQueued, TaskResumed
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    EventBody,
+    TaskCancelled,
+    TaskFailed,
+    TaskPaused,
+    TaskPausing,
+    TaskQueued,
+    TaskResumed,
+    TaskSucceeded,
+)
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import FINAL, OPEN, TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL, OPEN, TaskStatus, TurnHeld
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.shielded import uncut
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.service import TaskService
+
+BY_YOU = "by you"
+"""Why a task is paused, as the line of its state says it."""
+
+
+class Wish(NamedTuple):
+    """That a task is `held`, or goes on; `position` is where in the log that was said, and `has_come` whether it is
+    so by now."""
+
+    position: int
+    held: bool
+    by: str = ""
+    reason: str = ""
+    has_come: bool = False
+
+
+def last_wish(events: Iterable[Event]) -> Wish | None:
+    """The last one of a task of these events; None where there was none since it last ended."""
+    last: Wish | None = None
+    is_paused = False
+    for event in events:
+        match event.body:
+            case TaskPausing(by=by, reason=reason, wanted=wanted):
+                last = Wish(event.position, wanted, by, reason, has_come=not wanted)
+            case TaskPaused():
+                is_paused = True
+                last = last and last._replace(has_come=True)
+            case TaskResumed(by=by) if is_paused:  # of what waited for an answer, it says nothing
+                last, is_paused = Wish(event.position, held=False, by=by, has_come=True), False
+            case TaskSucceeded() | TaskFailed() | TaskCancelled():
+                last, is_paused = None, False
+            case _:
+                pass
+    return last
+
+
+def wished(events: Iterable[Event]) -> TaskPaused | None:
+    """The pause that somebody asked for in a task of these events, and that has not come."""
+    wish = last_wish(events)
+    if wish is None or not wish.held or wish.has_come:
+        return None
+    return TaskPaused(by=wish.by, reason=wish.reason or BY_YOU)
+
+
+class PausePoints:
+    """Knows of which tasks that is wanted; the log says so to it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._wished: set[TaskId] = set()
+        self._wakes: dict[TaskId, Callable[[], None]] = {}
+        log.on_commit(self._follow)
+
+    async def load(self) -> None:
+        """Find out what a gateway before was asked for. Before anything runs."""
+        is_open: dict[str, Json] = {"status": [str(status) for status in OPEN]}
+        for row in await self._log.rows("tasks", where=is_open):
+            if row["pause_by"]:
+                self._wished.add(TaskId(str(row["task_id"])))
+
+    def is_wished(self, task_id: TaskId) -> bool:
+        """Whether the task is to be held, as far as the log has said so."""
+        return task_id in self._wished
+
+    async def point(self, recorder: Recorder) -> None:
+        """Raises TurnHeld where the task is to be held. That it is, is recorded then."""
+        if not self.is_wished(recorder.task_id):
+            return
+        while True:
+            events = await self._log.read_stream(task_stream(recorder.task_id))
+            paused = wished(events)
+            if paused is None:
+                return
+            try:
+                await uncut(recorder.append(paused, actor="user", expected_version=events[-1].version))
+            except VersionConflict:  # somebody had something to say meanwhile: look again
+                continue
+            except asyncio.CancelledError:
+                raise TurnHeld from None  # it was recorded by then
+            raise TurnHeld
+
+    @contextmanager
+    def telling(self, task_id: TaskId, wake: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `wake` is called once a pause is wished for."""
+        self._wakes[task_id] = wake
+        try:
+            yield
+        finally:
+            del self._wakes[task_id]
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            match event.body:
+                case TaskPausing(wanted=True) if event.task_id is not None:
+                    self._wished.add(event.task_id)
+                    self._wakes.get(event.task_id, _nobody)()
+                case TaskPausing() | TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled():
+                    self._wished -= {event.task_id}
+                case _:
+                    pass
+
+
+def _nobody() -> None:
+    """Where nothing waits that could be woken."""
+
+
+async def hand_down(log: EventLog, source: str) -> None:
+    """Have each run held, or go on, where that was last wanted of what it is a part of, and it was not told since.
+    Before anything runs, and before what is held is looked for."""
+    for run in await _open_runs(log):  # what a run has begun comes behind it
+        if run["parent_id"] is not None:
+            await _tell(log, run, source, await _wish_of(log, run["parent_id"]))
+
+
+async def hold_within(log: EventLog, run: TaskId, source: str) -> None:
+    """Have the runs held that a run had begun in the moment in which it was asked to pause: who asked could not see
+    them."""
+    for inner in await _open_runs(log, parent_id=run):
+        wanted = await _wish_of(log, run)
+        if wanted is not None and wanted.held:
+            with contextlib.suppress(Conflict):  # it has ended by now, or is held
+                await _tell(log, inner, source, wanted)
+
+
+async def _open_runs(log: EventLog, **where: Json) -> list[Row]:
+    is_open: list[Json] = [str(status) for status in OPEN]
+    return await log.rows("tasks", where={"mode": "GRAPH", "status": is_open, **where}, order_by="task_id")
+
+
+async def _wish_of(log: EventLog, task: Json) -> Wish | None:
+    return last_wish(await log.read_stream(task_stream(TaskId(str(task)))))
+
+
+async def _tell(log: EventLog, run: Row, source: str, wanted: Wish | None) -> None:
+    told = await _wish_of(log, run["task_id"])
+    if wanted is None or (told is not None and told.position > wanted.position):
+        return
+    if facts := _facts(run, wanted):
+        session_id, task_id = SessionId(str(run["session_id"])), TaskId(str(run["task_id"]))
+        recorder = Recorder(log=log, session_id=session_id, task_id=task_id, source=source)
+        await recorder.append(*facts, actor="user")
+
+
+def _facts(run: Row, wanted: Wish) -> tuple[EventBody, ...]:
+    """What is to be said to that run, if it is not as it is wanted."""
+    is_paused = run["status"] == TaskStatus.PAUSED
+    if wanted.held:
+        is_held = is_paused or run["pause_by"]
+        return () if is_held else (TaskPausing(by=wanted.by, reason=wanted.reason),)
+    if is_paused:
+        return TaskResumed(by=wanted.by), TaskQueued(reason="recovered")
+    return (TaskPausing(by=wanted.by, wanted=False),) if run["pause_by"] else ()
 
 
 class Pauses:

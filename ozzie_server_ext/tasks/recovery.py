@@ -6,12 +6,13 @@ itself looks whether it did, and where it can't say, the call is uncertain: made
 a person is asked what is to become of it (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from ozzie_server_ext.agent.doubt import doubt
+from ozzie_server_ext.agent.questions import doubt
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
     Draft,
@@ -23,24 +24,33 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
     Transient,
     WorkerLost,
+    WorkerStarted,
     content_of,
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.planes.identity import ProcessMark
-from ozzie_server_ext.planes.orphans import see_off
+from ozzie_server_ext.planes.identity import ProcessMark, see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.delegated import with_delegated
-from ozzie_server_ext.tasks.fates import NOBODY_KNOWS, Fates, end_of, made_again, not_again, stopped
-from ozzie_server_ext.tasks.handed_down import hand_down
+from ozzie_server_ext.tasks.pauses import hand_down, wished
+from ozzie_server_ext.tasks.reconciliation import (
+    NOBODY_KNOWS,
+    Fates,
+    OpenTool,
+    Unfinished,
+    cut_off,
+    end_of,
+    made_again,
+    not_again,
+    stopped,
+    unfinished,
+)
 from ozzie_server_ext.tasks.service import Runner
-from ozzie_server_ext.tasks.unfinished import OpenTool, Unfinished, cut_off, unfinished
-from ozzie_server_ext.tasks.wishes import wished
-from ozzie_server_ext.tasks.work import RECOVERY
+from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
 
@@ -228,3 +238,33 @@ async def _see_off_workers(event_log: EventLog) -> None:
         log.info("process %d of the %s plane: %s", mark.pid, planes[mark], fate)
         lost = WorkerLost(plane=planes[mark], pid=mark.pid, reason=f"Its gateway is gone. {fate}")
         await event_log.append(worker_stream(planes[mark]), [Draft(body=lost, actor="system", source=RECOVERY)])
+
+
+class WorkerRecord:
+    """Records for one plane what its supervisor tells. A log that can't be written keeps no worker from running."""
+
+    def __init__(self, event_log: EventLog, plane: str) -> None:
+        self._log = event_log
+        self._plane = plane
+        self._losses: set[asyncio.Task[None]] = set()
+
+    async def started(self, mark: ProcessMark) -> None:
+        """See `planes.supervisor`; durable when it returns, if it can be."""
+        await self._record(WorkerStarted(plane=self._plane, pid=mark.pid, started=mark.started, boot=mark.boot))
+
+    def lost(self, pid: int, reason: str) -> None:
+        """See `planes.supervisor`, which does not wait for it."""
+        task = asyncio.create_task(self._record(WorkerLost(plane=self._plane, pid=pid, reason=reason)))
+        self._losses.add(task)
+        task.add_done_callback(self._losses.discard)
+
+    async def settle(self) -> None:
+        """Wait until what was told is recorded."""
+        await asyncio.gather(*self._losses, return_exceptions=True)
+
+    async def _record(self, body: EventBody) -> None:
+        draft = Draft(body=body, actor="system", source="planes")
+        try:
+            await self._log.append(worker_stream(self._plane), [draft])
+        except OzzieError as error:
+            log.error("%s of the %s plane was not recorded: %s", body.type, self._plane, error)

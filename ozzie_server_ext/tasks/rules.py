@@ -10,12 +10,9 @@ from ozzie_server_ext.domain.events import ConfigChanged, Draft
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.engine import denies_always
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.engine import FixedRulings, Ruling, denies_always
 from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
-from ozzie_server_ext.policy.reading import UNREAD, Reading
-from ozzie_server_ext.policy.ruling import FixedRulings, Ruling
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog

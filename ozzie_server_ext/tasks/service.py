@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ozzie_server_ext.agent.fitting import expect_schema
+from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
@@ -26,15 +26,14 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.pictures import Named
+from ozzie_server_ext.domain.messages import Named
 from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegated import with_delegated
-from ozzie_server_ext.tasks.fates import stopped
-from ozzie_server_ext.tasks.unfinished import unfinished
+from ozzie_server_ext.tasks.reconciliation import stopped, unfinished
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80

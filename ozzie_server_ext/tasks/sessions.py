@@ -1,14 +1,17 @@
 """Sessions: one isolated context per notebook, thread or terminal, found again by its key (SE-1)."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
     Draft,
     EventBody,
+    MessageReceived,
     SessionArchived,
     SessionClosed,
     SessionCreated,
@@ -17,11 +20,16 @@ from ozzie_server_ext.domain.events import (
     SessionMoved,
     SessionRenamed,
     SessionResumed,
+    ToolCallRequested,
+    ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import SessionId, is_session_id, session_stream
+from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tools.registry import ToolRegistry
 
 MOST_SEARCHED = 1000
 """Sessions in which `find` looks for a title."""
@@ -223,3 +231,165 @@ def _info(row: Row) -> SessionInfo:
         base_url=str(row["chosen_base_url"]),
         message_count=int(str(row["message_count"])),
     )
+
+
+_KEY = "notebook:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """`copy_of` is the title of the session that the notebook's was forked from just now; empty where it was not."""
+
+    info: SessionInfo
+    copy_of: str = ""
+
+
+class Notebooks:
+    """The sessions of notebooks. A `path` is that of the file system, as Jupyter gives it to a kernel."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        # What is found out about a notebook has to hold until what follows from it is recorded.
+        self._opening = asyncio.Lock()
+
+    async def open(self, path: str, *, noted: SessionId | None = None, by: str = "") -> Opened:
+        """The session of the notebook at `path`, in whose metadata the session `noted` stands.
+
+        A notebook that was moved goes on in its session, a copy in a fork of it, and one from elsewhere, whose note
+        means nothing here, begins a new one.
+        """
+        async with self._opening:
+            held = await self._sessions.holder(_key(path))
+            row = await self._known(noted) if noted and noted != held else None
+            if row is None or (held is not None and await self._left_behind(row, held)):
+                return Opened(info=await self._at(path, by))
+            session_id = SessionId(str(row["session_id"]))
+            if await asyncio.to_thread(_is_elsewhere, row, path):
+                fork = await self._sessions.fork(
+                    session_id, _key(path), title=os.path.basename(path), channel="notebook", by=by
+                )
+                return Opened(info=fork, copy_of=str(row["title"]))
+            # Not resumed: to open a notebook is no wish to go on in a session that was closed or put away.
+            return Opened(info=await self._sessions.place(session_id, _key(path), by=by))
+
+    async def begin(self, path: str, *, by: str = "") -> SessionInfo:
+        """A new session for the notebook at `path`."""
+        return await self._sessions.begin(_key(path), channel="notebook", by=by)
+
+    async def resume(self, session_id: SessionId, path: str, *, by: str = "") -> SessionInfo:
+        """Go on in this session in the notebook at `path`. Raises NotFound."""
+        return await self._sessions.resume(session_id, _key(path), by=by)
+
+    async def moved(self, before: str, after: str, *, by: str = "") -> None:
+        """The notebook at `before`, or all those of that folder, lie at `after` now."""
+        for path in await self._below(before):
+            there = after + path.removeprefix(before)
+            session_id = await self._sessions.move(_key(path), _key(there), by=by)
+            if session_id is not None and (await self._sessions.get(session_id)).title == os.path.basename(path):
+                await self._sessions.rename(session_id, os.path.basename(there), by=by)
+
+    async def deleted(self, path: str, *, by: str = "") -> None:
+        """The notebook at `path`, or that folder, is gone: another one of that name begins anew."""
+        for gone in await self._below(path):
+            await self._sessions.move(_key(gone), "", by=by)
+
+    async def _at(self, path: str, by: str) -> SessionInfo:
+        return await self._sessions.open(_key(path), title=os.path.basename(path), channel="notebook", by=by)
+
+    async def _known(self, noted: SessionId) -> Row | None:
+        try:
+            return await self._sessions.row(noted)
+        except NotFound:
+            return None
+
+    async def _left_behind(self, noted: Row, held: SessionId) -> bool:
+        """Whether the notebook has gone on from the session that it notes to the one that its path opens: by `%session`
+        or as a copy, and was not saved since."""
+        return not noted["key"] or (await self._sessions.row(held))["parent"] == noted["session_id"]
+
+    async def _below(self, path: str) -> list[str]:
+        keys = await self._sessions.keys(_key(path))
+        return [key.removeprefix(_KEY) for key in keys if key == _key(path) or key.startswith(f"{_key(path)}/")]
+
+
+def _key(path: str) -> str:
+    return f"{_KEY}{path}"
+
+
+def _is_elsewhere(noted: Row, path: str) -> bool:
+    """Whether the session is still where it was, so that the notebook at `path` is a copy: in a notebook of its own
+    that still lies there, and is not this one by another name, or in a terminal or a program, which no note takes it
+    from."""
+    own = str(noted["key"])
+    if not own.startswith(_KEY):
+        return own != ""
+    there = Path(own.removeprefix(_KEY))
+    return own != _key(path) and there.is_file() and not _is_same_file(there, path)
+
+
+def _is_same_file(there: Path, path: str) -> bool:
+    try:
+        return there.samefile(path)
+    except OSError:
+        return False
+
+
+MOST_LOOKED_AT = 1000
+"""Messages, and calls of tools, that are looked at, the newest ones."""
+
+_UNKNOWN = "a tool that is not known any more"
+"""Its request was erased, or lies further back than is looked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The turns of a session's cells. `turns` counts them, `last_at` is the time of the newest (RFC 3339); `effects`
+    names the tools of them that changed something, each with how often it was begun."""
+
+    turns: int
+    last_at: str
+    effects: dict[str, int]
+
+
+class EarlierRuns:
+    """Looks cells up in the log."""
+
+    def __init__(self, log: EventLog, registry: ToolRegistry) -> None:
+        self._log = log
+        self._registry = registry
+
+    async def of_cell(self, session_id: SessionId, cell_id: str) -> Earlier | None:
+        """What the session's cells did, where the cell `cell_id` is one that was run in it before; else None."""
+        messages = await self._log.read(
+            types=frozenset({MessageReceived.type}), session_id=session_id, limit=MOST_LOOKED_AT, newest_first=True
+        )
+        cells = [event for event in messages if isinstance(event.body, MessageReceived) and event.body.origin.cell_id]
+        if not any(isinstance(event.body, MessageReceived) and event.body.origin.cell_id == cell_id for event in cells):
+            return None
+        return Earlier(
+            turns=len(cells),
+            last_at=time_text(cells[0].ts),
+            effects=await self._effects(session_id, frozenset(event.task_id for event in cells)),
+        )
+
+    async def _effects(self, session_id: SessionId, tasks: frozenset[str | None]) -> dict[str, int]:
+        calls = await self._log.read(
+            types=frozenset({ToolCallRequested.type, ToolCallStarted.type}),
+            session_id=session_id,
+            limit=2 * MOST_LOOKED_AT,
+            newest_first=True,
+        )
+        requested = {event.body.call_id: event.body for event in calls if isinstance(event.body, ToolCallRequested)}
+        begun: dict[str, int] = {}
+        for event in reversed(calls):
+            if isinstance(event.body, ToolCallStarted) and event.task_id in tasks:
+                call = requested.get(event.body.call_id)
+                name = _UNKNOWN if call is None else call.name
+                if call is None or self._changes_something(call.tool_id):
+                    begun[name] = begun.get(name, 0) + 1
+        return begun
+
+    def _changes_something(self, tool_id: str) -> bool:
+        """A tool that is here no more may have done anything."""
+        tool = self._registry.find(tool_id)
+        return tool is None or tool.meta.side_effect is not SideEffect.NONE

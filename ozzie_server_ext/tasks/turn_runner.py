@@ -7,40 +7,88 @@ from pathlib import Path
 
 import msgspec
 
-from ozzie_server_ext.agent.conversations import Conversations
+from ozzie_server_ext.agent.conversation import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import BudgetsSettings
-from ozzie_server_ext.domain.events import Brief
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import Brief, Transient
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.execution.hosted import Children
+from ozzie_server_ext.execution.host_commands import Children
 from ozzie_server_ext.execution.runner import JobRunner
-from ozzie_server_ext.jupyter.server import Jupyter
+from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.router import answers_in_worker
-from ozzie_server_ext.policy.action import Caller
+from ozzie_server_ext.models.driver import answers_in_worker
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.decision import Caller
+from ozzie_server_ext.skills.as_tool import skill_tools
+from ozzie_server_ext.skills.library import Library, Shelf
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.allowances import Allowances, limits_above
-from ozzie_server_ext.tasks.briefs import asks_first, brief_of, may_call
+from ozzie_server_ext.tasks.budgets import Allowances, limits_above
+from ozzie_server_ext.tasks.concurrency import Resting
 from ozzie_server_ext.tasks.configuration import Configuration
-from ozzie_server_ext.tasks.delegates import Room
-from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
-from ozzie_server_ext.tasks.model_service import ModelService
-from ozzie_server_ext.tasks.pause_points import PausePoints
-from ozzie_server_ext.tasks.progress import Progress
-from ozzie_server_ext.tasks.resting import Resting
+from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
+from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.skill_tools import SkillTools
-from ozzie_server_ext.tasks.task_times import TaskTimes
-from ozzie_server_ext.tools.base import Marks, ToolContext
-from ozzie_server_ext.tools.delegates import Delegates
+from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.workflows.delegates import Room
+from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may_call
+from ozzie_server_ext.tools.base import Delegates, Marks, Tool, ToolContext
 from ozzie_server_ext.tools.offering import Offers
+from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.web.port import Web
+
+
+class Progress:
+    """Publishes `task.progress`."""
+
+    def __init__(self, publish: Callable[[Transient], None]) -> None:
+        self._publish = publish
+
+    def step(self, recorder: Recorder, step: str) -> None:
+        """What a turn waits for."""
+        self._tell(recorder.session_id, recorder.task_id, {"step": step})
+
+    def place(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
+        """How many turns are before a queued one."""
+        self._tell(session_id, task_id, {"ahead": ahead})
+
+    def _tell(self, session_id: SessionId, task_id: TaskId, payload: JsonObject) -> None:
+        self._publish(Transient(type="task.progress", session_id=session_id, task_id=task_id, payload=payload))
+
+
+log = logger(__name__)
+
+
+class SkillTools:
+    """Those of one registry."""
+
+    def __init__(self, library: Library, registry: ToolRegistry) -> None:
+        self._library = library
+        self._registry = registry
+        self._shelf: Shelf | None = None
+        self._tools: tuple[Tool, ...] = ()
+        self._told = ""
+
+    async def refresh(self) -> None:
+        """Look at the files again. Where they can't be read, what was there stays, and the log says why."""
+        try:
+            shelf = await self._library.look()
+        except OzzieError as error:
+            if self._told != str(error):
+                log.warning("the skills can't be read: %s", error)
+            self._told = str(error)
+            return
+        self._told = ""
+        if shelf is not self._shelf:
+            self._tools = self._registry.replace(self._tools, skill_tools(shelf))
+            self._shelf = shelf
 
 
 class TurnRunner:

@@ -33,9 +33,9 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.outside_events import awaited
+from ozzie_server_ext.tasks.reconciliation import unfinished
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tasks.unfinished import unfinished
+from ozzie_server_ext.tasks.signals import awaited
 
 log = logger(__name__)
 

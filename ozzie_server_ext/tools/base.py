@@ -16,19 +16,64 @@ from ozzie_server_ext.config.validation import Problem, explained
 from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
-from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound
+from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject, paths
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
-from ozzie_server_ext.execution.hosted import Children, NoChildren
+from ozzie_server_ext.execution.host_commands import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
-from ozzie_server_ext.jupyter.server import Jupyter
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.reading import UNREAD, Reading
+from ozzie_server_ext.jupyter.documents import Jupyter
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.tools.delegates import Delegates, NoDelegates
 from ozzie_server_ext.web.port import NoWeb, Web
+
+
+class ToolUncertain(OzzieError):
+    """A call was begun, and whether it did what it was for is not known. The turn must not go on as if it were."""
+
+    code = "tool.uncertain"
+
+
+def uncertain(calls: str, reason: str = "") -> ToolUncertain:
+    """What ends a turn in which these calls may or may not have done something (string 13 of UX §10)."""
+    said = f" {reason}" if reason else ""
+    return ToolUncertain(
+        f"{calls} may or may not have happened.{said} Ozzie will not try again by itself.",
+        hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
+    )
+
+
+class Delegates(Protocol):
+    """Those of one task."""
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for what they have handed over."""
+        ...
+
+    async def carry_out(
+        self, skill: str, given: JsonObject, *, key: str, reading: Reading, provenance: Provenance
+    ) -> ToolResult:
+        """Return what the skill gives. `reading` is what the input is made from; with the same `key`, it is the same
+        work, which goes on where a crash cut it off. What the skill read is added to `provenance`, whatever it comes
+        to. Cancelling stops it.
+
+        Raises ToolFailed if it came to nothing, PolicyError if no more may be handed over.
+        """
+        ...
+
+
+class NoDelegates:
+    """Of what runs outside of any task."""
+
+    waiting = 0
+
+    async def carry_out(
+        self, skill: str, given: JsonObject, *, key: str, reading: Reading, provenance: Provenance
+    ) -> ToolResult:
+        raise PolicyError("Nothing can be handed over to a skill here.", code="skill.not_here")
+
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

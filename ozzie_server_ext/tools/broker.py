@@ -8,13 +8,13 @@ from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.events import EventBody, ToolUse, Transient
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.policy.ruling import Rulings
+from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.call import Begun, GateCall, GateParts, Place
+from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Earlier, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling
 
 __all__ = ["Begun", "Place", "ToolBroker"]
 

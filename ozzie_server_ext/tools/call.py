@@ -9,12 +9,15 @@ from typing import TypeVar
 import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content, Label, Provenance
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     EventBody,
+    PromptOption,
+    PromptRequested,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
@@ -27,26 +30,112 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.policy.decision import Decision
-from ozzie_server_ext.policy.engine import ASKED_BY_SKILL
-from ozzie_server_ext.policy.ruling import Ruling, Rulings
+from ozzie_server_ext.policy.decision import Action, Caller, Decision
+from ozzie_server_ext.policy.engine import ASKED_BY_SKILL, Ruling, Rulings
+from ozzie_server_ext.policy.patterns import host_of
+from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.text import cut_end, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.uncut import uncut
-from ozzie_server_ext.tools.arguments import arguments_of, parsed
-from ozzie_server_ext.tools.base import ArtifactReader, Plan, Tool, ToolContext, Unsettled
-from ozzie_server_ext.tools.intime import in_time, limited, planned
+from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.tools.base import (
+    ArtifactReader,
+    InvalidArguments,
+    Marks,
+    Plan,
+    Question,
+    Tool,
+    ToolContext,
+    Unsettled,
+    uncertain,
+)
 from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.notebook.outputs import holds_outputs
-from ozzie_server_ext.tools.outside import brought
-from ozzie_server_ext.tools.permissions import Earlier, Permission, Permissions
-from ozzie_server_ext.tools.questions import prompt_of
-from ozzie_server_ext.tools.refusals import asks_anew, has_no_key, not_for_skill, refusal, unattended, unknown_tool
+from ozzie_server_ext.tools.outcome import Telling, error_of, naming
+from ozzie_server_ext.tools.permissions import (
+    Earlier,
+    Permission,
+    Permissions,
+    asks_anew,
+    has_no_key,
+    not_for_skill,
+    refusal,
+    unattended,
+    unknown_tool,
+)
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.telling import Telling, error_of, naming
-from ozzie_server_ext.tools.uncertain import uncertain
+from ozzie_server_ext.tools.timeout import in_time, limited, planned
+
+
+def parsed(arguments: str) -> JsonObject:
+    """Raises InvalidArguments for what is no JSON object."""
+    try:
+        return loads_object(arguments or "{}", surrogates="repair")
+    except OzzieError as error:
+        raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
+
+
+def arguments_of(use: ToolUse) -> JsonObject:
+    """Nothing where they are no JSON object."""
+    try:
+        return parsed(use.arguments)
+    except OzzieError:
+        return {}
+
+
+TEXT = "text"
+"""The answer that is words of one's own. A choice is called by its number, from 1."""
+
+MOST_TEXT = 20_000
+"""In characters, of an answer in one's own words: as it is typed, and not a document."""
+
+_SUMMARY = 40
+
+
+def prompt_of(question: Question, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
+    """The question as it is put. What the model wrote is shown as text, with nothing invisible in it (THREATS 14)."""
+    choices = [
+        PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
+        for number, each in enumerate(question.choices, 1)
+    ]
+    own = PromptOption(name=TEXT, label="Something else…" if choices else "Answer", takes_text=True)
+    return PromptRequested(
+        prompt_id=prompt_id,
+        kind="question",
+        question=visible_prose(question.text),
+        notes=(),
+        options=(*choices, *((own,) if question.is_free else ()), PromptOption(name=SKIP, label="Skip")),
+        call_id=call_id,
+    )
+
+
+def outcome_of(call_id: CallId, option: PromptOption, text: str, waited_ms: float) -> ToolCallCompleted:
+    """What the model reads as the call's result. `waited_ms` is how long the question stood."""
+    answer = text if option.takes_text else option.label
+    data: JsonObject = {"answer": answer}
+    if option.name == SKIP:
+        data = {"answer": None, "note": "The user skipped the question."}
+    summary = "skipped" if option.name == SKIP else cut_end(visible_label(answer), _SUMMARY)
+    return ToolCallCompleted(call_id=call_id, ok=True, data=data, summary=summary, duration_ms=waited_ms)
+
+
+async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, *, has_run: bool) -> Content:
+    """Return where whatever a call says may come from: what its result says of itself (`own`), what the named files of
+    the project are made from, and, once it `has_run`, what its contract brings. Where the result names no source for
+    that, it is the host that was named, or the tool itself; of the web, a place that nobody knows."""
+    found = own
+    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
+    for path in Action.of(read, args, Caller()).paths if read.targets else ():
+        found |= await marks.below("/".join(path or ()))
+    if meta.brings is None or meta.brings in own.labels or not has_run:
+        return found
+    named = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
+    hosts = [str(host) for url in named if isinstance(url, str) and (host := host_of(url)) is not None]
+    nowhere = "" if meta.brings is Label.WEB else meta.tool_id
+    return found | Content.of(meta.brings, hosts or [nowhere])
+
 
 log = logger(__name__)
 

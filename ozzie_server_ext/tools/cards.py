@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.redaction import redact, redact_text
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_proof
 from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext
-from ozzie_server_ext.tools.intime import planned, told_as_errors
+from ozzie_server_ext.tools.timeout import planned, told_as_errors
 
 MOST_ARGUMENTS = 16_000
 """In characters, of all arguments on a stored card."""

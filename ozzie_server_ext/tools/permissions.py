@@ -7,25 +7,65 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Protocol
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.policy.action import Action
+from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
-from ozzie_server_ext.policy.decision import Decision
-from ozzie_server_ext.policy.ruling import Ruling
-from ozzie_server_ext.policy.sources import told
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
+from ozzie_server_ext.policy.engine import Ruling
+from ozzie_server_ext.policy.rules import told
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import Plan, Preview, Tool, ToolContext
+from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
 from ozzie_server_ext.tools.cards import Card, preview_of, real_card, redacted, shortened, stored_card
-from ozzie_server_ext.tools.refusals import unattended
+from ozzie_server_ext.tools.offering import FIND_ID, OFFERED_AT_MOST
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
+    """Names of an outsider's making are not told: nobody may have been offered them (TL-8)."""
+    names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
+    there = "there are"
+    if len(names) > OFFERED_AT_MOST:
+        names, there = get_close_matches(name[:64], names, n=10, cutoff=0.0), "the nearest are"
+    return InvalidArguments(f"There is no tool {name[:64]}; {there}: {', '.join(names)}.", code="tool.unknown")
+
+
+def asks_anew() -> PolicyError:
+    return PolicyError("It was cut off, and you would have to allow it to be made again.")
+
+
+def has_no_key() -> PolicyError:
+    return PolicyError(
+        "It was cut off, and its tool does not take the key any more with which it was to be made again."
+    )
+
+
+def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
+    """Why the call does not run, whatever anybody says; None where it may, or may once somebody said yes."""
+    if verdict.decision is Decision.DENY:
+        return PolicyError(verdict.refusal)
+    if verdict.decision is Decision.ASK and not caller.attended:
+        return unattended(meta)
+    return None
+
+
+def unattended(meta: ToolMeta) -> PolicyError:
+    return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
+
+
+def not_for_skill(meta: ToolMeta) -> PolicyError:
+    return PolicyError(f"Not done: the skill that is run does not have the tool {meta.name}.", code="policy.skill")
+
 
 MOST_SHOWN = 32_000
 """In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""

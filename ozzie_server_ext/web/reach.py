@@ -4,19 +4,80 @@ Nothing of a page is read in the gateway. It gets text, bounded and without mark
 """
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+from urllib.parse import urlencode
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.planes.errand import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.web.address import read_address
-from ozzie_server_ext.web.allowance import Allowance, Limits
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
 from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, Fetched, Searched, web_error
-from ozzie_server_ext.web.search import SearchEngine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """For tests, whose servers are on loopback. No configuration, variable or argument of a tool makes one.
+
+    `addresses` are IP addresses that may be reached though they are not public, `ports` ports beside the usual ones.
+    `names` takes the place of the resolver: what each name leads to the first time it is looked up, the second time,
+    and so on; the last counts from then on. A name that is not there does not exist. `authorities` are certificates
+    (PEM) that are believed instead of the system's.
+    """
+
+    addresses: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    names: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    authorities: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one request may take. Times are in seconds, sizes in bytes. `wall_s` is for all its redirects together, from
+    the first look-up to the last byte, `connect_s` for each connection; `body` is of what was unpacked."""
+
+    wall_s: float = 20.0
+    connect_s: float = 10.0
+    body: int = 5 * 1024 * 1024
+    redirects: int = 5
+
+
+class SearchEngine(Protocol):
+    """A search engine that is asked by fetching a page. The page is read where all pages are, in a process of its own
+    (`programs/web.py`), by the reader of that name in `programs/web_pages.py`."""
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        ...
+
+    @property
+    def reader(self) -> str: ...
+
+    def address(self, query: str) -> str:
+        """Where the answer to a query stands."""
+        ...
+
+
+PAGE = "https://html.duckduckgo.com/html/"
+
+
+class DuckDuckGo:
+    """`page` is another one in tests only."""
+
+    name = "DuckDuckGo"
+    reader = "duckduckgo"
+
+    def __init__(self, page: str = PAGE) -> None:
+        self._page = page
+
+    def address(self, query: str) -> str:
+        return f"{self._page}?{urlencode({'q': query})}"
+
 
 log = logger(__name__)
 

@@ -84,7 +84,7 @@ _CALLED = {
     "Page_Task_": "TaskPage",
     "Page_EventRecord_": "EventRecordPage",
     "Page_Example_": "ExamplePage",
-    "ozzie_server_ext.domain.usage.Usage": "CallUsage",
+    "ozzie_server_ext.domain.budget.Usage": "CallUsage",
     "ozzie_server_ext.gateway.rest.shapes.Usage": "UsageSum",
 }
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from ozzie_server_ext.models.scripted import Use
-from ozzie_server_ext.policy.reading import MOST_FOLLOWED
+from ozzie_server_ext.policy.decision import MOST_FOLLOWED
 from tests.attacks.attack import ORDER, SECRET, Attack, World, fetch, python, read, search, shell
 from tests.fakes.web_server import NAMES, answer, leads
 from tests.workloads.workload import Seen

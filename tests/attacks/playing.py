@@ -26,13 +26,11 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
-from ozzie_server_ext.jupyter.kernels import KernelInfo
-from ozzie_server_ext.jupyter.memory import InMemoryKernels
-from ozzie_server_ext.jupyter.server import Jupyter
+from ozzie_server_ext.jupyter.documents import Jupyter
+from ozzie_server_ext.jupyter.kernels import InMemoryKernels, KernelInfo
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
-from ozzie_server_ext.web.reach import ErrandWeb
+from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.attacks.addresses import INSIDE
 from tests.attacks.attack import ORDER, SECRET, Attack, Ends, Round, World
 from tests.fakes.web_server import FakeWeb, answer

@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, MessageId, SessionId
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.store.blobs import BlobStore, InMemoryBlobs, ref_of
 from ozzie_server_ext.store.log import EventLog
 from tests.contract.test_artifacts import SESSION, TASK, Desk

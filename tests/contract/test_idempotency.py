@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.events import ArtifactCreated, ToolCallCompleted, T
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.ruling import FixedRulings
+from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder

@@ -23,8 +23,8 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, SessionId, TaskId, session_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.reading import Reading
-from ozzie_server_ext.policy.ruling import FixedRulings
+from ozzie_server_ext.policy.decision import Reading
+from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.store.blobs import BlobStore, InMemoryBlobs
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Transient
-from ozzie_server_ext.protocol.names import NAMES
+from ozzie_server_ext.protocol.frames import NAMES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "events.md"
 HEAD = ("Event", "What it says", "Fields", "S0", "S1", "S4", "FazAI")

@@ -8,7 +8,7 @@ import pytest
 
 from ozzie_server_ext.config.settings import ProviderSettings
 from ozzie_server_ext.gateway.routes import handlers
-from ozzie_server_ext.models.environment import KEY_VARIABLES
+from ozzie_server_ext.models.credentials import KEY_VARIABLES
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 from ozzie_server_ext.tools.builtin import builtin_tools
 

@@ -9,10 +9,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import load
-from ozzie_server_ext.config.settings import ApiKeyAuth, Settings
+from ozzie_server_ext.config.settings import ALWAYS_OFFERED, ApiKeyAuth, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from ozzie_server_ext.skills.reading import read
+from ozzie_server_ext.skills.library import read
 from ozzie_server_ext.skills.spec import (
     ApprovalPolicy,
     Approve,

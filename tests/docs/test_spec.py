@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ozzie_server_ext.gateway.methods import METHODS
 from ozzie_server_ext.gateway.openapi import document
-from ozzie_server_ext.gateway.page_link import NotebookAnswer
-from ozzie_server_ext.gateway.page_notebooks import PageHas
+from ozzie_server_ext.gateway.page_notebooks import NotebookAnswer, PageHas
 from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH
 from ozzie_server_ext.gateway.ws import FEED_METHODS, NOTEBOOK_METHODS, FeedSubscribe, FeedUnsubscribe
 from ozzie_server_ext.protocol import frames, worker

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from ozzie_server_ext.embedding import open_gate
-from ozzie_server_ext.programs import web, web_body
+from ozzie_server_ext.programs import web, web_download
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.web import port, reach
-from ozzie_server_ext.web.allowance import Limits
+from ozzie_server_ext.web.reach import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "web.md").read_text()
@@ -37,7 +37,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
     rows = (
         f"| a page, unpacked | {limits.body >> 20} MiB, {port.MAX_TAGS:,} tags |",
         f"| its text | {port.MAX_TEXT:,} characters |",
-        f"| what it unpacks to | {web_body.MAX_RATIO} times its size |",
+        f"| what it unpacks to | {web_download.MAX_RATIO} times its size |",
         f"| the whole request, with redirects | {limits.wall_s:g} s |",
         f"| a connection | {limits.connect_s:g} s |",
         f"| reading the page | {web.MAX_CPU_S} s of CPU, {web.MAX_MEMORY >> 30} GiB, {reach.READING_S:g} s |",

@@ -12,7 +12,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from ozzie_server_ext.gateway.owner import OwnerLock
+from ozzie_server_ext.gateway.leadership import OwnerLock
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake, handshake_path, write_handshake
 from tests.rig import GatewayHome
 

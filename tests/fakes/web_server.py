@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ozzie_server_ext.web.allowance import Allowance
+from ozzie_server_ext.web.reach import Allowance
 
 NAMES = ("site.example", "www.site.example", "other.example")
 """Those that the certificates are for, and that lead to the servers."""

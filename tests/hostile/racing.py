@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ozzie_server_ext.tools.changes.renames import move, swap
+from ozzie_server_ext.tools.changes.held import move, swap
 
 FILE = "data/notes.txt"
 NEW_FILE = "data/new.txt"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ozzie_server_ext.domain.approvals import Cover, Extent, Way
 from ozzie_server_ext.domain.artifacts import storage_ref
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
@@ -65,7 +66,6 @@ from ozzie_server_ext.domain.ids import (
 )
 from ozzie_server_ext.domain.tasks import TaskStatus, create, fold, may_become
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
-from ozzie_server_ext.domain.usage import Usage
 
 SESSION = SessionId("sess_01AAAAAAAAAAAAAAAAAAAAAAAA")
 TASK = TaskId("01BBBBBBBBBBBBBBBBBBBBBBBB")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
     ConfigChanged,
     Draft,
@@ -57,7 +58,6 @@ from ozzie_server_ext.domain.ids import (
     session_stream,
     task_stream,
 )
-from ozzie_server_ext.domain.usage import Usage
 
 FIRST, SECOND = (SessionId(f"sess_01J8ZQ00000000000000000SE{number}") for number in (1, 2))
 TASKS = tuple(TaskId(f"01J8ZQ0000000000000000TSK{number}") for number in range(6))

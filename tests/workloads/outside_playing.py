@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
-from ozzie_server_ext.web.reach import ErrandWeb
+from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb
 from tests.workloads.internet import fill
 from tests.workloads.playing import Played, play_all

@@ -22,7 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
-from ozzie_server_ext.jupyter.server import Jupyter
+from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.tasks.approvals import Answerer
 from tests.scripted_gateway import ScriptedOzzie

@@ -1,6 +1,6 @@
 /**
  * Edits of an open notebook's cells: each to exactly what was seen, checked as `place_of` in the gateway checks it
- * (`jupyter/edits.py`), and made in the page's own model, beside what somebody types there.
+ * (`jupyter/cells.py`), and made in the page's own model, beside what somebody types there.
  */
 
 import type { IOutput } from '@jupyterlab/nbformat';

@@ -1,6 +1,6 @@
 /**
  * What a cell was made from, noted in its metadata until a person runs it or takes the mark off (THREATS 7): as
- * `tools/notebook/marks.py` notes it, and as `policy/sources.py` says it.
+ * `tools/notebook/text.py` notes it, and as `policy/rules.py` says it.
  */
 
 import { isObject } from '../api/notebookFrames';

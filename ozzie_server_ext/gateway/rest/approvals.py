@@ -9,8 +9,8 @@ from typing import cast
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import Extent
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.gateway.answerer import answerer_of
-from ozzie_server_ext.gateway.rest import approval_shapes, paging
+from ozzie_server_ext.gateway.methods import answerer_of
+from ozzie_server_ext.gateway.rest import approval_shapes, shapes
 from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Comment
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
@@ -42,7 +42,7 @@ async def list_approvals(call: Call, asked: ApprovalsQuery) -> Page[approval_sha
         statuses=asked.status,
     )
     notebooks, steps = await _notebooks(call, found), await _steps(call, found)
-    return paging.page(found, asked.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
+    return shapes.page(found, asked.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,20 @@ from dataclasses import dataclass
 
 from ozzie_server_ext.domain import artifacts, ids
 from ozzie_server_ext.domain.artifacts import ArtifactKind
-from ozzie_server_ext.gateway.rest import paging
-from ozzie_server_ext.gateway.rest.artifact_shapes import Artifact, ArtifactId, Download, Erasure
+from ozzie_server_ext.gateway.rest import shapes
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
+from ozzie_server_ext.gateway.rest.shapes import (
+    Artifact,
+    ArtifactId,
+    Done,
+    Download,
+    Erasure,
+    Limit,
+    Page,
+    SessionId,
+    TaskCursor,
+    TaskId,
+)
 from ozzie_server_ext.store.codec import time_text
 
 
@@ -31,7 +41,7 @@ async def list_artifacts(call: Call, asked: ArtifactsQuery) -> Page[Artifact]:
         task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
         kinds=asked.kind,
     )
-    return paging.page(found, asked.limit, _shown, lambda artifact: artifact.artifact_id)
+    return shapes.page(found, asked.limit, _shown, lambda artifact: artifact.artifact_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

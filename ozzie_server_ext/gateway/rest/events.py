@@ -5,9 +5,8 @@ from datetime import UTC, date, datetime
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event
-from ozzie_server_ext.gateway.rest import paging
-from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.reading import BadParameter
+from ozzie_server_ext.gateway.rest import shapes
+from ozzie_server_ext.gateway.rest.operation import BadParameter, Call
 from ozzie_server_ext.gateway.rest.shapes import (
     EventRecord,
     EventType,
@@ -20,7 +19,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     TaskId,
 )
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.names import wire_name
+from ozzie_server_ext.protocol.frames import wire_name
 from ozzie_server_ext.store.codec import time_text
 
 
@@ -55,7 +54,7 @@ async def list_events(call: Call, asked: EventsQuery) -> Page[EventRecord]:
         since=_moment("since", asked.since),
         until=_moment("until", asked.until),
     )
-    return paging.page(found, asked.limit, event_shape, lambda event: event.position)
+    return shapes.page(found, asked.limit, event_shape, lambda event: event.position)
 
 
 def event_shape(event: Event) -> EventRecord:

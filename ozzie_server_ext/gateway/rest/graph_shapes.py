@@ -6,8 +6,8 @@ from typing import Literal
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time
 from ozzie_server_ext.gateway.rest.task_shapes import Step, TaskState
-from ozzie_server_ext.render.graphshapes import Form
-from ozzie_server_ext.render.graphview import StepState
+from ozzie_server_ext.render.graph.geometry import Form
+from ozzie_server_ext.render.graph.view import StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.gateway.answerer import answerer_of
+from ozzie_server_ext.gateway.methods import answerer_of
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import SessionId
 

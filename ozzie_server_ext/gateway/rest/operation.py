@@ -5,15 +5,19 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ozzie_server_ext.domain.json import JsonObject
+import msgspec
+
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.rest.artifact_shapes import Download
+from ozzie_server_ext.gateway.rest.shapes import Download
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.render.text import visible_label
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -96,3 +100,141 @@ class Operation:
 def pattern(path: str) -> str:
     """The regular expression of a path as tornado's router takes it."""
     return _PARAMETER.sub(r"(?P<\1>[^/]+)", path)
+
+
+_INTEGER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_SHOWN = 40
+_UNIONS = (Union, UnionType)
+
+
+class BadParameter(InputError):
+    """A parameter or field that can't be taken; the message names it."""
+
+    code = "input.shape"
+
+
+def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list[bytes]], body: JsonObject) -> Any:
+    """What the request asks, as the operation's class of that.
+
+    Raises NotFound for a path that can't name anything, BadParameter for the rest.
+    """
+    given = _from_body(operation, query, body) if operation.method == "POST" else _from_query(operation, query)
+    try:
+        return msgspec.convert({**given, **path}, operation.asked, strict=True)
+    except msgspec.ValidationError as error:
+        where, sentence = _sentence(operation.asked, error)
+        if where in path:
+            noun = where.removesuffix("_id")
+            raise NotFound(f"There is no {noun} {visible_label(path[where])[:_SHOWN]}.") from None
+        raise BadParameter(sentence) from None
+
+
+def _from_query(operation: Operation, query: Mapping[str, list[bytes]]) -> JsonObject:
+    kinds = _kinds(operation.asked)
+    found: JsonObject = {}
+    for name, values in query.items():
+        if _is_of_the_cache(name, values):
+            continue
+        if name not in operation.beside_path:
+            raise _unknown("parameter", name, operation.beside_path)
+        base, many = kinds[name]
+        read_values = [_value(name, base, value) for value in values]
+        if not many and len(values) > 1:
+            raise BadParameter(f"The parameter {name} stands there more than once.")
+        found[name] = read_values if many else read_values[0]
+    return found
+
+
+def _from_body(operation: Operation, query: Mapping[str, list[bytes]], body: JsonObject) -> JsonObject:
+    for name, values in query.items():
+        if not _is_of_the_cache(name, values):
+            raise _unknown("parameter", name, ())
+    for name in body:
+        if name not in operation.beside_path:
+            raise _unknown("field", name, operation.beside_path)
+    kinds = _kinds(operation.asked)
+    return {name: _whole(value) if kinds[name][0] is int else value for name, value in body.items()}
+
+
+def _whole(value: Json) -> Json:
+    """A whole number is an integer, also where it is written 3.0 (JSON Schema 2020-12, Core §4.2.3)."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_of_the_cache(name: str, values: list[bytes]) -> bool:
+    """JupyterLab's requests, POSTs too, carry the time as a parameter without a value, to get around caches."""
+    return name.isdecimal() and values == [b""]
+
+
+def _unknown(what: str, name: str, known: tuple[str, ...]) -> BadParameter:
+    hint = f"There are: {', '.join(known)}." if known else f"There is no {what} at all here."
+    return BadParameter(f'There is no {what} "{visible_label(name)[:_SHOWN]}" here.', hint=hint)
+
+
+def _value(name: str, base: type, raw: bytes) -> Json:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise BadParameter(f"The parameter {name} is not UTF-8 text.") from None
+    # What is no number or truth value stays text: the shape then refuses it in words.
+    if base is int and _INTEGER.fullmatch(text):
+        return int(text)
+    return {"true": True, "false": False}.get(text, text) if base is bool else text
+
+
+@cache
+def _kinds(asked: type) -> dict[str, tuple[type, bool]]:
+    """The plain type of each field, and whether it may be given several times."""
+    return {name: _plain(hint) for name, hint in get_type_hints(asked).items()}
+
+
+def _plain(hint: Any) -> tuple[type, bool]:
+    if get_origin(hint) in _UNIONS:
+        (hint,) = (kind for kind in get_args(hint) if kind is not NoneType)
+    if get_origin(hint) is tuple:
+        return _plain(get_args(hint)[0])[0], True
+    return (str if get_origin(hint) is Literal else hint), False
+
+
+def _sentence(asked: type, error: msgspec.ValidationError) -> tuple[str, str]:
+    """The field that is wrong, and what is wrong with it in words."""
+    text = str(error)
+    if missing := re.fullmatch(r"Object missing required field `(\w+)`", text):
+        return missing[1], f"The field {missing[1]} is missing."
+    place = _PLACE.search(text)
+    where = place[1] if place else ""
+    name = re.split(r"[.\[]", where)[0]
+    if rule := _rules(asked).get(name):
+        return name, f"{name} must be {rule}."
+    return name, f"{where}: {_PLACE.sub('', text).replace('`', '')}."
+
+
+@cache
+def _rules(asked: type) -> dict[str, str]:
+    """In words what each field must be, where its type says so."""
+    hints = get_type_hints(asked, include_extras=True)
+    return {found.name: rule for found in fields(asked) if (rule := _rule(hints[found.name]))}
+
+
+def _rule(hint: Any) -> str:
+    if get_origin(hint) in _UNIONS:
+        return next(filter(None, map(_rule, get_args(hint))), "")
+    if get_origin(hint) is tuple:
+        return _rule(get_args(hint)[0])
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if hint is bool:
+        return "true or false"
+    if get_origin(hint) is Annotated:
+        base, *metas = get_args(hint)
+        return _bounds(base, metas[0])
+    return "text" if hint is str else ""
+
+
+def _bounds(base: type, meta: msgspec.Meta) -> str:
+    if base is int and meta.ge is not None:
+        return f"a number from {meta.ge} to {meta.le}" if meta.le is not None else f"a number from {meta.ge} on"
+    if base is str and meta.title:
+        return meta.title
+    return ""

@@ -1,13 +1,20 @@
 """`sessions`: list, look, begin, rename, put away, go on (SE-1)."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from uuid import uuid4
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.gateway.rest import paging
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingApproval, TaskWaitingInput
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.messages import Channel
+from ozzie_server_ext.gateway.rest import shapes
 from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
+    Accepted,
+    Content,
     Limit,
     Message,
     NumberCursor,
@@ -20,8 +27,11 @@ from ozzie_server_ext.gateway.rest.shapes import (
     TokenUsage,
     Words,
 )
+from ozzie_server_ext.gateway.rest.task_shapes import TaskWithSteps
+from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.service import Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
 CHANNEL = "rest"
@@ -50,7 +60,7 @@ async def list_sessions(call: Call, asked: SessionsQuery) -> Page[Session]:
         status=asked.status,
         channel=asked.channel,
     )
-    return paging.page(rows, asked.limit, session_shape, lambda row: row["last_position"])
+    return shapes.page(rows, asked.limit, session_shape, lambda row: row["last_position"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +99,7 @@ async def get_session(call: Call, asked: SessionQuery) -> SessionWithMessages:
     return SessionWithMessages(
         **_fields(row),
         messages=[_message(found) for found in reversed(newest[: asked.limit])],
-        next=paging.next_of(newest, asked.limit, lambda found: found["position"]),
+        next=shapes.next_of(newest, asked.limit, lambda found: found["position"]),
     )
 
 
@@ -184,3 +194,74 @@ def _message(row: Row) -> Message:
         position=values["position"],
         labels=labels,
     )
+
+
+MAX_WAIT_S = 600.0
+_RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSend:
+    """`session_id`, else `session_name`, says where; without either, a session of its own begins. `model`: what is
+    to answer this once. `wait`: answer at the end of the turn, or when it asks something; it asks only where it is
+    `attended`. `answer_schema`: a JSON Schema that the answer has to fit; the task's `answer` is its value then."""
+
+    content: Content
+    session_id: SessionId | None = None
+    session_name: SessionName | None = None
+    model: Words = ""
+    wait: bool = False
+    attended: bool = True
+    answer_schema: JsonObject | None = None
+
+
+async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSteps:
+    """Ask something. The turn goes on whatever becomes of the client.
+
+    The answer comes at once (202), or with `wait` at the turn's end, or when it asks something (200). A turn that takes
+    longer than ten minutes is answered with 202 after these.
+    """
+    if asked.session_id:
+        session_id = ids.SessionId(asked.session_id)
+    else:
+        session_id = (await open_session(call, asked.session_name)).session_id
+    name = call.principal.name
+    origin = Origin(channel=Channel.REST, sender_id=name, sender_name=name)
+    sent = await call.ozzie.submit(
+        session_id,
+        asked.content,
+        origin,
+        model=asked.model,
+        attended=asked.attended,
+        answer_schema=asked.answer_schema,
+    )
+    if asked.wait and await _ended(call, sent):
+        return await task_with_steps(call, sent.task_id)
+    return Accepted(
+        task_id=sent.task_id,
+        message_id=sent.message_id,
+        session_id=session_id,
+        position=sent.position,
+        ahead=sent.ahead,
+    )
+
+
+async def _ended(call: Call, sent: Submitted) -> bool:
+    """Wait for the turn's end, or until it asks something; False where nobody waits for that any more, or it takes too
+    long.
+
+    Raises Unavailable where the gateway stops first.
+    """
+    async with call.ozzie.feed.subscribe(sent.position, types=_RESTS, task_id=sent.task_id) as feed:
+        end = asyncio.ensure_future(anext(feed, None))
+        gone = asyncio.ensure_future(call.gone.wait())
+        try:
+            await asyncio.wait({end, gone}, timeout=MAX_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            if end.done() and end.result() is None:
+                raise Unavailable(
+                    "The gateway stops.", hint=f"The task {sent.task_id} goes on as soon as a gateway runs."
+                )
+            return end.done()
+        finally:
+            end.cancel()
+            gone.cancel()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ozzie_server_ext.agent.shape import UnfitAnswer
+from ozzie_server_ext.agent.structured_output import UnfitAnswer
 from ozzie_server_ext.domain.events import (
     Event,
     MessageRejected,

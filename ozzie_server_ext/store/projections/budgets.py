@@ -5,10 +5,9 @@ from typing import cast
 from ozzie_server_ext.domain.budget import Account, Spending
 from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallCompleted, ModelCallFailed
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.store.projections.sums import plus
 from ozzie_server_ext.store.projections.tasks import ancestors
 from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
 
 BUDGETS = Table(
     "budgets",

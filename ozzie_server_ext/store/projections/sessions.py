@@ -19,9 +19,8 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.projections.sums import plus, spent
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus, spent
 
 SESSIONS = Table(
     "sessions",

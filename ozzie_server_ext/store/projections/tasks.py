@@ -41,8 +41,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Task, TaskStatus, Unheard
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.projections.sums import plus, spent
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus, spent
 
 TASKS = Table(
     "tasks",

@@ -5,8 +5,7 @@ from typing import cast
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.projections.sums import plus
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
 
 MODEL_CALLS = Table(
     "model_calls",

@@ -3,9 +3,7 @@
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import (
     applying,
-    artifacts,
     calc,
-    cells,
     commands,
     files,
     finding,
@@ -26,6 +24,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(cells, notebooks, commands, host, kernels, running, web, artifacts, notes, user, finding, gate),
+        *(notebooks, commands, host, kernels, running, web, notes, user, finding, gate),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

@@ -23,19 +23,25 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.execution.hosted import HostCommand, HostSpec
-from ozzie_server_ext.execution.named import NamedFile, Program, files_named, open_program
+from ozzie_server_ext.execution.host_commands import (
+    HostCommand,
+    HostSpec,
+    NamedFile,
+    Program,
+    files_named,
+    open_program,
+)
 from ozzie_server_ext.execution.runner import JobState
-from ozzie_server_ext.planes.environment import host_environment
-from ozzie_server_ext.policy.action import MAX_WORD_CHARACTERS, MAX_WORDS
+from ozzie_server_ext.planes.child import host_environment
+from ozzie_server_ext.policy.decision import MAX_WORD_CHARACTERS, MAX_WORDS
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.made_from import content_in, told_to
 from ozzie_server_ext.render.text import elapsed, quoted, spelled
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, ToolContext, ToolFailed
-from ozzie_server_ext.tools.builtin.printed import SHOWN, Printed, how_it_ended, output_of
+from ozzie_server_ext.tools.builtin.commands import SHOWN, Printed, how_it_ended, output_of
 from ozzie_server_ext.tools.changes.seen import identity
-from ozzie_server_ext.tools.rooted import closing, open_below, parts_below
-from ozzie_server_ext.tools.threads import to_its_end
+from ozzie_server_ext.tools.safe_open import closing, open_below, parts_below
+from ozzie_server_ext.tools.timeout import to_its_end
 
 MAX_S = 3600
 MAX_COMMAND = 50_000

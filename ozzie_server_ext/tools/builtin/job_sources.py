@@ -28,7 +28,7 @@ from ozzie_server_ext.tools.notebook.outputs import (
     named_outputs_below,
     path_text,
 )
-from ozzie_server_ext.tools.rooted import FILE
+from ozzie_server_ext.tools.safe_open import FILE
 
 _FILE_CLOCK = 5
 """CLOCK_REALTIME_COARSE, by which Linux stamps files: some milliseconds behind the finer one."""

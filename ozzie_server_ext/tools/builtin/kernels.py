@@ -22,13 +22,12 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.jupyter.inspection import LONGEST_NAME, is_plain_name
-from ozzie_server_ext.jupyter.kernels import Ended, KernelInfo, Ran
+from ozzie_server_ext.jupyter.kernels import LONGEST_NAME, Ended, KernelInfo, Ran, is_plain_name
 from ozzie_server_ext.jupyter.outputs import pictures_of, raised_in, text_of
 from ozzie_server_ext.render.text import line_count, quoted
 from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.builtin.commands import MAX_COMMAND, MAX_S, OUT_FOLDER
-from ozzie_server_ext.tools.pages import count_lines
+from ozzie_server_ext.tools.outcome import count_lines
 
 MAX_PICTURES = 20
 NONE = "No kernel runs in this Jupyter server."

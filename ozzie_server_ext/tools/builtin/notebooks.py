@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import REPLACED_BY
-from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.content import CLEAN, Content, Label
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED, redact_text
 from ozzie_server_ext.domain.toolmeta import (
     Category,
@@ -26,31 +26,189 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.jupyter.cells import MAX_CELL_ID, Cell, CellKind, Notebook, lines
-from ozzie_server_ext.jupyter.documents import DocumentSilent
-from ozzie_server_ext.jupyter.edits import (
+from ozzie_server_ext.jupyter.cells import (
+    MAX_CELL_ID,
     TOP,
+    Cell,
     CellChanged,
+    CellKind,
     Delete,
     Edit,
     Insert,
     Move,
+    Notebook,
     Replace,
+    Show,
     above,
     behind,
     index_of,
     inverse,
+    lines,
     place_of,
 )
-from ozzie_server_ext.render.text import quoted
-from ozzie_server_ext.tools.base import Before, EffectTool, Plan, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.builtin.cellview import preview
-from ozzie_server_ext.tools.builtin.writing import counts, root_of
-from ozzie_server_ext.tools.notebook.effects import brings_code, effect_of, told_of, was_made
-from ozzie_server_ext.tools.notebook.loading import what_loads
-from ozzie_server_ext.tools.notebook.marks import marked
-from ozzie_server_ext.tools.notebook.opened import opened, path_of
-from ozzie_server_ext.tools.notebook.undoing import FOLDER, MAX_UNDO_BYTES, read_undo, undo_name, undo_text
+from ozzie_server_ext.jupyter.documents import DocumentSilent
+from ozzie_server_ext.render.text import line_count, quoted
+from ozzie_server_ext.tools.base import (
+    Before,
+    EffectTool,
+    FunctionTool,
+    Plan,
+    Preview,
+    ToolContext,
+    ToolFailed,
+    Unsettled,
+)
+from ozzie_server_ext.tools.builtin.writing import change_question, counts, root_of
+from ozzie_server_ext.tools.changes.diff import lines_of, unified
+from ozzie_server_ext.tools.notebook.effects import (
+    FOLDER,
+    MAX_UNDO_BYTES,
+    brings_code,
+    effect_of,
+    read_undo,
+    told_of,
+    undo_name,
+    undo_text,
+    was_made,
+)
+from ozzie_server_ext.tools.notebook.files import opened, path_of, what_loads
+from ozzie_server_ext.tools.notebook.text import content_of, marked
+
+_UNDO = "Undo it in the notebook where it is open, or tell Ozzie to take it back."
+_NO_UNDO = "Undo it in the notebook where it is open. Ozzie can't: the cell has what looks like a secret."
+_KINDS = {CellKind.CODE: "code cell", CellKind.MARKDOWN: "Markdown cell", CellKind.RAW: "raw cell"}
+
+
+def preview(path: str, edit: Edit, notebook: Notebook, *, can_undo: bool) -> Preview:
+    """Of an edit that is about what is there."""
+    undo = _UNDO if can_undo else _NO_UNDO
+    name = quoted(path)
+    match edit:
+        case Insert():
+            new = Notebook.of([edit.cell]).cells[0]
+            size = line_count(len(lines_of(new.source)))
+            sentence = (
+                f"Add a {_KINDS[new.kind]} of {size} to {name}, {_place(behind(edit.after, notebook), notebook)}?"
+            )
+            return Preview(sentence=sentence, proof=unified("", new.source), shown="diff", undo=undo)
+        case Replace():
+            what = f"{_said(edit.cell_id, notebook)} of {name}"
+            proof = unified(edit.was, edit.source)
+            return Preview(sentence=change_question(what, edit.was, edit.source), proof=proof, shown="diff", undo=undo)
+        case Move():
+            where = "to the top" if edit.after == TOP else f"behind {_said(edit.after, notebook)}"
+            sentence = f"Move {_said(edit.cell_id, notebook)} of {name} {where}?"
+            return Preview(sentence=sentence, proof=edit.was, shown="text", undo=undo)
+        case Delete():
+            cell = notebook.cells[index_of(edit.cell_id, notebook)]
+            sentence = f"Delete {_said(edit.cell_id, notebook)} of {name}?"
+            return Preview(sentence=sentence, proof=_all_of(cell), shown="text", undo=undo)
+        case Show():
+            sentence = f"Put other outputs below {_said(edit.cell_id, notebook)} of {name}?"
+            return Preview(sentence=sentence, proof=edit.was, shown="text", undo=undo)
+
+
+def _said(cell_id: str, notebook: Notebook) -> str:
+    """By its number, from 1, as a person counts them."""
+    index = index_of(cell_id, notebook)
+    return f"cell {index + 1} ({_KINDS[notebook.cells[index].kind]})"
+
+
+def _place(index: int, notebook: Notebook) -> str:
+    if index == len(notebook.cells):
+        return "at its end"
+    return "at its top" if not index else f"behind {_said(above(index, notebook), notebook)}"
+
+
+def _all_of(cell: Cell) -> str:
+    printed = cell.printed
+    return f"{cell.source}\n\nIts outputs, which go with it:\n{printed}" if printed else cell.source
+
+
+MAX_CELLS = 200
+MAX_CHARACTERS = 16_000
+"""Of sources and outputs together, in one answer. A cell that is longer comes in part."""
+MAX_PRINTED = 4_000
+"""In characters, of one cell's outputs."""
+
+
+async def read_notebook(
+    context: ToolContext,
+    *,
+    path: Annotated[str, Field(description="Relative to the project folder.", max_length=1024)],
+    first_cell: Annotated[int, Field(description="Where to begin, from 1.", ge=1)] = 1,
+    max_cells: Annotated[int, Field(ge=1, le=MAX_CELLS)] = MAX_CELLS,
+    outputs: Annotated[bool, Field(description="Whether to tell what the cells put out, as text.")] = False,
+) -> ToolResult:
+    """Read a notebook of the project, or some of its cells. Each has an `id`, and a `version` that a call which changes
+    it has to name; a cell without one was shown in part. `next` is the cell to read on with, null at the end."""
+    path = path_of(path)
+    found = await opened(context, path)
+    notebook = await found.read()
+    data, content = await asyncio.to_thread(_told, notebook, path, first_cell, max_cells, outputs)
+    data = {"path": path, "read_from": found.where, **data}
+    count = len(notebook.cells)
+    return ToolResult(ok=True, data=data, summary="1 cell" if count == 1 else f"{count:,} cells", content=content)
+
+
+def _told(notebook: Notebook, path: str, first: int, most: int, outputs: bool) -> tuple[JsonObject, Content]:
+    shown: list[Json] = []
+    content = Content()
+    room = MAX_CHARACTERS
+    wanted = notebook.cells[first - 1 :][:most]
+    for number, cell in enumerate(wanted, first):
+        printed = redact_text(cell.printed)[:MAX_PRINTED] if outputs else ""
+        # Secrets go before a text is cut: half of one would not be known for what it is.
+        source = redact_text(cell.source)
+        if shown and len(source) + len(printed) > room:
+            break
+        is_whole = len(source) <= room
+        shown.append(_cell(number, cell, source[: max(room, 0)], printed, is_whole))
+        room -= len(source) + len(printed)
+        content = content | content_of(cell)
+        if printed:
+            content = content | Content.of(Label.OUTPUT, [path])
+    behind = first + len(shown)
+    data: JsonObject = {
+        "language": notebook.language or None,
+        "cells": shown,
+        "count": len(notebook.cells),
+        "next": behind if behind <= len(notebook.cells) else None,
+    }
+    return data, content
+
+
+def _cell(number: int, cell: Cell, source: str, printed: str, is_whole: bool) -> JsonObject:
+    told: JsonObject = {
+        "number": number,
+        "id": cell.cell_id,
+        "version": cell.version if is_whole else "",
+        "kind": cell.kind.value,
+        "source": source,
+    }
+    if printed:
+        told["outputs"] = printed
+    elif cell.outputs:
+        told["has_outputs"] = [form[:60] for form in cell.forms[:8]]
+    return told
+
+
+_READING = (
+    FunctionTool(
+        read_notebook,
+        ToolMeta(
+            tool_id="notebook.read",
+            name="read_notebook",
+            side_effect=SideEffect.NONE,
+            risk_level=RiskLevel.LOW,
+            timeout_s=30,
+            idempotency=Idempotency.SUPPORTED,
+            max_inline_chars=3 * MAX_CHARACTERS,
+            targets=(Target("path", TargetKind.PATH),),
+        ),
+    ),
+)
+
 
 MAX_SOURCE = 100_000
 """In characters, of one cell."""
@@ -264,6 +422,7 @@ def _meta(tool_id: str, name: str) -> ToolMeta:
 
 
 TOOLS = (
+    *_READING,
     EffectTool(plan_insert, make, _meta("insert", "insert_cell"), happened=made),
     EffectTool(plan_edit, make, _meta("edit", "edit_cell"), happened=made),
     EffectTool(plan_move, make, _meta("move", "move_cell"), happened=made),

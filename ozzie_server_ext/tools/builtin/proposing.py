@@ -17,8 +17,8 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.builtin.writing import counts
 from ozzie_server_ext.tools.changes.changeset import MAX_PATH, ChangeSet, FileChange, nested, text_of
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, Looked, look
-from ozzie_server_ext.tools.notebook.whole import expect_inert
-from ozzie_server_ext.tools.rooted import readable_parts
+from ozzie_server_ext.tools.notebook.files import expect_inert
+from ozzie_server_ext.tools.safe_open import readable_parts
 
 MAX_REPLACED = 16 * 1024 * 1024
 """In bytes, of all that changes replace: it is kept, too."""

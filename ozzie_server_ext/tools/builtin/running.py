@@ -9,15 +9,14 @@ from pydantic import Field
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Target, TargetKind, ToolResult
-from ozzie_server_ext.jupyter.cells import CellKind
-from ozzie_server_ext.jupyter.edits import Show, index_of
+from ozzie_server_ext.jupyter.cells import CellKind, Show, index_of
 from ozzie_server_ext.tools.base import EffectTool, Plan, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.commands import MAX_S
 from ozzie_server_ext.tools.builtin.kernels import RUN, Bound, code_preview, find_kernel, nobody_knows, result_of
 from ozzie_server_ext.tools.builtin.notebooks import CellId, Path, Version, as_read, read_at
 from ozzie_server_ext.tools.builtin.writing import root_of
-from ozzie_server_ext.tools.notebook.marks import content_of
-from ozzie_server_ext.tools.notebook.opened import opened
+from ozzie_server_ext.tools.notebook.files import opened
+from ozzie_server_ext.tools.notebook.text import content_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.policy.globs import Glob, SequenceGlob
+from ozzie_server_ext.policy.patterns import Glob, SequenceGlob
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
 from ozzie_server_ext.tools.notebook.outputs import file_holds_outputs
-from ozzie_server_ext.tools.walk import Walk
+from ozzie_server_ext.tools.safe_open import Walk
 
 T = TypeVar("T")
 

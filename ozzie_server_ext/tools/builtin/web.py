@@ -22,10 +22,10 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolResult,
 )
-from ozzie_server_ext.policy.hosts import host_of
+from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.render.text import byte_count, cut_end, quoted
 from ozzie_server_ext.tools.base import FunctionTool, Preview, ToolContext, ToolFailed
-from ozzie_server_ext.tools.pages import count_lines
+from ozzie_server_ext.tools.outcome import count_lines
 from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, MAX_URL, Fetched
 
 MAX_CHARACTERS = 40_000

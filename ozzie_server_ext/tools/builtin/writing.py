@@ -27,15 +27,14 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.render.text import byte_count, cut_middle, line_count, quoted
 from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed
-from ozzie_server_ext.tools.builtin.texts import TextFile, expect_version, version_of
-from ozzie_server_ext.tools.changes.afterwards import came_to_be, went_to_trash
+from ozzie_server_ext.tools.builtin.files import TextFile, expect_version, version_of
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
-from ozzie_server_ext.tools.changes.outcome import FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
-from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
+from ozzie_server_ext.tools.changes.seen import FileChanged, Looked, Seen, look
+from ozzie_server_ext.tools.changes.several import came_to_be, went_to_trash
 from ozzie_server_ext.tools.changes.trash import move_to_trash
-from ozzie_server_ext.tools.notebook.whole import expect_inert
-from ozzie_server_ext.tools.threads import to_its_end
+from ozzie_server_ext.tools.notebook.files import expect_inert
+from ozzie_server_ext.tools.timeout import to_its_end
 
 MAX_TEXT = 200_000
 

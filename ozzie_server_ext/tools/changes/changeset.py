@@ -13,10 +13,10 @@ from hashlib import sha256
 from itertools import pairwise
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.execution.taken import MAX_CHANGED_FILES
+from ozzie_server_ext.execution.sandbox_files import MAX_CHANGED_FILES
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.rooted import readable_parts
+from ozzie_server_ext.tools.safe_open import readable_parts
 
 FOLDER = "changes/"
 """Where they stand among the artifacts."""

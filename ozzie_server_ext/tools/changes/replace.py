@@ -5,22 +5,281 @@ against what was seen; if it is anything else, they are swapped back. So whoever
 one, whole, and what somebody else saved in between is never written over.
 """
 
+import errno
 import os
-from contextlib import suppress
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
+from enum import Enum
+from hashlib import sha256
 from pathlib import Path
 
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
-from ozzie_server_ext.tools.changes.folders import make_folders, remove_folders
-from ozzie_server_ext.tools.changes.held import Held, folder_as_seen
-from ozzie_server_ext.tools.changes.leftovers import clear_in
-from ozzie_server_ext.tools.changes.match import Match, opened_as_seen
-from ozzie_server_ext.tools.changes.outcome import FileChanged, told_in_words
-from ozzie_server_ext.tools.changes.renames import move, require_renames, swap
-from ozzie_server_ext.tools.changes.seen import MAX_BYTES, FileSeen, Seen, identity, named
-from ozzie_server_ext.tools.changes.version import Version, new_version
-from ozzie_server_ext.tools.rooted import readable_parts
+from ozzie_server_ext.tools.changes.held import (
+    Held,
+    Lease,
+    Match,
+    folder_as_seen,
+    held_folder,
+    make_folders,
+    move,
+    opened_as_seen,
+    remove_folders,
+    require_renames,
+    swap,
+)
+from ozzie_server_ext.tools.changes.seen import (
+    MAX_BYTES,
+    FileChanged,
+    FileSeen,
+    Seen,
+    identity,
+    named,
+    read_file,
+    told_in_words,
+)
+from ozzie_server_ext.tools.safe_open import MAX_NAME_BYTES, closing, open_deepest, open_plain, readable_parts
+
+KEPT = ".kept"
+_HASH_DIGITS = 16
+_LONGEST_ENDING = len(".ozzie-12345678") + 2 * (1 + _HASH_DIGITS) + len(KEPT)
+_ENDING = re.compile(
+    r"\.ozzie-[0-9a-f]{8}(?:\.part|-(?P<new>[0-9a-f]{16})-(?P<old>[0-9a-f]{16}|none)(?P<kept>\.kept)?)\Z"
+)
+
+
+class Kind(Enum):
+    """What a leftover holds: a new version that may not be whole, one that is, the version that was to be replaced, or
+    what is none of these."""
+
+    PART = "part"
+    NEW = "new"
+    OLD = "old"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Names in the file's folder: what was removed, and what was kept because it is somebody's."""
+
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def new_part(name: str) -> str:
+    """A name for the new version of `name` while it is being written."""
+    return f"{_stem(name)}.ozzie-{secrets.token_hex(4)}.part"
+
+
+def when_whole(part: str, content: bytes, seen: Seen) -> str:
+    """The name of that new version once it is whole."""
+    old = seen.file.sha256[:_HASH_DIGITS] if seen.file else "none"
+    return f"{part.removesuffix('.part')}-{sha256(content).hexdigest()[:_HASH_DIGITS]}-{old}"
+
+
+def leftovers(root: Path, path: str) -> tuple[str, ...]:
+    """The names of what changes of the file at `path` left in its folder, or are at work on now.
+
+    Raises OutsideProject, ToolFailed.
+    """
+    *above, name = readable_parts(path)
+    with told_in_words(path):
+        descriptor, missing = open_deepest(root, tuple(above))
+        with closing(descriptor):
+            return () if missing else names_of(descriptor, name)
+
+
+def clear_leftovers(root: Path, path: str) -> Cleared:
+    """Removes what changes of the file at `path` left over.
+
+    Raises OutsideProject, ToolFailed, FileBusy.
+    """
+    path = "/".join(readable_parts(path))
+    with told_in_words(path), held_folder(root, path) as folder:
+        return clear_in(folder, path.rpartition("/")[2])
+
+
+def clear_in(folder: Held, name: str) -> Cleared:
+    """The same in a folder that is held, so that no change is at work in it. Raises OSError."""
+    removed: list[str] = []
+    kept: list[str] = []
+    for found in names_of(folder.descriptor, name):
+        if kind_of(folder.descriptor, found) is Kind.FOREIGN:
+            kept.append(found)
+        else:
+            os.unlink(found, dir_fd=folder.descriptor)
+            removed.append(found)
+    return Cleared(tuple(removed), tuple(kept))
+
+
+def names_of(folder: int, name: str) -> tuple[str, ...]:
+    """The names in an open folder that changes of `name` made."""
+    stem = _stem(name)
+    return tuple(
+        found
+        for found in sorted(os.listdir(folder))
+        if found.startswith(stem) and _ENDING.fullmatch(found, len(stem)) is not None
+    )
+
+
+def belongs_to(found: str, sha256_of_new: str, seen: Seen) -> bool:
+    """Whether the leftover `found` is of a change of what was seen into a content with that hash."""
+    ending = _ENDING.fullmatch(found, len(_stem(seen.name)))
+    old = seen.file.sha256[:_HASH_DIGITS] if seen.file else "none"
+    return ending is not None and (ending["new"], ending["old"]) == (sha256_of_new[:_HASH_DIGITS], old)
+
+
+def kind_of(folder: int, found: str) -> Kind:
+    """What the leftover `found` holds."""
+    ending = _ENDING.search(found)
+    if ending is None or ending["kept"]:
+        return Kind.FOREIGN
+    try:
+        descriptor = open_plain(folder, found, found)
+        if descriptor is None:
+            return Kind.FOREIGN
+        with closing(descriptor), Lease(descriptor, found):
+            file, _ = read_file(descriptor, found)
+    except (ToolFailed, OSError):  # a link, a folder, too large, open for writing
+        return Kind.FOREIGN
+    if ending["new"] is None:
+        return Kind.PART if file.owner == os.geteuid() else Kind.FOREIGN
+    digits = file.sha256[:_HASH_DIGITS]
+    return Kind.NEW if digits == ending["new"] else Kind.OLD if digits == ending["old"] else Kind.FOREIGN
+
+
+def _stem(name: str) -> str:
+    """As much of the name as leaves room for the ending, not cut within a character."""
+    room = MAX_NAME_BYTES - 1 - _LONGEST_ENDING
+    return "." + name.encode()[:room].decode("utf-8", "ignore")
+
+
+_ACL = "system.posix_acl_access"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o777
+_READ, _RUN = 0o444, 0o111
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A new version called `name` in `folder`, open for reading."""
+
+    folder: Held
+    name: str
+    descriptor: int
+    file: FileSeen
+
+    def discard(self) -> bool:
+        """Removes it, if it has its name and is as it was written. While it stood in the place of the other one,
+        somebody may have replaced it, or written to it: that is theirs."""
+        try:
+            with Lease(self.descriptor, self.name) as lease:
+                there = named(self.folder.descriptor, self.name)
+                if there != identity(self.descriptor) or read_file(self.descriptor, self.name)[0] != self.file:
+                    return False
+                if lease.wanted:
+                    return False
+                os.unlink(self.name, dir_fd=self.folder.descriptor)
+        except (ToolFailed, OSError):
+            return False
+        return True
+
+    def keep(self) -> str:
+        """Gives what has its name now, whosever it is, one under which nobody removes it; that name."""
+        kept = f"{self.name}{KEPT}"
+        with suppress(ToolFailed, OSError):
+            move(self.folder.descriptor, self.name, self.folder.descriptor, kept)
+        return kept
+
+
+@contextmanager
+def new_version(
+    folder: Held, seen: Seen, content: bytes, like: int | None, executable: bool | None = None
+) -> Iterator[Version]:
+    """Writes it and makes it durable. `like` is open on the file whose rights it takes over; without one it is made
+    0644 less the umask. Where `executable` is set, who may read it may run it, or nobody may. It stays until somebody
+    discards it.
+
+    Raises ToolFailed where owner or rights can't be kept, NotOffered, OSError; then nothing of it is left.
+    """
+    part = name = new_part(seen.name)
+    # Private until it has the rights of the other one, so that nobody reads it who may not read that.
+    writing = os.open(part, _NEW, 0o644 if like is None else 0o600, dir_fd=folder.descriptor)
+    with ExitStack() as stack:
+        try:
+            with closing(writing):
+                _write_all(writing, content)
+                if like is not None:
+                    _take_rights(writing, like, seen.path)
+                if executable is not None:
+                    _set_executable(writing, executable)
+                os.fsync(writing)
+                reading = open_plain(folder.descriptor, part, part)
+                if reading is None:
+                    raise _taken_away(part)
+                stack.enter_context(closing(reading))
+                if not os.path.sameopenfile(reading, writing):
+                    raise _taken_away(part)
+            whole = when_whole(part, content, seen)
+            move(folder.descriptor, part, folder.descriptor, whole)
+            name = whole
+            version = Version(folder, name, reading, read_file(reading, name)[0])
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder.descriptor)
+            raise
+        yield version
+
+
+def _taken_away(part: str) -> FileChanged:
+    return FileChanged(f"Another program took {part} away while it was written; nothing was done.")
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _take_rights(descriptor: int, like: int, path: str) -> None:
+    """Owner, group, permissions, access list and the attributes of users. Set-user-id and the like are dropped, as they
+    are when a file is written to."""
+    info, own = os.fstat(like), os.fstat(descriptor)
+    try:
+        if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
+            os.fchown(descriptor, info.st_uid, info.st_gid)
+        kept = {name for name in _attributes(like) if name == _ACL or name.startswith("user.")}
+        for name in kept:
+            os.setxattr(descriptor, name, os.getxattr(like, name))
+        if _ACL not in kept and _ACL in _attributes(descriptor):
+            os.removexattr(descriptor, _ACL)  # a folder may hand one down to what is made in it
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EACCES):
+            raise
+        raise ToolFailed(
+            f"{path} belongs to another user or group, or has attributes that can't be kept, so it was left alone; "
+            "change it by hand."
+        ) from None
+    os.fchmod(descriptor, stat.S_IMODE(info.st_mode) & _PERMISSIONS)
+
+
+def _set_executable(descriptor: int, executable: bool) -> None:
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_RUN
+    os.fchmod(descriptor, mode | (mode & _READ) >> 2 if executable else mode)
+
+
+def _attributes(descriptor: int) -> list[str]:
+    try:
+        return os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return []
+
 
 _TRIES = 100
 """How often a version of ours is looked for that somebody else moved in the moment of its change: for some 1 ms."""

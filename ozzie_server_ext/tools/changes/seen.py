@@ -2,12 +2,35 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.outcome import FileChanged, told_in_words
-from ozzie_server_ext.tools.rooted import closing, open_deepest, open_plain, readable_parts
+from ozzie_server_ext.tools.safe_open import closing, open_deepest, open_plain, readable_parts
+
+
+class FileChanged(ToolFailed):
+    """What is there is not what was seen, so nothing was done."""
+
+    code = "tool.file_changed"
+
+
+class FileBusy(ToolFailed):
+    """Another program has the file or its folder in use; nothing was done, and what was seen still holds."""
+
+    code = "tool.file_busy"
+
+
+@contextmanager
+def told_in_words(path: str) -> Iterator[None]:
+    """Turns what the system refuses, before anything was done, into a ToolFailed."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolFailed(f"{path} was not changed: {error.strerror or error}.") from error
+
 
 MAX_BYTES = 2 * 1024 * 1024
 """Of a file that tools change, unless they say otherwise."""

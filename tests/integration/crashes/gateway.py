@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext import app
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRejected,
@@ -27,15 +28,14 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import Finished, ModelEvent, ModelRequest, TextDelta, response_json
 from ozzie_server_ext.programs import gateway
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import writer
 from ozzie_server_ext.store.admission import Append
-from ozzie_server_ext.store.committer import Committed, Committer
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks.work import RECOVERY
+from ozzie_server_ext.store.writer import Committed, Committer
+from ozzie_server_ext.tasks.times import RECOVERY
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client

@@ -12,8 +12,8 @@ import pytest
 
 from ozzie_server_ext.domain.events import ToolCallFailed
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
-from ozzie_server_ext.execution.copies import MAX_COPIED_FILES
 from ozzie_server_ext.execution.runner import Collected, JobFile, Was
+from ozzie_server_ext.execution.sandbox_files import MAX_COPIED_FILES
 from ozzie_server_ext.tools.builtin.proposing import proposal
 from tests.integration.execution.test_commands import KNOWN, SESSION, Bench
 

@@ -25,8 +25,8 @@ from ozzie_server_ext.embedding import open_gate
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import NoJobs
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.ruling import FixedRulings
+from ozzie_server_ext.policy.decision import Caller
+from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder

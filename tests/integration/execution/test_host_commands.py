@@ -16,12 +16,18 @@ from typing import Any
 import psutil
 import pytest
 
-from ozzie_server_ext.execution.hosted import HostCommand, HostSpec, NotStarted
-from ozzie_server_ext.execution.named import NoProgram, files_named, open_program
+from ozzie_server_ext.execution.host_commands import (
+    HostCommand,
+    HostSpec,
+    NoProgram,
+    NotStarted,
+    files_named,
+    open_program,
+)
 from ozzie_server_ext.execution.runner import JobState, JobStatus
-from ozzie_server_ext.planes.environment import host_environment
+from ozzie_server_ext.planes.child import host_environment
 from ozzie_server_ext.planes.identity import ProcessMark
-from ozzie_server_ext.tools.rooted import closing
+from ozzie_server_ext.tools.safe_open import closing
 
 LONG = 60.0
 PATH = os.environ["PATH"]
@@ -407,8 +413,8 @@ async def test_what_makes_itself_independent_goes_on_and_holds_up_nothing(bench:
 
 GATEWAY = """
 import asyncio, os, sys
-from ozzie_server_ext.execution.hosted import HostCommand, HostSpec, NoChildren
-from ozzie_server_ext.execution.named import open_program
+from ozzie_server_ext.execution.host_commands import HostCommand, HostSpec, NoChildren
+from ozzie_server_ext.execution.host_commands import open_program
 
 def show(data):
     sys.stdout.buffer.write(data)

@@ -15,8 +15,8 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.builtin.host import plan_command, run_command
-from ozzie_server_ext.tools.changes.renames import swap
-from ozzie_server_ext.tools.rooted import closing
+from ozzie_server_ext.tools.changes.held import swap
+from ozzie_server_ext.tools.safe_open import closing
 
 ATTEMPTS = 1000 if os.environ.get("OZZIE_SOAK") else 60
 AT_CWD = -100

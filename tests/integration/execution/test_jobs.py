@@ -10,8 +10,8 @@ import pytest
 from ozzie_server_ext.domain.errors import Conflict, NotFound, Unavailable
 from ozzie_server_ext.execution.box import MAX_TOP
 from ozzie_server_ext.execution.bubblewrap import AT_ONCE, BubblewrapRunner
-from ozzie_server_ext.execution.copies import MAX_COPIED_FILES
 from ozzie_server_ext.execution.runner import MIB, JobFile, JobLimits, JobSpec, JobState
+from ozzie_server_ext.execution.sandbox_files import MAX_COPIED_FILES
 from tests.integration.execution.rig import Ran, ran
 
 WAIT_S = 30.0

@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
-from ozzie_server_ext.gateway.lingering import MAX_S
-from ozzie_server_ext.programs.gateway_http import HEADER_S, MAX_CONNECTIONS
+from ozzie_server_ext.gateway.base import MAX_BODY_BYTES, MAX_S
+from ozzie_server_ext.programs.gateway_server import HEADER_S, MAX_CONNECTIONS
 from tests.integration.gateway.walk import PREFIX, ask
 from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_attached, start_gateway, start_jupyter
 from tests.ws_client import connected

@@ -13,7 +13,7 @@ from tornado.web import RequestHandler
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway import relay as relaying
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
-from ozzie_server_ext.gateway.rest.relayed import Collected
+from ozzie_server_ext.gateway.rest.handler import Collected
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.protocol.handshake import VERSION, handshake_path
 from tests.fakes.owner import STUCK_S, TOKEN, FakeOwner, fake_owner

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.jupyter.kernels import Kernels
-from ozzie_server_ext.jupyter.server import Jupyter
 from tests.integration.jupyter.rig import KernelBench, quiet
 from tests.integration.jupyter.turns import Turns
 from tests.scripted_gateway import ScriptedOzzie

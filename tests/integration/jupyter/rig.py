@@ -13,8 +13,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
 
-from ozzie_server_ext.gateway.kernel_line import KernelLine, Message
-from ozzie_server_ext.gateway.live_kernels import LiveKernels
+from ozzie_server_ext.gateway.kernels import KernelLine, LiveKernels, Message
 from ozzie_server_ext.jupyter.kernels import KernelInfo, Ran
 
 WAIT_S = 40

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.shared_documents import SharedNotebook
-from ozzie_server_ext.jupyter.cells import CellKind
-from ozzie_server_ext.jupyter.edits import CellChanged, Delete, Edit, Insert, Move, Replace, Show
+from ozzie_server_ext.gateway.jupyter_server import SharedNotebook
+from ozzie_server_ext.jupyter.cells import CellChanged, CellKind, Delete, Edit, Insert, Move, Replace, Show
 from tests.collaboration import importable
 from tests.integration.jupyter.interleaving import TYPED_IN, Story
 

@@ -18,8 +18,7 @@ from ozzie_kernel import connect as connecting
 from ozzie_kernel.connect import reach
 from ozzie_kernel.launch import Launched, launch_gateway
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.protocol.handshake import VERSION, Handshake
-from ozzie_server_ext.protocol.owner import owner_lock_path
+from ozzie_server_ext.protocol.handshake import VERSION, Handshake, owner_lock_path
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.walk import ask
 from tests.rig import Gateway, GatewayHome, Kernel, Output, start_gateway, start_kernel

@@ -14,7 +14,7 @@ from ozzie_kernel.gateway import Gateway as KernelsGateway
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, STOP_WAIT_S, CellTurn
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.turnview import TurnView
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.walk import ask

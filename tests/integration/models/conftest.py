@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from ozzie_server_ext.models.worker_client import WORKER_ARGV, WorkerDriver
 from ozzie_server_ext.planes.pool import Pool
-from ozzie_server_ext.planes.restarts import Pace
-from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.planes.supervisor import Pace, Supervisor
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.providers import all_providers

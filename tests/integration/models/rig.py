@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.pictures import Picture
+from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.models.driver import (
     AccessOf,

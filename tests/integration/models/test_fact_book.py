@@ -11,15 +11,13 @@ import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.models import fact_book
+from ozzie_server_ext.models import facts
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.fact_book import FactBook
-from ozzie_server_ext.models.facts import Ability
+from ozzie_server_ext.models.facts import Ability, FactBook
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.planes.restarts import Pace
-from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.planes.supervisor import Pace, Supervisor
 from ozzie_server_ext.protocol.worker import ModelFacts, ModelName
-from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
+from ozzie_server_ext.tasks.models import ModelKnowledge
 from tests.fakes.ollama_wire import MODELS, TOOLLESS, OllamaWire
 from tests.fakes.provider_server import FakeProvider
 from tests.integration.models.rig import WAIT_S, Rig
@@ -88,7 +86,7 @@ async def test_the_next_worker_is_asked_anew_and_until_then_the_last_ones_word_c
 async def test_a_worker_that_does_not_answer_is_done_without(
     make: Make, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    monkeypatch.setattr(fact_book, "ANSWER_S", 0.2 if model == "silence" else WAIT_S)
+    monkeypatch.setattr(facts, "ANSWER_S", 0.2 if model == "silence" else WAIT_S)
     book = FactBook(make("serve").channel)
 
     with pytest.raises(Unavailable):
@@ -103,7 +101,7 @@ async def test_without_a_worker_nothing_is_known(make: Make) -> None:
 
 
 async def test_what_was_learnt_longest_ago_is_forgotten_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fact_book, "MAX_KNOWN", 2)
+    monkeypatch.setattr(facts, "MAX_KNOWN", 2)
     book = FactBook(make("serve").channel)
     for model in "abc":
         await learn(book, model)

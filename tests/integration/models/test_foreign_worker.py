@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import (
     ChatMessage,
     ModelChoice,

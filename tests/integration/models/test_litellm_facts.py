@@ -12,8 +12,8 @@ import json, os
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["LITELLM_MODE"] = "PRODUCTION"
 import litellm
-from ozzie_server_ext.domain.usage import Usage
-from ozzie_server_ext.programs.worker_facts import facts_of
+from ozzie_server_ext.domain.budget import Usage
+from ozzie_server_ext.programs.worker_litellm import facts_of
 from ozzie_server_ext.programs.worker_failures import error_event
 from ozzie_server_ext.programs.worker_litellm import price
 from ozzie_server_ext.protocol.codec import encode

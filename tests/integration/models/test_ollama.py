@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ozzie_server_ext.models.ollama import MAX_NAMES, abilities, installed_models
+from ozzie_server_ext.models.facts import MAX_NAMES, abilities, installed_models
 from ozzie_server_ext.protocol.worker import ModelFacts
 from tests.fakes.ollama_wire import MODELS, TOOLLESS, OllamaWire
 from tests.fakes.provider_server import FakeProvider

@@ -29,8 +29,7 @@ from ozzie_server_ext.models.driver import (
 from ozzie_server_ext.models.foreign import ForeignWorkerDriver
 from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds
-from ozzie_server_ext.programs.worker_server import WorkerServer
-from ozzie_server_ext.programs.worker_socket import listening
+from ozzie_server_ext.programs.worker_server import WorkerServer, listening
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Refusal
 from tests.integration.models.rig import finished, text_of

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelRequest, ProviderAccess, Reasoning, TextDelta
 from tests.fakes.pictures import png
 from tests.fakes.provider_server import FakeProvider

@@ -27,8 +27,7 @@ from ozzie_server_ext.models.worker_client import WorkerDriver
 from ozzie_server_ext.planes.channel import Channel, Inbox
 from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.pool import Pool
-from ozzie_server_ext.planes.restarts import Pace
-from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.planes.supervisor import Pace, Supervisor
 
 WAIT_S = 20
 CHILD = (sys.executable, "-m", "tests.fakes.plane_child", "--behaviour")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.toolmeta import ToolSpec
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ChatMessage
 from tests.fakes.replies import Answer, Raw, ToolCall
 from tests.integration.models.rig import HEADER, KEY, Rig, failure, finished, read, request, text_of

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.agent.fitting import expect_schema, find_misfit
-from ozzie_server_ext.agent.shape import UnfitAnswer
+from ozzie_server_ext.agent.structured_output import UnfitAnswer, expect_schema, find_misfit
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.planes import errand
-from ozzie_server_ext.planes.errand import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.planes import one_shot
+from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 
 PROGRAM = "ozzie_server_ext.programs.fits"
@@ -105,7 +104,7 @@ def test_one_that_waits_for_others_ends_by_itself_where_nobody_is_left_to_end_it
 
 
 async def test_one_that_hangs_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errand, "MAX_WALL_S", 0.05)
+    monkeypatch.setattr(one_shot, "MAX_WALL_S", 0.05)
     task = canonical_bytes({"schema": ENDLESS, "text": DEEP})
 
     with pytest.raises(ErrandEnded):

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ozzie_server_ext.planes.identity import ProcessMark, is_running, mark_of
-from ozzie_server_ext.planes.orphans import see_off
+from ozzie_server_ext.planes.identity import ProcessMark, is_running, mark_of, see_off
 
 
 @pytest.fixture

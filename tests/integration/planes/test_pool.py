@@ -15,8 +15,7 @@ import pytest
 from ozzie_server_ext.planes.channel import Channel, ChannelLost, Inbox
 from ozzie_server_ext.planes.identity import ProcessMark
 from ozzie_server_ext.planes.pool import Pool, usual_limit
-from ozzie_server_ext.planes.restarts import Pace
-from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
+from ozzie_server_ext.planes.supervisor import Pace, PlaneUnavailable, Supervisor
 
 CHILD = (sys.executable, "-m", "tests.fakes.plane_child", "--behaviour")
 WAIT_S = 20

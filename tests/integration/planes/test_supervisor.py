@@ -15,9 +15,7 @@ import pytest
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
 from ozzie_server_ext.planes.identity import ProcessMark, mark_of
-from ozzie_server_ext.planes.process import ChildProcess
-from ozzie_server_ext.planes.restarts import Pace
-from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
+from ozzie_server_ext.planes.supervisor import ChildProcess, Pace, PlaneUnavailable, Supervisor
 
 CHILD = (sys.executable, "-m", "tests.fakes.plane_child")
 QUICK = Pace(pauses_s=(0.01,), circuit_deaths=3)

@@ -11,8 +11,8 @@ from pathlib import Path
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.anchor import AnchorFiles, Record, read_anchor, read_key, read_record
 from ozzie_server_ext.store.anchoring import Anchoring, accept
+from ozzie_server_ext.store.checks import Verdict, verify_home
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.verifier import Verdict, verify_home
 from tests.replay.histories import renamed
 
 _IDS = CountingIds()  # no id ever comes twice

@@ -8,9 +8,9 @@ import pytest
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.log import OwnerLost
-from ozzie_server_ext.store.owner_watch import OwnerWatch
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
+from ozzie_server_ext.store.writer import OwnerWatch
 from tests.integration.store.anchored import AnchoredHome
 from tests.replay.histories import draft, renamed, session_created
 

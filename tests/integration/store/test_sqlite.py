@@ -13,15 +13,15 @@ import pytest
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import SessionRenamed
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock, SystemClock, UlidSource
-from ozzie_server_ext.store import committer, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import Append, prepare, random_salt
-from ozzie_server_ext.store.committer import Committer
 from ozzie_server_ext.store.database import open_readable, open_writable
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.sqlite_events import verify_file
+from ozzie_server_ext.store.writer import Committer
 from tests.replay.histories import (
     Histories,
     call_started,
@@ -223,7 +223,7 @@ async def test_an_event_of_a_newer_ozzie_is_named_when_it_is_read(path: Path) ->
 
 
 async def test_what_does_not_fit_into_memory_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committer, "_MOST_STREAMS", 2)
+    monkeypatch.setattr(writer, "_MOST_STREAMS", 2)
     monkeypatch.setattr(sqlite_rows, "_MOST_KNOWN", 3)
     in_memory = InMemoryEventLog(FakeClock(), CountingIds())
     log = await SqliteEventLog.open(path, clock=FakeClock(), ids=CountingIds())

@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks import expiry
+from ozzie_server_ext.tasks import approvals
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 
 WAIT_S = 20
@@ -151,7 +151,7 @@ async def test_a_no_reaches_the_model_with_its_comment_and_nothing_is_written(be
 
 async def test_what_nobody_answers_expires_and_can_be_asked_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.stop()
-    monkeypatch.setattr(expiry, "LOOK_S", 0.02)
+    monkeypatch.setattr(approvals, "LOOK_S", 0.02)
     await bench.start()
     task_id = await bench.turn()
     first = await bench.pending()

@@ -39,9 +39,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.ledger import Ledger, Reserved
-from ozzie_server_ext.tasks.allowances import standing_of
-from ozzie_server_ext.tasks.today import today
-from ozzie_server_ext.tools.builtin import artifacts, calc, files, notes, time, user, writing
+from ozzie_server_ext.tasks.budgets import standing_of, today
+from ozzie_server_ext.tools.builtin import calc, files, notes, time, user, writing
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, Refusal, ToolCall
 
@@ -51,7 +50,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)
 WAIT_S = 60
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
 """Where a turn has come to its end, or waits."""
-OFFERED = tuple(tool for family in (calc, time, files, writing, artifacts, notes, user) for tool in family.TOOLS)
+OFFERED = tuple(tool for family in (calc, time, files, writing, notes, user) for tool in family.TOOLS)
 """Some, and no others: what a prompt takes is in most figures here, and grows with each tool that is offered."""
 ENDS = RESTS - {"task.waiting_input"}
 ANSWER_TOKENS = 2000

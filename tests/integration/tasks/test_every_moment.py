@@ -30,8 +30,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.protocol.frames import event_frame
-from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tools.builtin import writing

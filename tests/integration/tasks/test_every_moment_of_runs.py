@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks.outside_events import awaited
+from ozzie_server_ext.tasks.signals import awaited
 from tests.integration.tasks.test_every_moment import Append, cut_off
 from tests.integration.tasks.test_skill_runs import WAIT_S, echo
 from tests.scripted_gateway import ScriptedOzzie

@@ -27,8 +27,7 @@ from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect,
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
-from ozzie_server_ext.web.reach import ErrandWeb
+from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer, leads
 from tests.scripted_gateway import ScriptedOzzie
 from tests.unit.programs.test_web_hits import result, results_page, through

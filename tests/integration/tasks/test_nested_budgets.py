@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ozzie_server_ext.domain.budget import Account
+from ozzie_server_ext.domain.budget import Account, Usage
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
@@ -25,10 +25,9 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
 )
 from ozzie_server_ext.domain.ids import TaskId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import End, Say, Step, Use, Wait
-from ozzie_server_ext.tasks.allowances import standing_of
+from ozzie_server_ext.tasks.budgets import standing_of
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked
 
 T = TypeVar("T", bound=EventBody)

@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.json import objects
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Round, Say, ScriptedDriver, Use
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.delegation import Delegated, Delegation
+from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from tests.integration.tasks.many_tools_gateway import FIND, ask, parts, start
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.errors import Conflict, InputError
 from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskTold
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.tasks.outside_events import MOST_KEPT, awaited
+from ozzie_server_ext.tasks.signals import MOST_KEPT, awaited
 from tests.integration.tasks.runs_rig import WAIT_S, runs_in
 from tests.integration.tasks.test_pauses import Pausing
 

@@ -8,8 +8,8 @@ import pytest
 from ozzie_server_ext.config.home import shipped
 from ozzie_server_ext.domain.events import StepCompleted
 from ozzie_server_ext.models.driver import ModelRequest
+from ozzie_server_ext.models.offline import LABEL, next_move
 from ozzie_server_ext.models.offline_moves import Ask
-from ozzie_server_ext.models.offline_rules import LABEL, next_move
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from tests.integration.tasks.runs_rig import Runs, asked
 

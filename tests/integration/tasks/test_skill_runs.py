@@ -31,10 +31,10 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
-from ozzie_server_ext.skills.reading import SkillError
+from ozzie_server_ext.skills.library import SkillError
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.costs import costs_of
-from ozzie_server_ext.tasks.skill_log import load_run
+from ozzie_server_ext.tasks.budgets import costs_of
+from ozzie_server_ext.tasks.workflows.skill_log import load_run
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
 

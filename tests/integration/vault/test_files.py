@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Secret
 from ozzie_server_ext.vault.vault import Vault
 from tests.other_account import ROOT, OtherAccount
 
@@ -24,7 +23,7 @@ import os, signal, sys
 from pathlib import Path
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.vault.scope import EVERYBODY
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import Secret
 from ozzie_server_ext.vault.vault import Vault
 
 folder = Path(sys.argv[1])

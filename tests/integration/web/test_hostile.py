@@ -13,9 +13,8 @@ import pytest
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.web import reach
-from ozzie_server_ext.web.allowance import Limits
 from ozzie_server_ext.web.port import Fetched
-from ozzie_server_ext.web.reach import PROGRAM, ErrandWeb
+from ozzie_server_ext.web.reach import PROGRAM, ErrandWeb, Limits
 from tests.fakes.web_server import FakeWeb, answer
 
 MIB = 1 << 20

@@ -3,9 +3,8 @@
 import pytest
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
 from ozzie_server_ext.web.port import Challenged, Hit, NotAnswered, NotFetchable
-from ozzie_server_ext.web.reach import ErrandWeb
+from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer, leads
 from tests.unit.programs.test_web_hits import result, results_page, through
 

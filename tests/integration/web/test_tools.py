@@ -12,13 +12,12 @@ from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.embedding import open_gate
 from ozzie_server_ext.embedding.gate import Gate
 from ozzie_server_ext.observability.clock import FakeClock
-from ozzie_server_ext.policy.reading import Reading, plain_address
+from ozzie_server_ext.policy.decision import Reading, plain_address
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.web.duckduckgo import DuckDuckGo
 from ozzie_server_ext.web.port import NoWeb, Web
-from ozzie_server_ext.web.reach import ErrandWeb
+from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer, leads
 from tests.unit.programs.test_web_hits import result, results_page, through
 from tests.unit.tools.test_base import carried_out

@@ -12,21 +12,19 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.budget import Account
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, MessageReceived, Origin
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
-from ozzie_server_ext.models.attempts import RetryPolicy
-from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice
-from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.ledger import Ledger, Standing
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.policy.rules import Rule
-from ozzie_server_ext.policy.ruling import FixedRulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.allowances import standing_of
+from ozzie_server_ext.tasks.budgets import standing_of
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ozzie_server_ext.agent.breach import end, exceeded, question, sentence, suggested
+from ozzie_server_ext.agent.questions import end, exceeded, question, sentence, suggested
 from ozzie_server_ext.domain.budget import Account, Budget, Measure, Scope
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.models.ledger import Breach

@@ -17,7 +17,7 @@ from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
-from ozzie_server_ext.domain.budget import SHORTEST_ANSWER, Account, Budget
+from ozzie_server_ext.domain.budget import SHORTEST_ANSWER, Account, Budget, TokenPrices, Usage
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -45,13 +45,12 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import CallId, MessageId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
-from ozzie_server_ext.domain.usage import TokenPrices, Usage
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Round, Say, Step, Use, Wait
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.builtin import writing
-from ozzie_server_ext.tools.builtin.texts import version_of
+from ozzie_server_ext.tools.builtin.files import version_of
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.policy.rig import rule
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
-from ozzie_server_ext.agent.shape import complaint
+from ozzie_server_ext.agent.structured_output import complaint
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
@@ -33,7 +34,6 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ChatMessage
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.agent.many_asks import GO_ON
+from ozzie_server_ext.agent.rounds import GO_ON
 from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -38,7 +38,7 @@ from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools, user
-from ozzie_server_ext.tools.builtin.texts import version_of
+from ozzie_server_ext.tools.builtin.files import version_of
 from tests.unit.agent.rig import TurnRig
 from tests.unit.tools.test_base import tool
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.agent.limits import MAX_CALLS_A_ROUND, MAX_REPEATS, LimitExceeded, LimitGuard
+from ozzie_server_ext.agent.rounds import MAX_CALLS_A_ROUND, MAX_REPEATS, LimitExceeded, LimitGuard
 from ozzie_server_ext.domain.events import Limits, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 

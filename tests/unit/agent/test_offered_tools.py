@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.limits import LimitExceeded
 from ozzie_server_ext.agent.plan import TurnPlan
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
-from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
+from ozzie_server_ext.agent.rounds import LimitExceeded
+from ozzie_server_ext.config.settings import ALWAYS_OFFERED
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Limits, ModelCallStarted, ToolCallFailed, ToolsetInjected

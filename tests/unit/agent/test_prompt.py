@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ozzie_server_ext.agent.prompt import PERSONA, Prompt, SessionContext, compose
+from ozzie_server_ext.agent.requests import PERSONA, Prompt, SessionContext, compose
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 
 TOOLS = [

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.readings import MOST_LINKED, Readings
+from ozzie_server_ext.agent.provenance import MOST_LINKED, Readings
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
@@ -22,7 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId
-from ozzie_server_ext.policy.reading import Reading
+from ozzie_server_ext.policy.decision import Reading
 from tests.unit.agent.test_conversation import Story
 
 WEB = Content.of(Label.WEB, ["docs.example.org"])

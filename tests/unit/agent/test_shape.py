@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.agent.shape import (
+from ozzie_server_ext.agent.structured_output import (
     MAX_SCHEMA_BYTES,
     MAX_SCHEMA_DEPTH,
     bare,
@@ -19,8 +19,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
 from ozzie_server_ext.protocol.ndjson import decode_line, encode_line
-from ozzie_server_ext.render.textparts import TextPart
-from ozzie_server_ext.render.turnview import Part, TurnView, WorkPart
+from ozzie_server_ext.render.turnview import Part, TextPart, TurnView, WorkPart
 
 CITY: JsonObject = {
     "type": "object",

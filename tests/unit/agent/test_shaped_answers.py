@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.agent.shape import MAX_REJECTED, UnfitAnswer
+from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import (
     EventBody,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.agent.shown import with_latest_pictures
+from ozzie_server_ext.agent.conversation import with_latest_pictures
 from ozzie_server_ext.domain.budget import tokens_in
 from ozzie_server_ext.domain.events import MessageReceived, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import BlobRef, MessageId
-from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, PICTURE_TOKENS, Picture
+from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, PICTURE_TOKENS, Picture
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ChatMessage, ModelError
 from ozzie_server_ext.models.scripted import End, Fail, Say

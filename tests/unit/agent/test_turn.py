@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ozzie_server_ext.agent.answer import IncompleteAnswer
-from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.agent.model_call import IncompleteAnswer
 from ozzie_server_ext.agent.plan import Deadline
-from ozzie_server_ext.domain.budget import Account, Budget
+from ozzie_server_ext.agent.rounds import LimitExceeded
+from ozzie_server_ext.domain.budget import Account, Budget, Usage
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import (
     EventBody,
@@ -35,15 +35,13 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.domain.toolmeta import SideEffect, ToolResult
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import ModelError
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Use, Wait
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.tasks.task_times import TaskTimes
-from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tools.base import Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.offering import FIND_ID
-from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -364,7 +362,7 @@ async def test_a_driver_that_ends_without_saying_so_is_found_out(project: Path) 
 
 
 async def test_an_endless_answer_is_ended_and_what_came_is_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ozzie_server_ext.agent.calling.MAX_ANSWER_CHARS", 1000)
+    monkeypatch.setattr("ozzie_server_ext.agent.model_call.MAX_ANSWER_CHARS", 1000)
     rig = TurnRig(project, [[Say("x" * 100)] * 50])
     await rig.ask("hi")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.artifacts.retention import Contents, Worth, is_too_old, worth_of
+from ozzie_server_ext.artifacts.erasing import Contents, Worth, is_too_old, worth_of
 from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.ids import ArtifactId, CallId
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ozzie_server_ext.artifacts import sweep as module
-from ozzie_server_ext.artifacts.sweep import Sweep
+from ozzie_server_ext.artifacts import erasing as module
+from ozzie_server_ext.artifacts.erasing import Sweep
 from ozzie_server_ext.config.settings import ArtifactsSettings
 from ozzie_server_ext.domain.errors import Gone
 from ozzie_server_ext.domain.events import ArtifactErased, Event, TaskQueued, TaskStarted

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.cli.approval_text import commands, details, standing, summary
-from ozzie_server_ext.render.columns import WIDTH, columns
-from ozzie_server_ext.render.text import quoted, visible_proof
+from ozzie_server_ext.cli.approvals import commands, details, standing, summary
+from ozzie_server_ext.render.text import LINE_WIDTH, columns, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 
 ID = "01M800000000000000000000ZZ"
@@ -175,7 +174,7 @@ def test_every_line_of_a_proof_is_marked_fits_and_loses_nothing(proof: str) -> N
     shown = [line for line in details(approval(proof=proof, arguments="")) if line.startswith("  |")] if proof else []
     whole = "".join(line.removeprefix("  |") for line in shown)
 
-    assert all(columns(line) <= WIDTH for line in shown)
+    assert all(columns(line) <= LINE_WIDTH for line in shown)
     assert "".join(whole.split()) == "".join(visible_proof(proof).split())
 
 
@@ -196,7 +195,7 @@ def test_a_row_of_the_list_fits_in_80_columns(sentence: str) -> None:
     waiting = summary(approval(sentence=sentence))
     rows = [*waiting, *summary(answered("granted", extent="session", by="Ana " * 9))]
 
-    assert max(map(columns, rows)) <= WIDTH
+    assert max(map(columns, rows)) <= LINE_WIDTH
     assert "".join("".join(waiting).split()).endswith("".join(sentence.split())), "all of it is there"
     assert waiting[0].startswith(f"{ID}  asked 1 min ")
     assert "in reports/may.ipynb" in " ".join(" ".join(waiting).split())

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from ozzie_server_ext.cli.output import failure_lines, for_terminal, state_word
+from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, state_word
 from ozzie_server_ext.models.driver import ModelChoice, ModelErrorCode
 from ozzie_server_ext.models.failures import model_error
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.cli.tools import rows
-from ozzie_server_ext.render.columns import WIDTH, columns
+from ozzie_server_ext.render.text import LINE_WIDTH, columns
 
 
 def tool(about: str) -> dict[str, object]:
@@ -28,7 +28,7 @@ def test_of_what_it_does_the_first_sentence_is_told(about: str, said: str) -> No
 def test_it_fits_in_80_columns_and_nothing_is_left_out(about: str) -> None:
     _, *told = rows([tool(about)])
 
-    assert all(line.startswith("  ") and columns(line) <= WIDTH for line in told)
+    assert all(line.startswith("  ") and columns(line) <= LINE_WIDTH for line in told)
     assert "".join("".join(told).split()) == "".join(about.split())
 
 

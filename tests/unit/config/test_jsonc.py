@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.config.jsonc import MAX_BYTES, JsoncError, Place, parse
+from ozzie_server_ext.config.jsonc import MAX_CHARS, JsoncError, Place, parse
 from ozzie_server_ext.domain.json import Json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -139,4 +139,4 @@ def test_a_mistake_is_named_where_it_stands(text: str, line: int, column: int, s
 
 def test_a_file_beyond_reason_is_refused() -> None:
     with pytest.raises(JsoncError, match="larger than 1,048,576 characters"):
-        parse(" " * MAX_BYTES + "1", "f")
+        parse(" " * MAX_CHARS + "1", "f")

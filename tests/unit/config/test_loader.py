@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import JsoncError
+from ozzie_server_ext.config.jsonc import ConfigError, JsoncError
 from ozzie_server_ext.config.loader import PROJECT_FILE, load, trust_file
-from ozzie_server_ext.config.reading import ConfigError
 from tests.unit.config.conftest import Load
 
 PROVIDER = '{"driver": "openai", "model": "m"}'

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from ozzie_server_ext.config.settings import ModelsSettings, OAuth2Auth
-from ozzie_server_ext.domain.usage import TokenPrices
+from ozzie_server_ext.domain.budget import TokenPrices
 from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ozzie_server_ext.config.jsonc import parse
-from ozzie_server_ext.config.reading import ConfigError
+from ozzie_server_ext.config.jsonc import ConfigError, parse
 from ozzie_server_ext.config.settings import Settings
-from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.config.wording import NOT_LIKE_THAT
+from ozzie_server_ext.config.validation import NOT_LIKE_THAT, validate
 from ozzie_server_ext.policy.rules import PolicyText
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.domain.answers import answered, meant
+from ozzie_server_ext.domain.approvals import answered, meant
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import PromptOption
 

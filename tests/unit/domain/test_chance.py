@@ -2,7 +2,7 @@
 
 import os
 
-from ozzie_server_ext.domain.chance import Chance
+from ozzie_server_ext.domain.ids import Chance
 
 
 def test_as_many_as_are_asked_for_and_no_two_alike() -> None:

@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.ids import (
     task_stream,
     ulid_text,
 )
-from ozzie_server_ext.domain.places import home_folder
+from ozzie_server_ext.domain.paths import home_folder
 
 ULID = "01M800000000000000000000ZZ"
 

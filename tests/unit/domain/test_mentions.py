@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.mentions import Mention, mention_at, typed_mention, write_mention
+from ozzie_server_ext.domain.messages import Mention, mention_at, typed_mention, write_mention
 
 
 @pytest.mark.parametrize(

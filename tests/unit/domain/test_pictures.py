@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.mentions import MAX_PATH_CHARS, mention_at, mentions_in
-from ozzie_server_ext.domain.pictures import media_type_of, named_pictures
+from ozzie_server_ext.domain.messages import MAX_PATH_CHARS, media_type_of, mention_at, mentions_in, named_pictures
 from tests.fakes.pictures import png
 
 

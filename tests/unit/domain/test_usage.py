@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.domain.usage import TokenPrices, Usage
+from ozzie_server_ext.domain.budget import TokenPrices, Usage
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.config.reading import ConfigError
+from ozzie_server_ext.config.jsonc import ConfigError
 from ozzie_server_ext.domain.artifacts import blob_of
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (

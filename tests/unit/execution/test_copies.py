@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.execution.copies import copy_of
 from ozzie_server_ext.execution.runner import Collected, Was
-from ozzie_server_ext.execution.taken import MAX_TAKEN, MAX_TAKEN_FILES, collected
+from ozzie_server_ext.execution.sandbox_files import MAX_TAKEN, MAX_TAKEN_FILES, collected, copy_of
 from tests.deep import deep_folders
 
 WAS = Was(sha256="0", executable=False)

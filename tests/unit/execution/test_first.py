@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ozzie_server_ext.execution.first import FirstProcess
-from ozzie_server_ext.execution.usage import with_children
+from ozzie_server_ext.execution.sandbox_init import FirstProcess, with_children
 
 WAIT_S = 10
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ozzie_server_ext.execution.runner import Collected, JobFile, Was
-from ozzie_server_ext.execution.taken import MAX_CHANGED, MAX_CHANGED_FILES, collected
+from ozzie_server_ext.execution.sandbox_files import MAX_CHANGED, MAX_CHANGED_FILES, collected
 from tests.unit.execution.test_copies import archive, page
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ozzie_server_ext.execution.usage import usage
+from ozzie_server_ext.execution.sandbox_init import usage
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")

@@ -23,8 +23,7 @@ from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, CallId, Me
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.gateway.access import AccessTokens, Principal, behalf_headers
-from ozzie_server_ext.gateway.answerer import answerer_of
-from ozzie_server_ext.gateway.methods import Call, approval_answer
+from ozzie_server_ext.gateway.methods import Call, answerer_of, approval_answer
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.approvals import Approvals

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from ozzie_server_ext.gateway.contents import follow_contents
+from ozzie_server_ext.gateway.jupyter_server import follow_contents
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
 

@@ -9,7 +9,6 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config, load
 from ozzie_server_ext.domain.budget import Scope
-from ozzie_server_ext.domain.channels import Channel
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
@@ -25,16 +24,16 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.methods import METHODS, Call, task_answer, task_cancel
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.budgets import TodaysUsage, standing_of
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.today import TodaysUsage
 
 KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=SessionId("sess_own"))
 USER = Principal(kind="user", name="ana")

@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.events import MessageCompleted, Transient
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.rest.operation import Call
-from ozzie_server_ext.gateway.rest.output import TaskOutputQuery, get_task_output
+from ozzie_server_ext.gateway.rest.runs import TaskOutputQuery, get_task_output
 from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
@@ -18,8 +18,8 @@ from ozzie_server_ext.render.static import TURN_MIME
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.folded_turns import FoldedTurns
 from ozzie_server_ext.tasks.service import TaskService
+from ozzie_server_ext.tasks.views import FoldedTurns
 from tests.unit.tasks.rig import Gate, TaskRig
 
 SESSION = SessionId("s1")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.gateway.owner import NotOwner, OwnerLock
-from ozzie_server_ext.protocol.owner import owner_alive, owner_lock_path
+from ozzie_server_ext.gateway.leadership import NotOwner, OwnerLock
+from ozzie_server_ext.protocol.handshake import owner_alive, owner_lock_path
 
 HOLDER = """
 import sys
 from pathlib import Path
-from ozzie_server_ext.gateway.owner import OwnerLock
+from ozzie_server_ext.gateway.leadership import OwnerLock
 lock = OwnerLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)

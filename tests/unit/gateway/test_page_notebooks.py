@@ -9,12 +9,10 @@ import pytest
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway import page_link, page_notebooks
-from ozzie_server_ext.gateway.page_link import NotebookAnswer, PageError, PageLink
-from ozzie_server_ext.gateway.page_notebooks import GONE_S, PageHas, PageNotebooks
-from ozzie_server_ext.jupyter.cells import CellKind
+from ozzie_server_ext.gateway import page_notebooks
+from ozzie_server_ext.gateway.page_notebooks import GONE_S, NotebookAnswer, PageError, PageHas, PageLink, PageNotebooks
+from ozzie_server_ext.jupyter.cells import CellChanged, CellKind, Replace
 from ozzie_server_ext.jupyter.documents import DocumentBusy, DocumentSilent, OpenNotebook
-from ozzie_server_ext.jupyter.edits import CellChanged, Replace
 
 EDIT = Replace(cell_id="a", kind=CellKind.MARKDOWN, was="x", source="y")
 
@@ -145,7 +143,7 @@ async def test_what_a_page_refuses_was_not_done_and_what_is_not_understood_may_h
 async def test_a_page_that_says_nothing_leaves_an_edit_in_doubt_and_a_look_undone(
     pages: PageNotebooks, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_link, "ANSWER_S", 0.01)
+    monkeypatch.setattr(page_notebooks, "ANSWER_S", 0.01)
     page = Page(markdown("a", "x"))
     page.answers = {"edit": None, "read": None}
     notebook = await open_in(pages, path, page)

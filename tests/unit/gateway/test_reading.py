@@ -8,8 +8,7 @@ import pytest
 from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.gateway.rest.operation import Call, Operation
-from ozzie_server_ext.gateway.rest.reading import read
+from ozzie_server_ext.gateway.rest.operation import Call, Operation, read
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, TaskId, Title
 
 TASK = "01M800000000000000000000ZZ"

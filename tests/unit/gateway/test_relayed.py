@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.gateway.rest.relayed import MAX_COLLECTED_BYTES, Collected
+from ozzie_server_ext.gateway.rest.handler import MAX_COLLECTED_BYTES, Collected
 
 
 @pytest.mark.parametrize(

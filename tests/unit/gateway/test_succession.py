@@ -10,13 +10,12 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.gateway import succession as succeeding
-from ozzie_server_ext.gateway.owner import OwnerLock
+from ozzie_server_ext.gateway import leadership as succeeding
+from ozzie_server_ext.gateway.leadership import OwnerLock, Succession
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART, GatewayState
-from ozzie_server_ext.gateway.succession import Succession
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment, attached_servers
-from ozzie_server_ext.protocol.owner import owner_pid
+from ozzie_server_ext.protocol.handshake import owner_pid
 
 SOON_S = 20.0
 

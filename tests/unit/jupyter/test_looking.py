@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.jupyter.inspection import MIME, expression, told
+from ozzie_server_ext.jupyter.kernels import MIME, expression, told
 from ozzie_server_ext.jupyter.looking import tell
 
 asked: list[str] = []

@@ -18,7 +18,7 @@ from ozzie_server_ext.jupyter.outputs import (
     settled,
     text_of,
 )
-from ozzie_server_ext.tools.notebook.inert import is_inert
+from ozzie_server_ext.tools.notebook.files import is_inert
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 PIXEL = base64.b64encode(PNG).decode()

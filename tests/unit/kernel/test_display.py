@@ -13,7 +13,7 @@ from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, h
 from ozzie_kernel.keyboard import MOST_BLANK
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.graphview import GraphStep, GraphView
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView

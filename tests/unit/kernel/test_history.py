@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_kernel.history import remembered
+from ozzie_kernel.kernel import remembered
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
+from ozzie_kernel.completion import card_page, inspection_reply
 from ozzie_kernel.connect import SessionChoice
-from ozzie_kernel.cost_magic import cost_page
-from ozzie_kernel.inspection import card_page, inspection_reply
-from ozzie_kernel.magics import MAGICS, magic_page, run_magic
-from ozzie_kernel.model_magic import model_page
+from ozzie_kernel.magics import MAGICS, cost_page, magic_page, model_page, run_magic
 from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.session_magic import session_table
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.page import page_bundle, page_text
+from ozzie_server_ext.render.text import columns
 from tests.hostile.samples import NAMES, render_sample
 from tests.unit.render.test_hostile import assert_inert_source
 from tests.unit.render.test_page import UNSAFE

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ozzie_kernel.model_magic import model_page
+from ozzie_kernel.magics import model_page
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.page import Table, page_text
+from ozzie_server_ext.render.text import columns
 
 
 def listing(*models: JsonObject) -> JsonObject:

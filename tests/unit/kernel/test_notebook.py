@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_kernel.notebook import MAX_BYTES, noted_session
+from ozzie_kernel.connect import MAX_BYTES, noted_session
 
 SESSION = "sess_01AAAAAAAAAAAAAAAAAAAAAAAA"
 

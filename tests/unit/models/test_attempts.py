@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.models.attempts import Attempt, Attempts, RetryPolicy
-from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.chain import Attempt, Attempts, Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
 from ozzie_server_ext.models.failures import model_error
-from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.observability.clock import FakeClock
 
 POLICY = RetryPolicy(max_attempts=3, backoff_s=0.5, cool_down_s=30)

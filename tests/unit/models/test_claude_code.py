@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.models.claude_code import MissingToken, claude_code_token
+from ozzie_server_ext.models.credentials import MissingToken, claude_code_token
 
 NOW = 1_800_000_000.0
 

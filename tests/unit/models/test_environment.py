@@ -4,7 +4,7 @@ import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.models.environment import ADDRESS_VARIABLES, base_url_of
+from ozzie_server_ext.models.credentials import ADDRESS_VARIABLES, base_url_of
 from ozzie_server_ext.models.registry import ModelRegistry
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.models.driver import ChatMessage
-from ozzie_server_ext.models.folded_prompt import fold_prompt
-from ozzie_server_ext.models.foreign_line import read_line
+from ozzie_server_ext.models.foreign import fold_prompt, read_line
 from ozzie_server_ext.protocol.worker import Error, Stop
 
 

@@ -8,13 +8,12 @@ import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.models.credentials import VaultSecrets
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import Place, model_error
-from ozzie_server_ext.models.keys import VaultSecrets
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope, Secret
 from ozzie_server_ext.vault.vault import Vault
 
 PASSPHRASE = "correct horse battery"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ozzie_server_ext.models.credentials import KnownSecrets
 from ozzie_server_ext.models.driver import ProviderAccess
-from ozzie_server_ext.models.known_secrets import KnownSecrets
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 CLIENT = ClientCredentials(token_url="https://example.org/token", client_id="ann", client_secret="of-the-client")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.budget import SHORTEST_ANSWER, Account, Budget, Need, Spending
-from ozzie_server_ext.domain.usage import PRICED_TOKENS, TokenPrices
+from ozzie_server_ext.domain.budget import PRICED_TOKENS, SHORTEST_ANSWER, Account, Budget, Need, Spending, TokenPrices
 from ozzie_server_ext.models.ledger import BudgetBreach, Ledger, Standing
 
 SESSION, DAY = Account("session", "s"), Account("day", "2026-01-31")

@@ -10,9 +10,8 @@ from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
-from ozzie_server_ext.models.offline_arithmetic import find_expression
-from ozzie_server_ext.models.offline_moves import Ask, Say
-from ozzie_server_ext.models.offline_rules import LABEL, MAX_QUESTION_CHARS, next_move
+from ozzie_server_ext.models.offline import LABEL, MAX_QUESTION_CHARS, next_move
+from ozzie_server_ext.models.offline_moves import Ask, Say, find_expression
 
 ALL_TOOLS = frozenset({"calculator", "current_time", "list_files", "read_file"})
 LISTING: Json = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.models.own_address import is_own_address
+from ozzie_server_ext.models.facts import is_own_address
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.domain.usage import TokenPrices, Usage
+from ozzie_server_ext.domain.budget import TokenPrices, Usage
 from ozzie_server_ext.models.driver import ProviderAccess
 from ozzie_server_ext.models.foreign import _finished
 from ozzie_server_ext.models.worker_client import finished_of

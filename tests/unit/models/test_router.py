@@ -4,9 +4,8 @@ import pytest
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelChoice, ModelRequest
+from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelChoice, ModelRequest, Models
 from ozzie_server_ext.models.offline import OfflineDriver
-from ozzie_server_ext.models.router import Models
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver
 
 

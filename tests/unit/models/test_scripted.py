@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.models.driver import (
     ChatMessage,
     Finished,

@@ -1,6 +1,6 @@
 """What a child gets of our environment."""
 
-from ozzie_server_ext.planes.environment import child_environment, host_environment
+from ozzie_server_ext.planes.child import child_environment, host_environment
 
 
 def test_only_what_is_listed_passes_and_no_key_of_a_provider() -> None:

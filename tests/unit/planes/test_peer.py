@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from ozzie_server_ext.planes.peer import is_trusted, peer_uid
+from ozzie_server_ext.planes.identity import is_trusted, peer_uid
 
 
 def test_the_system_tells_who_is_at_the_other_end() -> None:

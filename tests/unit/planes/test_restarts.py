@@ -1,6 +1,6 @@
 """Pauses between restarts, and the circuit that ends them."""
 
-from ozzie_server_ext.planes.restarts import Pace, Restarts
+from ozzie_server_ext.planes.supervisor import Pace, Restarts
 
 
 def test_the_pauses_grow_and_the_fifth_death_in_two_minutes_opens_the_circuit() -> None:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolMeta,
     ToolSpec,
 )
-from ozzie_server_ext.policy.action import Action, Caller
+from ozzie_server_ext.policy.decision import Action, Caller
 from ozzie_server_ext.policy.files import read
 from ozzie_server_ext.policy.rules import KnownTool, Rule
 

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from ozzie_server_ext.domain.approvals import Way, may_cover, weakest_way
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
-from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
-from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.reading import Reading
-from ozzie_server_ext.policy.ruling import Ruling
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.engine import Ruling
 from tests.unit.policy.rig import COMMAND, ERASE, FETCH, JOB, KERNEL, NOTE, SEND, WRITE, action, meta
 
 MANY = meta(

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.content import Content, Label
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading
 from ozzie_server_ext.policy.engine import decide, denies_always
-from ozzie_server_ext.policy.reading import Reading
 from tests.unit.policy.rig import FETCH, JOB, NOTE, READ, SEND, TOOLS, WRITE, action, projects_rule, rule
 
 ANA = Caller(channel="notebook", user="ana", project="/p")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import decide, explain, floor_of
 from ozzie_server_ext.policy.rules import Rule
 from tests.unit.policy.rig import (

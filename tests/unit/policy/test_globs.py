@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.policy.globs import Glob, SequenceGlob
+from ozzie_server_ext.policy.patterns import Glob, SequenceGlob
 
 PIECES = st.text(alphabet="ab*", max_size=8)
 WORDS = st.text(alphabet="ab", max_size=10)

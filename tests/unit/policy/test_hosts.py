@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ozzie_server_ext.policy.hosts import Host, HostPattern, canonical_host, host_of
+from ozzie_server_ext.policy.patterns import Host, HostPattern, canonical_host, host_of
 
 
 @pytest.mark.parametrize(

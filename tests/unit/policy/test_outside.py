@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.toolmeta import ToolMeta
-from ozzie_server_ext.policy.action import Action, Caller
 from ozzie_server_ext.policy.approvals import cover_of, covers
-from ozzie_server_ext.policy.decision import Decision, Verdict
+from ozzie_server_ext.policy.decision import (
+    MAX_ADDRESS,
+    MOST_FOLLOWED,
+    Action,
+    Caller,
+    Decision,
+    Reading,
+    Verdict,
+    plain_address,
+)
 from ozzie_server_ext.policy.engine import decide, explain
-from ozzie_server_ext.policy.reading import MAX_ADDRESS, MOST_FOLLOWED, Reading, plain_address
-from ozzie_server_ext.policy.sources import SourcePattern, told
+from ozzie_server_ext.policy.rules import SourcePattern, told
 from tests.unit.policy.rig import COMMAND, FETCH, JOB, KERNEL, NOTE, READ, SEND, WRITE, meta, projects_rule, rule
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY

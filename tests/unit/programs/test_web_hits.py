@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.programs.web_hits import duckduckgo
+from ozzie_server_ext.programs.web_pages import duckduckgo
 from ozzie_server_ext.web.port import Challenged, Hit, NotAnswered
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.programs import web_page
-from ozzie_server_ext.programs.web_page import Page, page_of
+from ozzie_server_ext.programs import web_pages
+from ozzie_server_ext.programs.web_pages import Page, page_of
 from ozzie_server_ext.web.port import MAX_LINKS
 
 URL = "https://example.org/docs/page?x=1"
@@ -225,7 +225,7 @@ def test_where_the_conversion_trips_the_text_is_told_all_the_same(monkeypatch: p
     def trip(*args: object) -> str:
         raise ValueError("a case that nobody thought of")
 
-    monkeypatch.setattr(web_page, "markdown_of", trip)
+    monkeypatch.setattr(web_pages, "markdown_of", trip)
 
     assert markdown("<h1>One</h1><p hidden>SECRET</p><p>two</p>") == "One\ntwo"
 
@@ -238,7 +238,7 @@ def test_no_page_is_too_odd_to_be_read(html: str) -> None:
 
 
 def test_of_a_page_with_too_many_tags_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_page, "MAX_TAGS", 4)
+    monkeypatch.setattr(web_pages, "MAX_TAGS", 4)
 
     cut, whole = page("<p>one</p><p>two</p><p>three</p>"), page("<p>one</p><p>two")
 

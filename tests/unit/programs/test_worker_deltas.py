@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.programs.worker_deltas import MAX_LINE_CHARS, DeltaBatch
+from ozzie_server_ext.programs.model_worker import MAX_LINE_CHARS, DeltaBatch
 from ozzie_server_ext.protocol.ndjson import MAX_LINE_TO_GATEWAY, encode_line
 
 

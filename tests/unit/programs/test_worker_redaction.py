@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.programs.worker_redaction import MAX_DETAIL_CHARS, PIECE, redacted
+from ozzie_server_ext.programs.worker_failures import MAX_DETAIL_CHARS, PIECE, redacted
 from ozzie_server_ext.protocol.worker import ClientCredentials, Provider
 from tests.traces import Search
 

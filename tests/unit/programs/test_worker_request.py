@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelRequest
-from ozzie_server_ext.programs.worker_request import completion_arguments, litellm_model
+from ozzie_server_ext.programs.worker_litellm import completion_arguments, litellm_model
 from ozzie_server_ext.protocol.worker import Provider
 
 

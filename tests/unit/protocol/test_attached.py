@@ -10,7 +10,7 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment, attached_servers, owner_expected
-from ozzie_server_ext.protocol.owner import owner_lock_path
+from ozzie_server_ext.protocol.handshake import owner_lock_path
 
 HOLDER = """
 import os, sys

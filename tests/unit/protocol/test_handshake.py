@@ -11,9 +11,9 @@ from ozzie_server_ext.protocol.handshake import (
     find_other_versions,
     find_owner,
     handshake_path,
+    owner_lock_path,
     write_handshake,
 )
-from ozzie_server_ext.protocol.owner import owner_lock_path
 
 HOME = Path("/srv/ozzie")
 

@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Transient
-from ozzie_server_ext.protocol.names import NAMES, s4_name, wire_name
+from ozzie_server_ext.protocol.frames import NAMES, s4_name, wire_name
 
 CATALOGUE = {
     "session": "created renamed resumed compacted forked archived closed erased",

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ozzie_server_ext.protocol.owner import owner_alive, owner_lock_path
+from ozzie_server_ext.protocol.handshake import owner_alive, owner_lock_path
 
 
 def test_an_owner_is_alive_while_the_process_in_its_lock_is(tmp_path: Path, dead_pid: int) -> None:

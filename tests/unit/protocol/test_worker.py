@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.worker import (
     Abort,

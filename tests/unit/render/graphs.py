@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move, StepState
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, Move, StepState
 
 START = datetime(2026, 11, 24, 14, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=21)

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from ozzie_server_ext.render.graphshapes import Layout, Node
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.geometry import Layout, Node
+from ozzie_server_ext.render.graph.view import GraphView
 
 
 def node_of(layout: Layout) -> dict[str, Node]:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ozzie_server_ext.render.asked import SHOWN_LINES, asked_of, ways_to_answer, why_asked
-from ozzie_server_ext.render.columns import WIDTH, columns
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
 from ozzie_server_ext.render.live import live_html
+from ozzie_server_ext.render.questions import SHOWN_LINES, asked_of, ways_to_answer, why_asked
 from ozzie_server_ext.render.static import turn_json, turn_markdown
-from ozzie_server_ext.render.wording import unresolved
+from ozzie_server_ext.render.text import LINE_WIDTH, columns
+from ozzie_server_ext.render.turnview import unresolved
 from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, waiting
 
 REJECTED: list[Frame] = [
@@ -161,9 +161,9 @@ def test_a_console_shows_all_of_what_would_happen_within_its_width() -> None:
 
     assert lines[1] == "Approval needed (expires in 10 min)"
     assert "  Change 2 lines of notes/suppliers.md?" in lines
-    assert all(columns(line) <= WIDTH for line in lines)
+    assert all(columns(line) <= LINE_WIDTH for line in lines)
     assert "".join(line[4:] for line in lines).endswith("x the end")
-    assert all(columns(line) <= WIDTH for line in detail_lines(asked))
+    assert all(columns(line) <= LINE_WIDTH for line in detail_lines(asked))
 
 
 def test_a_console_prints_a_request_once_and_the_row_when_it_is_done() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.columns import columns, cut_columns, cut_middle_columns, padded, wrapped
+from ozzie_server_ext.render.text import columns, cut_columns, cut_middle_columns, padded, wrapped
 
 TEXT = st.text(alphabet="ab é日本ｱ\u0301😀\ufe0f-/", max_size=40)
 

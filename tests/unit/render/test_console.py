@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.console import ConsoleWriter, console_lines, plain_text, row_line
+from ozzie_server_ext.render.text import columns
 from ozzie_server_ext.render.toolrows import ToolRow
 from tests.unit.render.frames import ASKED, BEGINNING, DONE, FIRST, PUT, START, TASK, Frame, call, folded
 

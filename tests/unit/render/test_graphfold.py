@@ -3,8 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ozzie_server_ext.render.graphfold import MOST_NOTE, fold_graph
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
+from ozzie_server_ext.render.graph.view import MOST_NOTE, GraphStep, GraphView, Move, fold_graph
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DAG: dict[str, Any] = {

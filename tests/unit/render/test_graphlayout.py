@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.graphlayout import LEAST_WIDTH, graph_layout
-from ozzie_server_ext.render.graphshapes import Layout, rounded
-from ozzie_server_ext.render.graphview import GraphStep, GraphView
+from ozzie_server_ext.render.graph.geometry import Layout, rounded
+from ozzie_server_ext.render.graph.layout import LEAST_WIDTH, graph_layout
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView
 from tests.unit.render.graphs import (
     NOW,
     STATES,

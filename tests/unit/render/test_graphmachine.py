@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.graphlayout import LEAST_WIDTH, graph_layout
-from ozzie_server_ext.render.graphview import GraphView, Move
+from ozzie_server_ext.render.graph.layout import LEAST_WIDTH, graph_layout
+from ozzie_server_ext.render.graph.view import GraphView, Move
 from tests.unit.render.graphs import free, machines, reworked
 from tests.unit.render.layouts import is_drawn_well, node_of, shared
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.columns import columns
-from ozzie_server_ext.render.graphsvg import graph_svg
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, Move
+from ozzie_server_ext.render.graph.output import graph_svg
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, Move
+from ozzie_server_ext.render.text import columns
 from tests.unit.render.graphs import NOW, STATES, chain, changed, reworked, step, tender_scan, weekly_review, workflows
 
 SVG = "{http://www.w3.org/2000/svg}"

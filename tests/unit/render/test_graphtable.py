@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from ozzie_server_ext.render.graphtable import MOST_ROWS, graph_table
-from ozzie_server_ext.render.graphview import GraphView
+from ozzie_server_ext.render.graph.output import MOST_ROWS, graph_table
+from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.static import turn_markdown
 from ozzie_server_ext.render.turn import fold, new_turn
 from tests.unit.render.graphs import NOW, chain, changed, reworked, step, tender_scan, workflows

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.render.columns import columns
-from ozzie_server_ext.render.graphtext import GraphWriter, graph_text
-from ozzie_server_ext.render.graphview import GraphStep, GraphView, StepState
+from ozzie_server_ext.render.graph.output import GraphWriter, graph_text
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, StepState
+from ozzie_server_ext.render.text import columns
 from tests.unit.render.graphs import NOW, STATES, changed, reworked, step, tender_scan, weekly_review, workflows
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from ozzie_server_ext.render.graphview import GraphView, StepState, state_of_all
+from ozzie_server_ext.render.graph.view import GraphView, StepState, state_of_all
 from tests.unit.render.graphs import NOW, START, reworked, step, tender_scan, weekly_review
 
 

@@ -9,13 +9,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ozzie_server_ext.render.graphview import GraphStep, GraphView
-from ozzie_server_ext.render.live import live_html
-from ozzie_server_ext.render.live_style import STYLE
-from ozzie_server_ext.render.markdown import inert_html, inert_markdown
-from ozzie_server_ext.render.markdown_source import is_inert
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView
+from ozzie_server_ext.render.live import STYLE, live_html
+from ozzie_server_ext.render.markdown import CARET, StreamingMarkdown
+from ozzie_server_ext.render.markdown_source import inert_html, inert_markdown, is_inert
 from ozzie_server_ext.render.static import static_bundle
-from ozzie_server_ext.render.streaming import CARET, StreamingMarkdown
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from tests.hostile.markup import INERT, NBCONVERT, SAVED, intruders

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.render.links import safe_target
+from ozzie_server_ext.render.markdown import safe_target
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from ozzie_server_ext.render.icons import icon
-from ozzie_server_ext.render.live import LiveTurn, live_html
-from ozzie_server_ext.render.live_style import STYLE
-from ozzie_server_ext.render.streaming import CARET
+from ozzie_server_ext.render.live import STYLE, LiveTurn, live_html
+from ozzie_server_ext.render.markdown import CARET
 from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, PUT, START, TASK, WORK, Frame, call, folded, waiting
 
 

@@ -6,9 +6,8 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from ozzie_server_ext.render.markdown import inert_html, inert_markdown
-from ozzie_server_ext.render.markdown_source import is_inert
-from ozzie_server_ext.render.markdown_tree import MAX_CHARS, MAX_INLINE_CHARS
+from ozzie_server_ext.render.markdown import MAX_CHARS, MAX_INLINE_CHARS
+from ozzie_server_ext.render.markdown_source import inert_html, inert_markdown, is_inert
 
 ORDINARY = {
     "paragraphs": "One *two* **three** ***four*** __five__ _six_ ~~seven~~.\n\nNext\nline.  \nBroken\\\nagain.",

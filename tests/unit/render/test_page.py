@@ -5,7 +5,6 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from ozzie_server_ext.render.columns import columns
 from ozzie_server_ext.render.page import (
     Block,
     Bullets,
@@ -19,6 +18,7 @@ from ozzie_server_ext.render.page import (
     page_text,
     paragraph,
 )
+from ozzie_server_ext.render.text import columns
 from tests.hostile.markup import SAVED, intruders
 from tests.hostile.samples import NAMES, render_sample
 from tests.unit.render.test_hostile import assert_inert_source

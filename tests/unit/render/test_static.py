@@ -9,8 +9,8 @@ from nbformat import validate
 
 from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import MAX_JSON_BYTES, TURN_MIME, static_bundle, turn_json, turn_markdown
-from ozzie_server_ext.render.textparts import TextPart
 from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnview import TextPart
 from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded
 
 GOLDEN = """\

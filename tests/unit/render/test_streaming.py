@@ -1,7 +1,7 @@
 """Markdown while it is being written."""
 
-from ozzie_server_ext.render.markdown import inert_html
-from ozzie_server_ext.render.streaming import CARET, MAX_OPEN_CHARS, MAX_SHOWN, StreamingMarkdown
+from ozzie_server_ext.render.markdown import CARET, MAX_OPEN_CHARS, MAX_SHOWN, StreamingMarkdown
+from ozzie_server_ext.render.markdown_source import inert_html
 
 TEXT = """\
 # Prices

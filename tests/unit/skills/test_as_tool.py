@@ -8,9 +8,8 @@ import pytest
 
 from ozzie_server_ext.domain.toolmeta import SideEffect
 from ozzie_server_ext.skills.as_tool import SkillTool, skill_tools
-from ozzie_server_ext.skills.library import Found, Shelf
-from ozzie_server_ext.skills.mode import mode_of
-from ozzie_server_ext.skills.reading import SkillFile, read
+from ozzie_server_ext.skills.library import Found, Shelf, SkillFile, read
+from ozzie_server_ext.skills.spec import mode_of
 from ozzie_server_ext.tools.base import InvalidArguments
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry

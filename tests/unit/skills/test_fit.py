@@ -8,8 +8,7 @@ import pytest
 
 from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.skills.fit import of_models, of_skills, of_tools
-from ozzie_server_ext.skills.reading import SkillFile, read
+from ozzie_server_ext.skills.library import SkillFile, of_models, of_skills, of_tools, read
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 

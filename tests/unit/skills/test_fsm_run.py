@@ -8,11 +8,10 @@ import pytest
 from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.skills.decisions import Begin, Done, Failed
-from ozzie_server_ext.skills.fsm_run import FsmRun
-from ozzie_server_ext.skills.reading import read
+from ozzie_server_ext.skills.library import read
+from ozzie_server_ext.skills.run import Begin, Done, Failed, FsmRun
 from ozzie_server_ext.skills.spec import FsmSkill
-from ozzie_server_ext.skills.values import Output, Values
+from ozzie_server_ext.skills.templates import Output, Values
 
 LETTER: list[dict[str, Any]] = [
     {"id": "draft", "instruction": "x", "moves": [{"to": "review"}, {"on": "failed", "to": "given-up"}]},

@@ -7,8 +7,7 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library
-from ozzie_server_ext.skills.reading import SkillError
+from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library, SkillError
 
 
 class Folders:

@@ -6,8 +6,8 @@ import pytest
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.skills.library import read
 from ozzie_server_ext.skills.parameters import fitted, parameters_of, typed, usage
-from ozzie_server_ext.skills.reading import read
 from ozzie_server_ext.skills.spec import Skill
 
 

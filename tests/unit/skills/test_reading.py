@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.config.jsonc import JsoncError
-from ozzie_server_ext.config.reading import ConfigError
-from ozzie_server_ext.skills.fit import of_tools
-from ozzie_server_ext.skills.reading import SkillError, read
+from ozzie_server_ext.config.jsonc import ConfigError, JsoncError
+from ozzie_server_ext.skills.library import SkillError, of_tools, read
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, WorkflowSkill
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry

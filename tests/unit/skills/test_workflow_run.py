@@ -13,11 +13,10 @@ from ozzie_server_ext.domain.events import MadeCall, StepCompleted, StepFact, St
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import SETTLED, IllegalStep, StepStatus
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.skills.decisions import Begin, Broken, Done, Failed, Next, Skip
-from ozzie_server_ext.skills.reading import read
+from ozzie_server_ext.skills.library import read
+from ozzie_server_ext.skills.run import Begin, Broken, Done, Failed, Next, Skip, WorkflowRun
 from ozzie_server_ext.skills.spec import WorkflowSkill
-from ozzie_server_ext.skills.values import Output, Values
-from ozzie_server_ext.skills.workflow_run import WorkflowRun
+from ozzie_server_ext.skills.templates import Output, Values
 
 
 def workflow(*steps: dict[str, Any], **more: Json) -> WorkflowSkill:

@@ -10,9 +10,8 @@ import pytest
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Fact, SessionRenamed
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.store.codec import MAX_BODY_BYTES, BodyCodec, time_text
+from ozzie_server_ext.store.codec import MAX_BODY_BYTES, UPCASTS, BodyCodec, time_text, upcast
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
-from ozzie_server_ext.store.upcast import UPCASTS, upcast
 from tests.replay.histories import Histories
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.store.eager import Ended, eager
-from ozzie_server_ext.store.uncut import uncut
+from ozzie_server_ext.store.shielded import Ended, eager, uncut
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import EventBody, Finish, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from tests.replay.histories import draft

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ozzie_server_ext.agent.doubt import LEAVE, doubt
-from ozzie_server_ext.agent.many_asks import STOP, many_asks
+from ozzie_server_ext.agent.questions import LEAVE, doubt
+from ozzie_server_ext.agent.rounds import STOP, many_asks
 from ozzie_server_ext.domain.events import (
     EventBody,
     PromptAnswered,
@@ -15,8 +15,8 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.models.ledger import Ledger
-from ozzie_server_ext.tasks.allowances import standing_of
 from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.budgets import standing_of
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.asked import ANA, Waiting
 from tests.unit.tasks.idle import Idle

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.models.chain import Chain
+from ozzie_server_ext.models.chain import Chain, Health
 from ozzie_server_ext.models.driver import ModelChoice
-from ozzie_server_ext.models.health import Health
 from ozzie_server_ext.models.registry import OFFLINE
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks.configuration import Configuration
-from ozzie_server_ext.tasks.last_calls import LastCalls
-from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.models import LastCalls, ModelService
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.unit.tasks.calls import Calls
 

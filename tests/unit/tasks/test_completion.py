@@ -11,8 +11,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks import completion
-from ozzie_server_ext.tasks.completion import Completion, Completions, fitting_models, fitting_sessions
-from ozzie_server_ext.tasks.project_files import ProjectFiles
+from ozzie_server_ext.tasks.completion import Completion, Completions, ProjectFiles, fitting_models, fitting_sessions
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.hostile.samples import NAMES, render_sample
 

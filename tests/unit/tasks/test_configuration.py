@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.configuration import STREAM, Configuration
+from ozzie_server_ext.tasks.configuration import CONFIG_STREAM, Configuration
 
 
 class Desk:
@@ -41,7 +41,9 @@ class Desk:
         self.write(self.home.config_file, json.dumps({"agent": {"max_rounds": max_rounds}}))
 
     async def changes(self) -> list[ConfigChanged]:
-        return [event.body for event in await self.log.read_stream(STREAM) if isinstance(event.body, ConfigChanged)]
+        return [
+            event.body for event in await self.log.read_stream(CONFIG_STREAM) if isinstance(event.body, ConfigChanged)
+        ]
 
     async def rounds(self) -> int:
         return (await self.configuration.refresh()).settings.agent.max_rounds

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.config.settings import BudgetSettings, BudgetsSettings
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import BudgetRaised, Draft, EventBody, ModelCallCompleted, ModelCallStarted
 from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, SessionId, TaskId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.costs import Spent, costs_of
+from ozzie_server_ext.tasks.budgets import Spent, TodaysUsage, costs_of
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.today import TodaysUsage
 from tests.unit.tasks.rig import TaskRig
 
 NO_BUDGETS: dict[str, Any] = {"budgets": BudgetsSettings(), "project": Path("/p")}

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from ozzie_server_ext.agent.limits import LimitExceeded
+from ozzie_server_ext.agent.rounds import LimitExceeded
 from ozzie_server_ext.domain.errors import Bug, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -28,7 +28,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.fates import Fates
+from ozzie_server_ext.tasks.reconciliation import Fates
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.rig import Gate, TaskRig
 

@@ -6,7 +6,7 @@ from ozzie_server_ext.domain.events import Draft, EventBody, MessageReceived, Or
 from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.earlier import Earlier, EarlierRuns
+from ozzie_server_ext.tasks.sessions import Earlier, EarlierRuns
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 

@@ -8,9 +8,8 @@ import pytest
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Step
-from ozzie_server_ext.tasks import pace
-from ozzie_server_ext.tasks.executor import Attempt, InProcess, Outcome, Succeeded
-from ozzie_server_ext.tasks.pace import Pace
+from ozzie_server_ext.tasks.workflows import executor
+from ozzie_server_ext.tasks.workflows.executor import Attempt, InProcess, Outcome, Pace, Succeeded
 
 
 def attempt(step_id: str, *, at_once: bool = True) -> Attempt:
@@ -134,7 +133,7 @@ class Loop:
 
 async def test_many_together_let_the_loop_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """With slices of no length, each attempt is one: the others have a turn before each."""
-    monkeypatch.setattr(pace, "SLICE_S", 0.0)
+    monkeypatch.setattr(executor, "SLICE_S", 0.0)
     loop = Loop()
     bench.submit(*[f"s{number}" for number in range(20)])
 
@@ -144,7 +143,7 @@ async def test_many_together_let_the_loop_turn(bench: Bench, monkeypatch: pytest
 
 
 async def test_within_a_slice_the_loop_does_not_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "SLICE_S", 3600.0)
+    monkeypatch.setattr(executor, "SLICE_S", 3600.0)
     bench.submit("first")
     await bench.next()
     loop = Loop()
@@ -156,7 +155,7 @@ async def test_within_a_slice_the_loop_does_not_turn(bench: Bench, monkeypatch: 
 
 
 async def test_those_who_wait_go_on_in_the_order_in_which_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "SLICE_S", 0.0)
+    monkeypatch.setattr(executor, "SLICE_S", 0.0)
     shared, order = Pace(), list[str]()
 
     async def run(name: str) -> None:
@@ -170,7 +169,7 @@ async def test_those_who_wait_go_on_in_the_order_in_which_they_came(monkeypatch:
 
 
 async def test_one_that_gave_up_waiting_keeps_nobody_from_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "SLICE_S", 0.0)
+    monkeypatch.setattr(executor, "SLICE_S", 0.0)
     shared = Pace()
     gave_up, goes_on = asyncio.create_task(shared.keep()), asyncio.create_task(shared.keep())
     asyncio.get_running_loop().call_soon(gave_up.cancel)

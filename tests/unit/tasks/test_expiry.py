@@ -10,8 +10,8 @@ from ozzie_server_ext.domain.events import ApprovalExpired, Event
 from ozzie_server_ext.domain.ids import ApprovalId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks import expiry as module
-from ozzie_server_ext.tasks.expiry import Expiry
+from ozzie_server_ext.tasks import approvals as module
+from ozzie_server_ext.tasks.approvals import Expiry
 from tests.unit.tasks.asked import ANA, Waiting
 
 WAIT_S = 10

@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from ozzie_server_ext.agent.answer import IncompleteAnswer
-from ozzie_server_ext.agent.limits import LimitExceeded
-from ozzie_server_ext.agent.shape import UnfitAnswer
+from ozzie_server_ext.agent.model_call import IncompleteAnswer
+from ozzie_server_ext.agent.rounds import LimitExceeded
+from ozzie_server_ext.agent.structured_output import UnfitAnswer
 from ozzie_server_ext.domain.errors import NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -25,8 +25,7 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, SkillFailedError, class_of, failed_steps
-from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.uncertain import uncertain
+from ozzie_server_ext.tools.base import ToolFailed, uncertain
 
 CHOICE = ModelChoice(alias="main", provider="p", driver="openai", model="m")
 

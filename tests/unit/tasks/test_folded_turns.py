@@ -14,7 +14,7 @@ from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.folded_turns import FoldedTurns
+from ozzie_server_ext.tasks.views import FoldedTurns
 from tests.replay.histories import SESSION, TASK, Histories, completed, task_created, task_draft
 
 

@@ -26,9 +26,9 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_strea
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.delegation import Delegated, Delegation
-from ozzie_server_ext.tasks.handed_down import hold_within
+from ozzie_server_ext.tasks.pauses import hold_within
 from ozzie_server_ext.tasks.recovery import recover
+from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from tests.unit.tasks.test_recovery import Taken
 
 OUTER, INNER, STEP = TaskId("outer"), TaskId("outer-x"), TaskId("outer-y")

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES
+from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES
 from ozzie_server_ext.models.facts import Ability, Amount, Capabilities
 from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.inspection import Card, Inspection, file_card
-from ozzie_server_ext.tasks.model_details import ModelGlance
-from ozzie_server_ext.tasks.project_files import FileFacts, ProjectFiles
+from ozzie_server_ext.tasks.completion import Card, FileFacts, Inspection, ProjectFiles, file_card
+from ozzie_server_ext.tasks.models import ModelGlance
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry

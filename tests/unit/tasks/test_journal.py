@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.events import CheckpointSaved, Draft, Event, StepSk
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.journal import MOST_NOTED, Journal
+from ozzie_server_ext.tasks.workflows.runner import MOST_NOTED, Journal
 
 WEB = Content.of(Label.WEB, ["example.org"])
 

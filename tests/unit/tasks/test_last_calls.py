@@ -3,8 +3,8 @@
 import pytest
 
 from ozzie_server_ext.domain.events import INTERRUPTED
-from ozzie_server_ext.tasks import last_calls
-from ozzie_server_ext.tasks.last_calls import LastCalls
+from ozzie_server_ext.tasks import models
+from ozzie_server_ext.tasks.models import LastCalls
 from tests.unit.tasks.calls import Calls
 
 
@@ -64,7 +64,7 @@ async def test_calls_that_end_in_another_order_than_they_began_count_by_their_en
 async def test_a_restart_finds_how_models_fared_before_it_and_no_more_than_it_looks_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(last_calls, "LOOKED_AT", 3)
+    monkeypatch.setattr(models, "LOOKED_AT", 3)
     calls = Calls()
     await calls.answered("old")
     await calls.failed("a", "provider.quota")
@@ -78,7 +78,7 @@ async def test_a_restart_finds_how_models_fared_before_it_and_no_more_than_it_lo
 
 
 async def test_whatever_happened_between_two_looks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_calls, "_PAGE", 2)
+    monkeypatch.setattr(models, "_PAGE", 2)
     calls = Calls()
     last = LastCalls(calls.log, calls.clock)
     await last.refresh()

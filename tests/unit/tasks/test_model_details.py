@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.models.fact_book import FactBook
-from ozzie_server_ext.models.facts import Ability, Amount
-from ozzie_server_ext.models.health import Health
+from ozzie_server_ext.models.chain import Health
+from ozzie_server_ext.models.facts import Ability, Amount, FactBook
 from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.planes.channel import Channel
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks.configuration import Configuration
-from ozzie_server_ext.tasks.last_calls import LastCalls
-from ozzie_server_ext.tasks.model_details import ModelDetails
-from ozzie_server_ext.tasks.model_knowledge import ModelKnowledge
-from ozzie_server_ext.tasks.model_service import ModelService
+from ozzie_server_ext.tasks.models import LastCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.unit.tasks.calls import Calls
 

@@ -4,16 +4,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ozzie_server_ext.tasks import model_usage
-from ozzie_server_ext.tasks.model_usage import usage_of_model
-from ozzie_server_ext.tasks.today import DayUsage
+from ozzie_server_ext.tasks import models
+from ozzie_server_ext.tasks.budgets import DayUsage
+from ozzie_server_ext.tasks.models import usage_of_model
 from tests.unit.tasks.calls import Calls
 
 LOS_ANGELES = ZoneInfo("America/Los_Angeles")
 
 
 async def test_its_own_calls_count_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_usage, "_PAGE", 2)
+    monkeypatch.setattr(models, "_PAGE", 2)
     calls = Calls("2026-02-28T07:00:00")
     await calls.answered("a", cost=1)  # yesterday there
     calls.go_to("2026-02-28T09:00:00")

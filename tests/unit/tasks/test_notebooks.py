@@ -8,8 +8,7 @@ import pytest
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.notebooks import Notebooks
-from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+from ozzie_server_ext.tasks.sessions import Notebooks, SessionInfo, Sessions
 
 ELSEWHERE = SessionId("sess_01CCCCCCCCCCCCCCCCCCCCCCCC")
 

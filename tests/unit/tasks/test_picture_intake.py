@@ -10,11 +10,11 @@ import pytest
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Limits, MessageReceived
 from ozzie_server_ext.domain.ids import MessageId, SessionId
-from ozzie_server_ext.domain.pictures import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, Picture
+from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, Picture
 from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import InMemoryBlobs
-from ozzie_server_ext.tasks import picture_intake
-from ozzie_server_ext.tasks.picture_intake import PictureIntake
+from ozzie_server_ext.tasks import intake
+from ozzie_server_ext.tasks.intake import PictureIntake
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from tests.fakes.pictures import png
 from tests.unit.tasks.rig import ORIGIN, WAIT_S, TaskRig
@@ -106,10 +106,10 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
         hung.wait(WAIT_S)
         return png()
 
-    monkeypatch.setattr(picture_intake, "_read", hang)
-    monkeypatch.setattr(picture_intake, "WAIT_S", 0.05)
-    rig, intake = TaskRig(), PictureIntake(project, InMemoryBlobs())
-    service = TaskService(rig.log, rig.ids, rig.driver, intake.of)
+    monkeypatch.setattr(intake, "_read", hang)
+    monkeypatch.setattr(intake, "WAIT_S", 0.05)
+    rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
+    service = TaskService(rig.log, rig.ids, rig.driver, pictures.of)
 
     slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(CountingIds().new())))
     other = await submit(service, "hello", MessageId(rig.ids.new()))
@@ -121,9 +121,9 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
 
     assert other.task_id
     monkeypatch.undo()
-    assert intake._reading is not None
-    await asyncio.wait({intake._reading}, timeout=WAIT_S)
-    assert len((await intake.of("@plots/a.png")).pictures) == 1, "it came back, and the next message is served"
+    assert pictures._reading is not None
+    await asyncio.wait({pictures._reading}, timeout=WAIT_S)
+    assert len((await pictures.of("@plots/a.png")).pictures) == 1, "it came back, and the next message is served"
 
 
 async def test_a_message_is_recorded_with_its_pictures_and_once_whatever_becomes_of_them(project: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.tasks.places import Places
+from ozzie_server_ext.tasks.concurrency import Places
 
 
 class Wanting:

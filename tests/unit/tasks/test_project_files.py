@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.tasks import project_files
-from ozzie_server_ext.tasks.project_files import HEAD_LINES, MOST_FOUND, ProjectFiles
+from ozzie_server_ext.tasks import completion
+from ozzie_server_ext.tasks.completion import HEAD_LINES, MOST_FOUND, ProjectFiles
 from ozzie_server_ext.tools.base import ToolFailed
 
 
@@ -67,14 +67,14 @@ async def test_a_large_folder_is_looked_at_in_part(
         (many / f"f{number:04}").touch()
 
     assert len(await names(project, "many/")) == MOST_FOUND
-    monkeypatch.setattr(project_files, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(completion, "MOST_LOOKED_AT", 3)
     assert len(await names(project, "many/")) == 3
 
 
 async def test_a_look_that_hangs_costs_one_thread(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, go_on = ProjectFiles(project), threading.Event()
-    slow = project_files._completions
-    monkeypatch.setattr(project_files, "_completions", lambda root, typed: (go_on.wait(20), slow(root, typed))[1])
+    slow = completion._completions
+    monkeypatch.setattr(completion, "_completions", lambda root, typed: (go_on.wait(20), slow(root, typed))[1])
     hanging = asyncio.ensure_future(files.completions("d"))
     await asyncio.sleep(0)
     hanging.cancel()

@@ -42,9 +42,8 @@ from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.fates import Fates
+from ozzie_server_ext.tasks.reconciliation import Fates, unfinished
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
-from ozzie_server_ext.tasks.unfinished import unfinished
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig
 

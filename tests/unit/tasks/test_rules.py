@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.reading import ConfigError
+from ozzie_server_ext.config.jsonc import ConfigError
 from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.action import Action, Caller
-from ozzie_server_ext.policy.decision import Decision, Verdict
-from ozzie_server_ext.policy.engine import decide
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
+from ozzie_server_ext.policy.engine import Ruling, decide
 from ozzie_server_ext.policy.files import PROJECT_FILE, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
-from ozzie_server_ext.policy.ruling import Ruling
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -132,7 +130,7 @@ async def test_calls_are_compared_with_rules_away_from_the_loop(desk: Desk, monk
         threads.append(threading.get_ident())
         return decide(action, found)
 
-    monkeypatch.setattr("ozzie_server_ext.policy.ruling.decide", seen)
+    monkeypatch.setattr("ozzie_server_ext.policy.engine.decide", seen)
     assert await desk.decision("private/a") is Decision.ALLOW
     desk.home.policy_file.write_text(text_of())
     assert await desk.decision("private/a") is Decision.DENY

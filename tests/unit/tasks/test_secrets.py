@@ -8,10 +8,9 @@ import pytest
 from ozzie_server_ext.domain.events import SecretChanged
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.secrets import STREAM, SecretChanges
+from ozzie_server_ext.tasks.configuration import SECRETS_STREAM, SecretChanges
 from ozzie_server_ext.vault.errors import BadSecret, WrongPassphrase
-from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope, Secret
 from ozzie_server_ext.vault.vault import Vault, VaultState
 
 PASSPHRASE = "correct horse battery"
@@ -31,7 +30,7 @@ class Gateway:
         self.forgotten += 1
 
     async def told(self) -> list[tuple[int, str, str, int, str]]:
-        bodies = [event.body for event in await self.log.read_stream(STREAM)]
+        bodies = [event.body for event in await self.log.read_stream(SECRETS_STREAM)]
         facts = [body for body in bodies if isinstance(body, SecretChanged)]
         return [(fact.number, fact.action, fact.name, fact.version, fact.by) for fact in facts]
 
@@ -85,7 +84,7 @@ async def test_each_change_is_told_once_also_by_a_later_gateway(
         (3, "set", "KEY", 3, "ann"),
         (4, "removed", "KEY", 2, "ann"),
     ]
-    assert "sk-" not in repr(await log.read_stream(STREAM))
+    assert "sk-" not in repr(await log.read_stream(SECRETS_STREAM))
 
 
 async def test_the_worker_forgets_when_a_secret_changes_and_only_then(gateway: Gateway, command: Vault) -> None:

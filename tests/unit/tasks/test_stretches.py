@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.ids import ApprovalId, CallId, MessageId, TaskId, t
 from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.stretches import worked
+from ozzie_server_ext.tasks.times import worked
 
 TASK = TaskId("t")
 CREATED = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())

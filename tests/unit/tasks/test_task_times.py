@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.agent.limits import OutOfTime
+from ozzie_server_ext.agent.rounds import OutOfTime
 from ozzie_server_ext.domain.events import (
     Draft,
     Event,
@@ -28,7 +28,7 @@ from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.task_times import TaskTimes
+from ozzie_server_ext.tasks.times import TaskTimes
 
 RUN, INNER, A, B, TURN = TaskId("run"), TaskId("inner"), TaskId("a"), TaskId("b"), TaskId("turn")
 HANDED = CallId("handed")

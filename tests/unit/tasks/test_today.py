@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import EventBody, ModelCallCompleted, ModelCallFailed
 from ozzie_server_ext.domain.ids import BlobRef, CallId
-from ozzie_server_ext.domain.usage import Usage
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks import today as summing
-from ozzie_server_ext.tasks.today import DayUsage, TodaysUsage, today
+from ozzie_server_ext.tasks import budgets as summing
+from ozzie_server_ext.tasks.budgets import DayUsage, TodaysUsage, today
 from tests.replay.histories import draft
 
 BLOB = BlobRef("sha256:" + "0" * 64)

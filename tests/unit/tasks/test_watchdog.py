@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ozzie_server_ext.config.settings import Settings
-from ozzie_server_ext.config.task_settings import WatchdogSettings
+from ozzie_server_ext.config.settings import Settings, WatchdogSettings
 from ozzie_server_ext.domain.events import (
     Draft,
     EventBody,

@@ -28,7 +28,7 @@ from ozzie_server_ext.tools.changes import several
 from ozzie_server_ext.tools.changes.changeset import ChangeSet, FileChange, read_changes
 from ozzie_server_ext.tools.changes.replace import replace as replace_file
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
-from ozzie_server_ext.tools.changes.trash_note import all_notes
+from ozzie_server_ext.tools.changes.trash import all_notes
 
 (APPLY,) = applying.TOOLS
 SESSION = SessionId("sess_1")

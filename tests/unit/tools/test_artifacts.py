@@ -13,7 +13,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
-from ozzie_server_ext.tools.builtin.artifacts import MAX_CHARACTERS, read_artifact
+from ozzie_server_ext.tools.builtin.notes import MAX_CHARACTERS, read_artifact
 from tests.replay.histories import draft
 
 SESSION = SessionId("sess_1")

@@ -37,15 +37,24 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
 )
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.ruling import FixedRulings, Rulings
+from ozzie_server_ext.policy.decision import Caller
+from ozzie_server_ext.policy.engine import FixedRulings, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import Before, EffectTool, FunctionTool, Plan, Tool, ToolContext, ToolFailed, Unsettled
+from ozzie_server_ext.tools.base import (
+    Before,
+    EffectTool,
+    FunctionTool,
+    Plan,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolUncertain,
+    Unsettled,
+)
 from ozzie_server_ext.tools.broker import Begun, Place, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.brokers import broker_of
 from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool

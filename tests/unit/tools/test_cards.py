@@ -14,7 +14,7 @@ from ozzie_server_ext.render.text import visible_json
 from ozzie_server_ext.tools.base import Preview, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.cards import Card, preview_of, real_card, shortened, stored_card
-from ozzie_server_ext.tools.intime import planned
+from ozzie_server_ext.tools.timeout import planned
 
 HIDES = {
     "a command in the password of an address": "git clone https://user:Zx9kQ2aaB1`./x.sh`@github.com/a/b",

@@ -15,8 +15,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.tools.base import InvalidArguments, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import files
-from ozzie_server_ext.tools.builtin.files import MAX_CHARACTERS, MAX_ENTRIES, MAX_LINES, TOOLS
-from ozzie_server_ext.tools.builtin.texts import version_of
+from ozzie_server_ext.tools.builtin.files import MAX_CHARACTERS, MAX_ENTRIES, MAX_LINES, TOOLS, version_of
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
 from tests.unit.tools.test_base import carried_out
 

@@ -17,13 +17,11 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.toolmeta import SideEffect, ToolError, ToolResult
-from ozzie_server_ext.policy.ruling import FixedRulings
-from ozzie_server_ext.tools import intime
-from ozzie_server_ext.tools.base import EffectTool, Plan, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.intime import in_time
-from ozzie_server_ext.tools.telling import MOST_SAID
-from ozzie_server_ext.tools.uncertain import ToolUncertain
-from ozzie_server_ext.tools.weight import MAX_ITEMS, MAX_RESULT
+from ozzie_server_ext.policy.engine import FixedRulings
+from ozzie_server_ext.tools import timeout
+from ozzie_server_ext.tools.base import EffectTool, Plan, ToolContext, ToolFailed, ToolUncertain, Unsettled
+from ozzie_server_ext.tools.outcome import MAX_ITEMS, MAX_RESULT, MOST_SAID
+from ozzie_server_ext.tools.timeout import in_time
 from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool
 from tests.unit.tools.test_broker import Bench, probe, types
@@ -64,7 +62,7 @@ class Stubborn:
 
 @pytest.fixture
 async def stubborn(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stubborn]:
-    monkeypatch.setattr(intime, "GRACE_S", 0.05)
+    monkeypatch.setattr(timeout, "GRACE_S", 0.05)
     found = Stubborn()
     yield found
     found.let_go.set()

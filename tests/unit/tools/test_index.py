@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
-from ozzie_server_ext.tools.index import MAX_TOLD, ToolIndex
+from ozzie_server_ext.tools.index import MAX_TEXT, MAX_TOLD, ToolIndex, terms
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.terms import MAX_TEXT, terms
 from tests.unit.tools.many import made, many_tools
 from tests.unit.tools.test_base import tool
 

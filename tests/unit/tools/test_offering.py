@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.config.always_offered import ALWAYS_OFFERED
-from ozzie_server_ext.config.settings import ToolsSettings
+from ozzie_server_ext.config.settings import ALWAYS_OFFERED, ToolsSettings
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.skills.as_tool import SkillTool
-from ozzie_server_ext.skills.reading import read
+from ozzie_server_ext.skills.library import read
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex

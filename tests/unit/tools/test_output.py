@@ -7,7 +7,7 @@ import pytest
 
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.protocol.jsontext import InvalidJson
-from ozzie_server_ext.tools.output import large
+from ozzie_server_ext.tools.outcome import large
 
 ID = ArtifactId("01A")
 

@@ -21,11 +21,10 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ArtifactId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Made, SideEffect, Target, TargetKind, ToolError, ToolResult
-from ozzie_server_ext.policy.reading import Reading
-from ozzie_server_ext.policy.ruling import FixedRulings
-from ozzie_server_ext.tools.base import EffectTool, NoMarks, Plan, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.telling import LONGEST_LINK, MOST_LINKS
-from ozzie_server_ext.tools.uncertain import ToolUncertain
+from ozzie_server_ext.policy.decision import Reading
+from ozzie_server_ext.policy.engine import FixedRulings
+from ozzie_server_ext.tools.base import EffectTool, NoMarks, Plan, ToolContext, ToolFailed, ToolUncertain, Unsettled
+from ozzie_server_ext.tools.outcome import LONGEST_LINK, MOST_LINKS
 from tests.unit.policy.rig import rule
 from tests.unit.tools.test_base import tool
 from tests.unit.tools.test_broker import KNOWN, TASK, Bench, probe, types

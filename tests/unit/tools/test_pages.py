@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.tools.pages import TextPlace, count_lines, fitting, head_and_tail, page_of
+from ozzie_server_ext.tools.outcome import TextPlace, count_lines, fitting, head_and_tail, page_of
 
 TEXT = st.text(st.sampled_from('ab\n\r"\\\x00é😀\u2028'), max_size=300)
 START = TextPlace(1, 1)

@@ -28,9 +28,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.action import Caller
-from ozzie_server_ext.policy.reading import UNREAD, Reading
-from ozzie_server_ext.policy.ruling import FixedRulings, Ruling, Rulings
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
+from ozzie_server_ext.policy.engine import FixedRulings, Ruling, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.rooted import OutsideProject, open_below, parts_below
+from ozzie_server_ext.tools.safe_open import OutsideProject, open_below, parts_below
 
 
 def read(root: Path, path: str) -> str:

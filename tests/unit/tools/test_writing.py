@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.tools.base import EffectTool, InvalidArguments, Plan, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools, writing
-from ozzie_server_ext.tools.builtin.texts import TextFile, version_of
+from ozzie_server_ext.tools.builtin.files import TextFile, version_of
 from ozzie_server_ext.tools.builtin.writing import counts
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.test_base import carried_out

@@ -12,12 +12,10 @@ from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.vault.cipher import NotAuthentic
 from ozzie_server_ext.vault.document import MAX_CHANGES, parse
-from ozzie_server_ext.vault.draft import Draft, opened
 from ozzie_server_ext.vault.errors import DamagedVault, NewerVault
-from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope, Secret
 from ozzie_server_ext.vault.slots import KeyGone
-from ozzie_server_ext.vault.vault import Vault
+from ozzie_server_ext.vault.vault import Draft, Vault, opened
 
 NewVault = Callable[[], Vault]
 

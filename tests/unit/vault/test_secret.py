@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import msgspec
 import pytest
 
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import Secret
 
 VALUE = "sk-live-0123456789"
 SECRET = Secret(VALUE)

@@ -18,8 +18,7 @@ from ozzie_server_ext.vault.errors import (
     VaultLocked,
     WrongPassphrase,
 )
-from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Secret
 from ozzie_server_ext.vault.slots import KeyGone
 from ozzie_server_ext.vault.vault import Vault
 

@@ -7,8 +7,7 @@ import pytest
 
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.vault.errors import BadSecret, NewerVault, WrongPassphrase
-from ozzie_server_ext.vault.scope import EVERYBODY, Scope
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, Scope, Secret
 from ozzie_server_ext.vault.transfer import NoExport, export_to, import_from
 from ozzie_server_ext.vault.vault import Entry
 

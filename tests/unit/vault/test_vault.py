@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.vault import draft
+from ozzie_server_ext.vault import vault as vault_module
 from ozzie_server_ext.vault.errors import BadSecret, NoSecret, SecretDenied
-from ozzie_server_ext.vault.scope import EVERYBODY, PluginReader, ProjectReader, Scope
-from ozzie_server_ext.vault.secret import Secret
+from ozzie_server_ext.vault.scope import EVERYBODY, PluginReader, ProjectReader, Scope, Secret
 from ozzie_server_ext.vault.vault import Entry, Vault, VaultState
 
 NewVault = Callable[[], Vault]
@@ -191,7 +190,7 @@ def test_a_version_comes_never_again_whatever_was_removed_or_imported_and_by_who
 def test_a_version_comes_not_again_when_the_change_that_had_it_is_no_longer_kept(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft, "MAX_CHANGES", 1)
+    monkeypatch.setattr(vault_module, "MAX_CHANGES", 1)
     versions: list[int] = []
     for _ in range(4):
         versions.append(vault.set("KEY", EVERYBODY, Secret("sk-1"), by="ann").version)

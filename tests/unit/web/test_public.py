@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.web.public import is_public
+from ozzie_server_ext.web.address import is_public
 
 ADDRESSES = st.ip_addresses(v=4) | st.ip_addresses(v=6)
 

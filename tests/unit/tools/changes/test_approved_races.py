@@ -26,20 +26,19 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.ruling import FixedRulings
+from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
-from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.base import ToolContext, ToolUncertain
 from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.builtin import builtin_tools
-from ozzie_server_ext.tools.builtin.texts import version_of
+from ozzie_server_ext.tools.builtin.files import version_of
 from ozzie_server_ext.tools.changes.diff import unified
 from ozzie_server_ext.tools.permissions import Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.uncertain import ToolUncertain
 from tests.brokers import broker_of
 from tests.hostile.racing import FILE, lay_out
 from tests.unit.tools.changes.test_races import (

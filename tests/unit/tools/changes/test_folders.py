@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.folders import make_folders, remove_folders
-from ozzie_server_ext.tools.changes.outcome import FileChanged
-from ozzie_server_ext.tools.changes.seen import look
+from ozzie_server_ext.tools.changes.held import make_folders, remove_folders
+from ozzie_server_ext.tools.changes.seen import FileChanged, look
 
 
 def folders(root: Path) -> list[str]:

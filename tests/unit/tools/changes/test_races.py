@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
-from ozzie_server_ext.tools.changes.renames import move
+from ozzie_server_ext.tools.changes.held import move
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed

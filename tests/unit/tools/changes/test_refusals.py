@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.tools.changes import renames
-from ozzie_server_ext.tools.changes.afterwards import came_to_be
-from ozzie_server_ext.tools.changes.leftovers import clear_leftovers, leftovers
-from ozzie_server_ext.tools.changes.renames import NotOffered
-from ozzie_server_ext.tools.changes.replace import replace
+from ozzie_server_ext.tools.changes import held
+from ozzie_server_ext.tools.changes.held import NotOffered
+from ozzie_server_ext.tools.changes.replace import clear_leftovers, leftovers, replace
 from ozzie_server_ext.tools.changes.seen import look
+from ozzie_server_ext.tools.changes.several import came_to_be
 from ozzie_server_ext.tools.changes.trash import move_to_trash, restore
 from tests.hostile.kernel_refusals import SUPPORTED
 
@@ -234,7 +233,7 @@ def test_a_system_that_has_no_safe_rename_refuses_before_anything_is_begun(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As macOS would, whose C library lacks it; looking works there."""
-    monkeypatch.setattr(renames, "_renameat2", None)
+    monkeypatch.setattr(held, "_renameat2", None)
     before = sorted(project.rglob("*")), files(project)
     for act in (
         lambda: replace(project, look(project, "readme.md").seen, b"new"),

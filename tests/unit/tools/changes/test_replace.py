@@ -13,10 +13,9 @@ import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes import held
-from ozzie_server_ext.tools.changes.afterwards import came_to_be
-from ozzie_server_ext.tools.changes.outcome import FileBusy, FileChanged
 from ozzie_server_ext.tools.changes.replace import replace
-from ozzie_server_ext.tools.changes.seen import MAX_BYTES, look
+from ozzie_server_ext.tools.changes.seen import MAX_BYTES, FileBusy, FileChanged, look
+from ozzie_server_ext.tools.changes.several import came_to_be
 
 NEW = b"new\n"
 

@@ -12,7 +12,7 @@ import pytest
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, Seen, look
-from ozzie_server_ext.tools.rooted import OutsideProject
+from ozzie_server_ext.tools.safe_open import OutsideProject
 
 
 def test_a_file_is_seen_with_its_bytes(project: Path) -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.outcome import FileBusy, FileChanged
-from ozzie_server_ext.tools.changes.seen import look
+from ozzie_server_ext.tools.changes.seen import FileBusy, FileChanged, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash, restore, was_trashed
-from ozzie_server_ext.tools.rooted import OutsideProject
+from ozzie_server_ext.tools.safe_open import OutsideProject
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HASH = sha256(b"a,b\n1,2\n").hexdigest()

@@ -19,19 +19,18 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.reading import Reading
+from ozzie_server_ext.policy.decision import Reading
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Plan, Preview, ToolContext, ToolFailed
-from ozzie_server_ext.tools.builtin import cells, notebooks
-from ozzie_server_ext.tools.changes.outcome import FileChanged
-from ozzie_server_ext.tools.notebook import file as door
+from ozzie_server_ext.tools.builtin import notebooks
+from ozzie_server_ext.tools.changes.seen import FileChanged
+from ozzie_server_ext.tools.notebook import files as door
 from tests.unit.tools.notebook.test_text import cell, file, ids
 from tests.unit.tools.test_base import carried_out
 
-(READ,) = cells.TOOLS
-INSERT, EDIT, MOVE, DELETE, UNDO = notebooks.TOOLS
+READ, INSERT, EDIT, MOVE, DELETE, UNDO = notebooks.TOOLS
 PATH = "work/a.ipynb"
 SESSION = SessionId("sess_1")
 STREAM: JsonObject = {"output_type": "stream", "name": "stdout", "text": ["42\n"]}
@@ -137,7 +136,7 @@ async def test_a_long_notebook_comes_in_parts_and_a_cell_in_part_has_no_version(
     last = await read(context, first_cell=3)
 
     assert ([each["id"] for each in first["cells"]], first["next"]) == (["a"], 2)
-    assert (len(last["cells"][0]["source"]), last["cells"][0]["version"]) == (cells.MAX_CHARACTERS, "")
+    assert (len(last["cells"][0]["source"]), last["cells"][0]["version"]) == (notebooks.MAX_CHARACTERS, "")
     with pytest.raises(ToolFailed, match="Read the cell first, all of it"):
         await done(EDIT, context, cell="c", version="", source="z")
 

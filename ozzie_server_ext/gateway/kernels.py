@@ -1,0 +1,528 @@
+"""The kernels of the Jupyter Server around the gateway: found, connected to, and asked to run code."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+import zmq
+import zmq.asyncio
+
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.jupyter.kernels import (
+    Ended,
+    KernelBusy,
+    KernelChanged,
+    KernelInfo,
+    KernelUnfit,
+    NoSuchKernel,
+    Ran,
+    expression,
+    told,
+)
+from ozzie_server_ext.jupyter.outputs import Outputs, count_of
+from ozzie_server_ext.observability.logs import logger
+
+log = logger(__name__)
+
+MOST_BYTES = 12 * 1024 * 1024
+"""Of a message's part. Of a kernel that sends a larger one, nothing that it shows is received any more: the transport
+can't skip a part, and ends the connection."""
+_MOST_RECEIVED = 16
+"""Messages that were received and not read."""
+_LIGHT = 64 * 1024
+"""In bytes: what is more is parsed in a thread, so that the server goes on meanwhile."""
+_AGAIN_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """`process` is what the kernel that sent it calls itself; `is_reply`: it came to the one who asked, not to all."""
+
+    kind: str
+    parent: str
+    process: str
+    content: Mapping[str, Any]
+    is_reply: bool
+
+
+class KernelLine:
+    """To be entered; it lets go of everything at its end. `manager` is jupyter_client's, of one kernel."""
+
+    def __init__(self, manager: Any) -> None:
+        context: zmq.asyncio.Context = zmq.asyncio.Context.shadow(manager.context)
+        context.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        context.setsockopt(zmq.RCVHWM, _MOST_RECEIVED)
+        # Nothing waits for a kernel that is not there: another process would run it.
+        context.setsockopt(zmq.IMMEDIATE, 1)
+        client = manager.client(context=context)
+        self._session = client.session
+        # Kernels tell those who ask apart by this, also two of ours.
+        self._session.session = uuid4().hex
+        self._shell: Any = None
+        self._shown: Any = None
+        self._watch: Any = None
+        self._client = client
+        self.is_cut_off = False
+        """Nothing that the kernel shows is received any more: it sent too much at once, or it ended."""
+
+    def __enter__(self) -> "KernelLine":
+        self._shown = self._client.connect_iopub()
+        self._watch = self._shown.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._shell = self._client.connect_shell(identity=self._session.bsession)
+        self._poller = zmq.asyncio.Poller()
+        self._poller.register(self._shown, zmq.POLLIN)
+        self._poller.register(self._shell, zmq.POLLIN)
+        self._poller.register(self._watch, zmq.POLLIN)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watch is not None:
+            self._shown.disable_monitor()
+        for socket in (self._watch, self._shown, self._shell):
+            if socket is not None:
+                socket.close(linger=0)
+
+    async def send(self, kind: str, content: Mapping[str, Any], within_s: float) -> str:
+        """The id of the message. Raises TimeoutError where the kernel is not there to take it: then it was not sent."""
+        message = self._session.msg(kind, content)
+        # Not by the session itself: it would wait for the kernel, and the whole server with it.
+        async with asyncio.timeout(within_s):
+            await self._shell.send_multipart(self._session.serialize(message))
+        return str(message["header"]["msg_id"])
+
+    async def greet(self, within_s: float) -> Message | None:
+        """What the kernel says of itself, once all that it shows is received too, unless that was cut off; None where
+        it does not answer."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        asked: set[str] = set()
+        answer: Message | None = None
+        again = 0.0
+        while (now := loop.time()) < end:
+            if now >= again:
+                # What it shows is lost until the kernel knows that we listen, so it is asked until that is so.
+                try:
+                    asked.add(await self.send("kernel_info_request", {}, end - now))
+                except TimeoutError:
+                    return None
+                again = loop.time() + _AGAIN_S
+            for message in await self.read(min(end, again) - loop.time()):
+                if message.parent not in asked:
+                    continue
+                if message.is_reply:
+                    answer = message
+                    if self.is_cut_off:
+                        return answer
+                elif answer is not None and message.process == answer.process:
+                    return answer
+        return None
+
+    async def read(self, within_s: float) -> list[Message]:
+        """What came, at most a message of each kind; nothing where none came in that time."""
+        events = dict(await self._poller.poll(max(int(within_s * 1000), 0)))
+        found: list[Message] = []
+        if self._watch in events:
+            await self._watch.recv_multipart(zmq.NOBLOCK)
+            self.is_cut_off = True
+        # What is shown comes first: a reply ends the wait.
+        for socket in (self._shown, self._shell):
+            if socket in events:
+                try:
+                    parts = await socket.recv_multipart(zmq.NOBLOCK)
+                except zmq.Again:
+                    continue
+                if (message := await self._message(parts, is_reply=socket is self._shell)) is not None:
+                    found.append(message)
+        await asyncio.sleep(0)  # where messages always wait, nothing of the above lets anybody else on
+        return found
+
+    async def _message(self, parts: list[bytes], *, is_reply: bool) -> Message | None:
+        if sum(map(len, parts)) > _LIGHT:
+            return await asyncio.to_thread(self._parsed, parts, is_reply=is_reply)
+        return self._parsed(parts, is_reply=is_reply)
+
+    def _parsed(self, parts: list[bytes], *, is_reply: bool) -> Message | None:
+        try:
+            _, rest = self._session.feed_identities(parts)
+            raw = self._session.deserialize(rest)
+            header, parent, content = raw["header"], raw["parent_header"], raw["content"]
+            return Message(
+                kind=str(header["msg_type"]),
+                parent=str(parent.get("msg_id", "")),
+                process=str(header.get("session", "")),
+                content=content if isinstance(content, dict) else {},
+                is_reply=is_reply,
+            )
+        except Exception as error:  # whatever a kernel sends; also the greeting that is no message of Jupyter's
+            log.debug("a kernel sent what is no message: %s", error)
+            return None
+
+
+GRACE_S = 3.0
+"""How long a kernel may take to let go of what was interrupted."""
+TICK_S = 0.5
+"""How often it is looked whether the kernel is still there."""
+_SEND_S = 1.0
+_ANSWER_S = 1.0
+_MOST_WAITING = 32
+"""Messages that may have come before it is decided to interrupt; of a flood there are always more."""
+_IDLE_S = 2.0
+"""How long what is shown may come behind the reply. A kernel that was cut off shows nothing any more."""
+
+
+class KernelRun:
+    """`is_there` tells whether the same process is running and stays; `interrupt` interrupts whatever runs in it."""
+
+    def __init__(
+        self,
+        line: KernelLine,
+        process: str,
+        *,
+        is_there: Callable[[], Awaitable[bool]],
+        interrupt: Callable[[], Awaitable[Any]],
+        show: Callable[[str], None],
+    ) -> None:
+        self._line = line
+        self._process = process
+        self._is_there = is_there
+        self._interrupt = interrupt
+        self._show = show
+        self._outputs = Outputs()
+        self._request = ""
+        self._has_begun = False
+        self._reply: Message | None = None
+        self._replied = 0.0
+        self._is_idle = False
+        self._is_lost = False
+        self._was_interrupted = False
+        self._is_free = False
+        self._count: int | None = None
+
+    async def to_its_end(self, code: str, timeout_s: float) -> Ran:
+        """What became of the code, also where the caller is cancelled once it was sent. Raises TimeoutError where it
+        was not."""
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            # The user's own cells that wait behind it are not to be given up because it failed.
+            "stop_on_error": False,
+        }
+        self._request = await self._line.send("execute_request", content, _SEND_S)
+        why = Ended.TIMED_OUT
+        try:
+            await self._follow(self._now + timeout_s)
+            if self._line.is_cut_off:  # of one huge print, the end is near
+                await self._follow(self._now + _IDLE_S, anyway=True)
+        except asyncio.CancelledError:
+            why = Ended.STOPPED
+        if self._is_cut and why is not Ended.STOPPED:
+            why = Ended.CUT
+        if not self._is_over and not self._is_lost and self._has_begun:
+            await self._stop()
+        if self._has_failed and not await self._is_there():
+            # Jupyter interrupts a kernel before it ends it, and the reply to that can come first.
+            self._is_lost = True
+        return self._ran(why)
+
+    async def _stop(self) -> None:
+        """Interrupt it, where it is still what runs: what came meanwhile may say that it ended."""
+        for _ in range(_MOST_WAITING):
+            self._take_all(await self._line.read(0))
+        if not await self._is_there():
+            self._is_lost = self._reply is None
+            return
+        if self._reply is None:
+            self._was_interrupted = True
+            await self._interrupt()
+        await self._follow(self._now + GRACE_S, anyway=True)
+        if self._reply is None and not self._is_lost:
+            # An interrupt that comes at the very end can hit the kernel while it replies.
+            greeting = await self._line.greet(_ANSWER_S)
+            self._is_free = greeting is not None and greeting.process == self._process
+
+    async def _follow(self, end: float, *, anyway: bool = False) -> None:
+        """Read until it is over or lost, the time is up, or, unless `anyway`, it has shown too much."""
+        looked = self._now
+        while not self._is_over and (left := end - self._now) > 0:
+            self._take_all(await self._line.read(min(left, TICK_S)))
+            if self._reply is not None:
+                continue
+            if self._is_cut and not anyway:
+                return
+            if self._line.is_cut_off or self._now - looked >= TICK_S:
+                looked = self._now
+                if not await self._is_there():
+                    self._is_lost = True
+                    return
+
+    @property
+    def _has_failed(self) -> bool:
+        return self._reply is not None and self._reply.content.get("status") == "error"
+
+    @property
+    def _is_cut(self) -> bool:
+        return self._outputs.is_cut or self._line.is_cut_off
+
+    @property
+    def _is_over(self) -> bool:
+        if self._reply is None:
+            return False
+        return self._is_idle or self._line.is_cut_off or self._now - self._replied > _IDLE_S
+
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _take_all(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.process != self._process:
+                self._is_lost = self._reply is None
+            elif message.parent == self._request:
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        if message.is_reply:
+            self._reply, self._replied = message, self._now
+            self._count = count_of(message.content) or self._count
+            return
+        match message.kind:
+            case "execute_input":
+                self._has_begun = True
+                self._count = count_of(message.content)
+            case "status":
+                self._is_idle = message.content.get("execution_state") == "idle"
+            case _:
+                if text := self._outputs.take(message.kind, message.content):
+                    self._show(text)
+
+    def _ran(self, why: Ended) -> Ran:
+        return Ran(
+            ended=self._ended(why),
+            outputs=self._outputs.done(),
+            execution_count=self._count,
+            left_out=self._outputs.left_out,
+            is_cut=self._is_cut or not self._is_idle,
+        )
+
+    def _ended(self, why: Ended) -> Ended:
+        if self._is_lost:
+            return Ended.LOST
+        if self._reply is None:
+            if self._is_free:
+                return why
+            return Ended.RUNS_ON if self._has_begun else Ended.QUEUED
+        match self._reply.content.get("status"):
+            case "ok":
+                return Ended.DONE
+            case "error":
+                return why if self._was_interrupted else Ended.FAILED
+            case _:
+                return Ended.NOT_BEGUN
+
+
+ANSWER_S = 1.0
+"""A kernel that does nothing answers sooner."""
+START_S = 20.0
+"""How long one that was just started may take."""
+INSPECT_S = 15.0
+_LOOK_S = 0.02
+_LOOKS = 25
+"""Half a second in all."""
+_STARTING = ("starting", "restarting", "unknown")
+_IPYTHON = "ipython"
+_AGENT = "ozzie_kernel"
+_OUR_IMPLEMENTATION = "ozzie"
+"""What that kernel calls itself."""
+
+
+class LiveKernels:
+    """`kernels` and `sessions` are the server's `kernel_manager` and `session_manager`."""
+
+    def __init__(self, kernels: Any, sessions: Any) -> None:
+        self._kernels = kernels
+        self._sessions = sessions
+        self._running: set[str] = set()
+        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def list(self) -> Sequence[KernelInfo]:
+        notebooks: dict[str, str] = {}
+        for session in await self._sessions.list_sessions():
+            # A console of the same kernel is named after the notebook, with a number.
+            if session.get("type") == "notebook":
+                notebooks.setdefault(str(session["kernel"]["id"]), _path(str(session.get("path", ""))))
+        found = [self._info(kernel_id, notebooks.get(kernel_id, "")) for kernel_id in self._kernels.list_kernel_ids()]
+        return sorted(found, key=lambda each: (not each.notebook, each.notebook, each.name, each.kernel_id))
+
+    async def process(self, kernel_id: str) -> str:
+        async with self._looking[kernel_id]:
+            info, kernel = await self._usable(kernel_id)
+            with KernelLine(kernel) as line:
+                return (await self._greeted(line, info, kernel)).process
+
+    async def run(
+        self,
+        kernel_id: str,
+        code: str,
+        *,
+        process: str,
+        timeout_s: float,
+        show: Callable[[str], None] = lambda text: None,
+    ) -> Ran:
+        async with self._looking[kernel_id]:
+            info, kernel = await self._usable(kernel_id)
+            self._running.add(kernel_id)
+        try:
+            return await self._run(info, kernel, code, process, timeout_s, show)
+        finally:
+            self._running.discard(kernel_id)
+
+    async def _run(
+        self, info: KernelInfo, kernel: Any, code: str, process: str, timeout_s: float, show: Callable[[str], None]
+    ) -> Ran:
+        with KernelLine(kernel) as line:
+            if (await self._greeted(line, info, kernel)).process != process:
+                raise KernelChanged(f"{_begun(info.said)} was restarted meanwhile. Nothing was run in it.")
+            running = KernelRun(
+                line,
+                process,
+                is_there=partial(self._is_there, info.kernel_id, kernel, _pid(kernel)),
+                interrupt=partial(self._interrupt, info.kernel_id),
+                show=show,
+            )
+            try:
+                return await running.to_its_end(code, timeout_s)
+            except TimeoutError:
+                raise KernelChanged(f"{_begun(info.said)} ended meanwhile. Nothing was run in it.") from None
+
+    async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
+        async with self._looking[kernel_id]:
+            info, kernel = await self._usable(kernel_id)
+            if info.language.lower() != "python":
+                raise KernelUnfit(f"{_begun(info.said)} is no Python kernel: its variables can't be looked at.")
+            with KernelLine(kernel) as line:
+                greeting = await self._greeted(line, info, kernel)
+                if greeting.content.get("implementation") != _IPYTHON:
+                    raise KernelUnfit(f"{_begun(info.said)} is not IPython's: its variables can't be looked at.")
+                return told(await self._asked(line, info, name), name)
+
+    async def _asked(self, line: KernelLine, info: KernelInfo, name: str) -> Any:
+        """What a silent request without any code gave that has the kernel evaluate one expression of ours."""
+        content = {
+            "code": "",
+            "silent": True,
+            "store_history": False,
+            "user_expressions": {"told": expression(name)},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        loop = asyncio.get_running_loop()
+        end = loop.time() + INSPECT_S
+        try:
+            request = await line.send("execute_request", content, INSPECT_S)
+        except TimeoutError:
+            raise KernelChanged(f"{_begun(info.said)} ended meanwhile.") from None
+        while (left := end - loop.time()) > 0:
+            for message in await line.read(left):
+                if message.is_reply and message.parent == request:
+                    return (message.content.get("user_expressions") or {}).get("told")
+        raise self._busy(info)
+
+    async def _usable(self, kernel_id: str) -> tuple[KernelInfo, Any]:
+        """Raises as `Kernels.process`."""
+        info = next((each for each in await self.list() if each.kernel_id == kernel_id), None)
+        if info is None:
+            raise NoSuchKernel("No kernel of that id runs here, or not any more.")
+        if info.is_agent:
+            raise _our_own(info)
+        kernel = self._kernels.get_kernel(kernel_id)
+        if not await kernel.is_alive():
+            raise NoSuchKernel(f"{_begun(info.said)} has died. Restart it in Jupyter to go on.")
+        if kernel_id in self._running:
+            raise self._busy(info)
+        return info, kernel
+
+    async def _seems_busy(self, kernel: Any) -> bool:
+        """Whether Jupyter takes it to be busy, and not only with what just ended."""
+        for _ in range(_LOOKS):
+            if getattr(kernel, "execution_state", "") != "busy":
+                return False
+            await asyncio.sleep(_LOOK_S)
+        return True
+
+    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
+        """Raises KernelBusy."""
+        seems_busy = await self._seems_busy(kernel)
+        greeting = await line.greet(START_S if info.state in _STARTING else ANSWER_S)
+        # IPython answers one after the other, and Jupyter does not hear that a restart ended a cell. Of another kernel
+        # nobody knows whether it answers while it is busy.
+        if greeting is None or (seems_busy and greeting.content.get("implementation") != _IPYTHON):
+            raise self._busy(info)
+        # The specification need not say so, where a script starts it. Code that was run in it would be a message of the
+        # user's, without the labels of the call.
+        if greeting.content.get("implementation") == _OUR_IMPLEMENTATION:
+            raise _our_own(info)
+        return greeting
+
+    async def _is_there(self, kernel_id: str, kernel: Any, pid: Any) -> bool:
+        if kernel_id not in self._kernels or kernel.shutting_down:
+            return False
+        return _pid(kernel) == pid and bool(await kernel.is_alive())
+
+    async def _interrupt(self, kernel_id: str) -> None:
+        try:
+            await self._kernels.interrupt_kernel(kernel_id)
+        except Exception as error:  # it may be gone by now, which is noticed otherwise
+            log.warning("a kernel can't be interrupted: %s", error)
+
+    def _info(self, kernel_id: str, notebook: str) -> KernelInfo:
+        kernel = self._kernels.get_kernel(kernel_id)
+        active = getattr(kernel, "last_activity", None)
+        try:
+            spec = kernel.kernel_spec
+        except Exception:  # what was uninstalled while it runs
+            spec = None
+        argv = getattr(spec, "argv", None) or []
+        return KernelInfo(
+            kernel_id=kernel_id,
+            name=str(kernel.kernel_name),
+            language=str(getattr(spec, "language", "") or ""),
+            state=str(getattr(kernel, "execution_state", "") or "unknown"),
+            notebook=notebook,
+            last_activity=active.isoformat(timespec="seconds") if active is not None else "",
+            is_agent=kernel.kernel_name == "ozzie" or _AGENT in argv,
+        )
+
+    @staticmethod
+    def _busy(info: KernelInfo) -> KernelBusy:
+        return KernelBusy(f"{_begun(info.said)} is busy with a cell; try again when it is done.")
+
+
+def _our_own(info: KernelInfo) -> KernelUnfit:
+    return KernelUnfit(
+        f"{_begun(info.said)} is Ozzie's own: its cells are turns of an agent, and a call from a turn would "
+        "wait for the cell that waits for it."
+    )
+
+
+def _path(path: str) -> str:
+    """Of a notebook that is shared between pages, the drive stands before it."""
+    return path.removeprefix("RTC:").strip("/")
+
+
+def _pid(kernel: Any) -> Any:
+    return getattr(kernel.provisioner, "pid", None)
+
+
+def _begun(said: str) -> str:
+    """At the beginning of a sentence."""
+    return said[:1].upper() + said[1:]

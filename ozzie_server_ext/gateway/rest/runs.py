@@ -1,0 +1,383 @@
+"""Runs of skills for a page: the graph, one step in full, and the output that a cell keeps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Annotated, TypeAlias, cast
+
+from msgspec import Meta
+
+from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.events import Event, SkillStarted, StepCompleted, StepFailed, StepStarted, Transient
+from ozzie_server_ext.domain.ids import task_stream
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.gateway.rest import graph_shapes as shapes
+from ozzie_server_ext.gateway.rest.graph_shapes import StepAttempt, StepCall, StepDetail
+from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.rest.shapes import TaskId
+from ozzie_server_ext.gateway.rest.steps import Steps
+from ozzie_server_ext.gateway.rest.task_shapes import Step, TaskOutput, TaskState
+from ozzie_server_ext.render.graph.geometry import WIDTH, Edge, Layout, Node
+from ozzie_server_ext.render.graph.layout import graph_layout
+from ozzie_server_ext.render.graph.output import graph_bundle
+from ozzie_server_ext.render.graph.view import GraphStep, GraphView, as_one, awaited, titles, tried
+from ozzie_server_ext.render.static import static_bundle
+from ozzie_server_ext.render.toolrows import main_argument
+from ozzie_server_ext.render.turn import fold
+from ozzie_server_ext.render.turnview import TextPart
+from ozzie_server_ext.skills.spec import Work
+from ozzie_server_ext.skills.templates import Values, as_text, fill, resolve
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.feed import OpenReply
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.views import FoldedTurn, RunTasks
+from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.workflows.skill_log import LoadedRun, load_run
+from ozzie_server_ext.tasks.workflows.step_ends import held_steps
+
+Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{24}$", title="the version of an answer before")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutputQuery:
+    """`known`: the `version` of the answer before. Where that is still how the turn is, the answer is 204."""
+
+    task_id: TaskId
+    known: Version | None = None
+
+
+async def get_task_output(call: Call, asked: TaskOutputQuery) -> TaskOutput | None:
+    """A task's turn as a cell shows it, as far as it is.
+
+    Once it has ended, this is what its kernel wrote into the notebook, or would have.
+    """
+    task_id = ids.TaskId(asked.task_id)
+    row = await call.ozzie.tasks.get(task_id)
+    session_id = None if row["session_id"] is None else ids.SessionId(str(row["session_id"]))
+    # Before the look at the events: a reply that is whole meanwhile stands in one of them.
+    written = [(reply.reply_id, tuple(reply.so_far())) for reply in _replies(call, task_id)]
+    turn = await call.ozzie.turns.get(task_id, session_id)
+    view = turn.view
+    if view.is_final:
+        row = await call.ozzie.tasks.get(task_id)  # it may have ended since
+    # As of before the look at the events: what is said to have ended is shown as it ended.
+    status = cast("TaskState", row["status"])
+    whole = {part.reply_id for part in view.parts if isinstance(part, TextPart) and part.done}
+    said = [] if view.is_final else [item for reply_id, items in written if reply_id not in whole for item in items]
+    version = _version(status, turn, said)
+    if version == asked.known:
+        return None
+    if view.is_final:
+        data, metadata = static_bundle(view, turn.graph)
+        picture: JsonObject = {} if turn.graph is None else {**graph_bundle(turn.graph)}
+        return TaskOutput(
+            task_id=task_id, status=status, version=version, data=data, metadata=metadata, graph=picture, html=""
+        )
+    for item in said:
+        view = fold(view, item.type, item.payload)
+    html = turn.live.html(view, call.ozzie.clock.now())
+    return TaskOutput(task_id=task_id, status=status, version=version, data={}, metadata={}, graph={}, html=html)
+
+
+def _replies(call: Call, task_id: ids.TaskId) -> list[OpenReply]:
+    """What is being written of the task's turn, and stands in no event yet."""
+    return [reply for reply in call.ozzie.feed.open_replies if reply.task_id == task_id]
+
+
+def _version(status: TaskState, turn: FoldedTurn, said: Sequence[Transient]) -> str:
+    """Another one whenever anything but the time has changed. It says the same in another gateway, so that a page may
+    go on asking where one took over."""
+    digest = blake2b(f"{status} {turn.event_id}".encode(), digest_size=12)
+    for item in said:
+        # With its text, for a reply that was reset may have grown to the same length again.
+        text = f"\0{item.type}\0{item.payload['reply_id']}\0{item.payload.get('content', '')}"
+        digest.update(text.encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+Width: TypeAlias = Annotated[int, Meta(ge=100, le=4000, description="So many px there are for the picture.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGraphQuery:
+    """`known`: the `version` of the answer before. Where the run still is like that, the answer is 204."""
+
+    task_id: TaskId
+    width: Width = WIDTH
+    known: Version | None = None
+
+
+async def get_task_graph(call: Call, asked: TaskGraphQuery) -> shapes.TaskGraph | None:
+    """A run of a skill with steps: how far each is, and where it is drawn."""
+    task_id = ids.TaskId(asked.task_id)
+    row = await call.ozzie.tasks.get(task_id)
+    session_id = None if row["session_id"] is None else ids.SessionId(str(row["session_id"]))
+    # In this order: what a step's task does stands in it before its end stands in the run's.
+    tasks = await RunTasks.of(call.ozzie.log, task_id)
+    turn = await call.ozzie.turns.get(task_id, session_id)
+    if turn.graph is None:
+        raise NotFound("This task has no steps of a skill.", code="task.no_graph")
+    said = f"{row['status']} {asked.width} {turn.event_id} {tasks.version}"
+    version = blake2b(said.encode(), digest_size=12).hexdigest()
+    if version == asked.known:
+        return None
+    view = await tasks.told(turn.graph, row, call.ozzie.log, call.ozzie.blobs)
+    return shapes.TaskGraph(
+        task_id=task_id,
+        status=cast(TaskState, row["status"]),
+        version=version,
+        name=view.name,
+        kind=view.kind,
+        state=view.state,
+        current=view.current,
+        settled=view.settled,
+        running=view.running,
+        failed=view.failed,
+        asking=view.asking,
+        steps=[_step(step) for step in view.steps],
+        layout=_drawn(view, _layout(_structure(view), asked.width)),
+    )
+
+
+def _structure(view: GraphView) -> GraphView:
+    """What of a run its layout hangs on, the same as long as it goes on."""
+    steps = (GraphStep(step_id=each.step_id, title="", needs=each.needs, skill=each.skill) for each in view.steps)
+    return GraphView(name="", kind=view.kind, steps=tuple(steps), moves=view.moves)
+
+
+_layout = lru_cache(maxsize=32)(lambda view, width: graph_layout(view, width=width))
+
+
+def _drawn(view: GraphView, layout: Layout) -> shapes.GraphLayout:
+    steps = {step.step_id: step for step in view.steps}
+    called = titles(view, ((node.step_ids, node.name) for node in layout.nodes if node.is_stack))
+    return shapes.GraphLayout(
+        form=layout.form,
+        width=layout.width,
+        height=layout.height,
+        nodes=[_node(view, node, steps, called) for node in layout.nodes],
+        edges=[_edge(edge) for edge in layout.edges],
+    )
+
+
+def _node(view: GraphView, node: Node, steps: Mapping[str, GraphStep], called: Mapping[str, str]) -> shapes.GraphNode:
+    one = as_one([steps[each] for each in node.step_ids], node.name)
+    after = awaited(one, steps, called) if view.kind == "dag" else ["Not reached yet"]
+    return shapes.GraphNode(
+        node_id=node.node_id,
+        step_ids=list(node.step_ids),
+        x=node.x,
+        y=node.y,
+        w=node.w,
+        h=node.h,
+        layer=node.layer,
+        dots=[shapes.GraphDot(step_id=dot.step_id, x=dot.x, y=dot.y) for dot in node.dots],
+        told=_step(one),
+        after=after[-1] if after else "",
+    )
+
+
+def _edge(edge: Edge) -> shapes.GraphEdge:
+    x, y = edge.label_at
+    return shapes.GraphEdge(
+        source=edge.source, to=edge.to, path=edge.path, is_back=edge.is_back, label=edge.label, label_x=x, label_y=y
+    )
+
+
+def _step(step: GraphStep) -> shapes.GraphStep:
+    return shapes.GraphStep(
+        step_id=step.step_id,
+        title=step.title,
+        state=step.state,
+        needs=list(step.needs),
+        skill=step.skill,
+        model=step.model,
+        started_at=_time(step.started_at),
+        finished_at=_time(step.finished_at),
+        cost=step.cost if step.cost_known else None,
+        note=step.note or tried(step),
+        attempt=step.attempt,
+        attempts=step.attempts,
+        visits=step.visits,
+        problem=step.problem,
+        task_id=step.task_id,
+    )
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else time_text(moment)
+
+
+StepId: TypeAlias = Annotated[
+    str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", title="the id of a step, as its skill has it")
+]
+MOST_TEXT = 8_000
+"""So many characters of an instruction or a result are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStepQuery:
+    task_id: TaskId
+    step_id: StepId
+
+
+async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
+    """One step of a run of a skill: what is to be done and has to hold, what it was given and gave, and each try."""
+    task_id = ids.TaskId(asked.task_id)
+    row = await call.ozzie.tasks.get(task_id)
+    events = await call.ozzie.log.read_stream(task_stream(task_id))
+    started = next((event.body for event in events if isinstance(event.body, SkillStarted)), None)
+    planned = next((step for step in started.steps if step.step_id == asked.step_id), None) if started else None
+    if planned is None:
+        raise NotFound(f"This task has no step {asked.step_id}.", code="task.no_step")
+    loaded = await load_run(call.ozzie.log, call.ozzie.blobs, task_id)
+    work, values = loaded.run.steps[asked.step_id], loaded.run.values
+    attempts = _attempts(events, asked.step_id)
+    output = values.outputs.get(asked.step_id)
+    value = None if output is None else output.value
+    if attempts and attempts[-1].finished_at is None and attempts[-1].task_id:
+        attempts[-1], held = await _held(call, row, loaded, asked.step_id, attempts[-1])
+        value = held.value if isinstance(held, Succeeded) else value
+    result = "" if value is None else as_text(value)
+    completed = [each.body for each in events if isinstance(each.body, StepCompleted)]
+    accepted = [fact.accepted for fact in completed if fact.step_id == asked.step_id]
+    return StepDetail(
+        step_id=work.id,
+        title=work.name,
+        kind=planned.kind,
+        instruction=_filled(_instruction(work), values)[:MOST_TEXT],
+        acceptance=_filled(work.acceptance or "", values),
+        accepted=accepted[-1] if accepted else "",
+        input=_given(work, values),
+        result=result[:MOST_TEXT],
+        is_cut=len(result) > MOST_TEXT,
+        attempts=attempts,
+        calls=await _calls(call, attempts[-1].task_id) if attempts and attempts[-1].task_id else [],
+        call=_made_at_once(events, asked.step_id),
+    )
+
+
+def _instruction(work: Work) -> str:
+    """What is to be done, in the words of the skill."""
+    if work.call is not None:
+        return work.call.tool
+    if work.ask is not None:
+        return work.ask.question
+    if work.approve is not None:
+        return work.approve.question
+    return work.instruction or work.skill or ""
+
+
+def _given(work: Work, values: Values) -> Json:
+    given: Json = work.call.args if work.call is not None else work.with_ if work.skill is not None else None
+    if work.approve is not None and work.approve.show:
+        given = {"show": work.approve.show}
+    try:
+        return resolve(given, values.find)
+    except InputError:
+        return given
+
+
+def _filled(text: str, values: Values) -> str:
+    """With what is known by now; as the skill has it where that is not enough."""
+    try:
+        return fill(text, values.find)
+    except InputError:
+        return text
+
+
+def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
+    found: list[StepAttempt] = []
+    for event in events:
+        match event.body:
+            case StepStarted() as fact if fact.step_id == step_id:
+                attempt = StepAttempt(
+                    visit=fact.visit,
+                    attempt=fact.attempt,
+                    state="Working",
+                    message="",
+                    started_at=time_text(event.ts),
+                    finished_at=None,
+                    task_id=str(fact.task or ""),
+                )
+                found.append(attempt)
+            case StepCompleted() | StepFailed() as fact if fact.step_id == step_id and _is_new(fact, found):
+                found.append(_attempt_at_once(fact, event.ts))
+            case StepCompleted() as fact if fact.step_id == step_id and found:
+                done = replace(found[-1], state="Done", message=fact.accepted, finished_at=time_text(event.ts))
+                found[-1] = done
+            case StepFailed() as fact if fact.step_id == step_id and found:
+                failed = replace(found[-1], state="Failed", message=fact.message, finished_at=time_text(event.ts))
+                found[-1] = failed
+            case _:
+                pass
+    return found
+
+
+async def _held(
+    call: Call, run: Row, loaded: LoadedRun, step_id: str, attempt: StepAttempt
+) -> tuple[StepAttempt, Outcome | None]:
+    """The attempt that goes on, as far as it came where the run is held; and what it ended with."""
+    log = call.ozzie.log
+    rows = await log.rows("tasks", where={"task_id": attempt.task_id}, limit=1)
+    row = rows[0] if rows else None
+    step = (await held_steps(loaded, run, {step_id: row}, log, call.ozzie.blobs)).get(step_id)
+    if step is None:
+        return attempt, None
+    told = replace(attempt, state="Paused", finished_at=cast("str | None", row["finished_at"]) if row else None)
+    match step.outcome:
+        case Succeeded() if not step.next:
+            told = replace(told, state="Done")
+        case FailedAttempt(message=message):
+            told = replace(told, state="Failed", message=message)
+        case _:
+            pass
+    return told, step.outcome
+
+
+def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:
+    """Whether the attempt began and ended with this fact (ADR 44)."""
+    goes_on = bool(found) and found[-1].finished_at is None
+    return fact.call is not None and not goes_on
+
+
+def _attempt_at_once(fact: StepCompleted | StepFailed, ended: datetime) -> StepAttempt:
+    assert fact.call is not None
+    return StepAttempt(
+        visit=fact.visit,
+        attempt=fact.attempt,
+        state="Done" if isinstance(fact, StepCompleted) else "Failed",
+        message=fact.accepted if isinstance(fact, StepCompleted) else fact.message,
+        started_at=time_text(ended - timedelta(milliseconds=fact.call.duration_ms)),
+        finished_at=time_text(ended),
+        task_id="",
+    )
+
+
+def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:
+    """The call of the latest attempt, where it had no task."""
+    facts = [each.body for each in events if isinstance(each.body, StepStarted | StepCompleted | StepFailed)]
+    mine = [fact for fact in facts if fact.step_id == step_id]
+    last = mine[-1] if mine else None
+    if not isinstance(last, StepCompleted | StepFailed) or last.call is None:
+        return None
+    made = last.call
+    return StepCall(
+        name=made.name,
+        args=made.args,
+        argument=main_argument(made.args),
+        duration_ms=made.duration_ms,
+        rule=made.rule,
+        summary=made.summary,
+    )
+
+
+async def _calls(call: Call, task_id: str) -> list[Step]:
+    """Those of models and tools in the task that carries out the step."""
+    steps = Steps()
+    for event in await call.ozzie.log.read_stream(task_stream(ids.TaskId(task_id))):
+        steps.take(event)
+    return steps.all()

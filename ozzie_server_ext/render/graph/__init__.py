@@ -1,0 +1,1 @@
+"""Workflows as pictures, tables and text."""

@@ -1,0 +1,240 @@
+"""What a turn asks a person, as the front ends show it: approvals and questions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ozzie_server_ext.render.text import inside, visible_label, visible_proof
+
+RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
+EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
+"""UX §2.4."""
+NOT_KNOWN = "Not known"
+"""What is said of a fact that is missing: never nothing (UX §2.4)."""
+
+
+def undo_words(undo: str, side_effect: str) -> str:
+    """How what was done can be taken back, as the contract says it."""
+    return undo or ("None" if side_effect == "irreversible" else NOT_KNOWN)
+
+
+EFFECTS_AT_LENGTH = {
+    "none": "none: it changes nothing",
+    "reversible": "can be undone",
+    "irreversible": "can't be undone",
+}
+REPEATS = {
+    "supported": "safe to repeat",
+    "required": "needs a key against doubles",
+    "not_supported": "not safe to repeat",
+}
+
+NEEDS = {
+    "model": "",
+    "relay": "",
+    "cli": "in a terminal or in the page; a kernel's yes is not enough",
+    "browser": "in the page",
+    "step_up": "in the page, once you have proved who you are",
+}
+"""Where a yes has to be given, by the weakest way that it may come by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One answer that may be given: what the command line and REST call it, and what a button says. `help` is a line
+    about it; one that `takes_text` is given in words."""
+
+    name: str
+    label: str
+    help: str = ""
+    takes_text: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a turn asks a person, and waits for. `notes` are sentences below it."""
+
+    prompt_id: str
+    kind: str
+    sentence: str
+    notes: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+
+def question_of(payload: Mapping[str, Any]) -> Question:
+    """The question of a `prompt.requested`."""
+    choices = tuple(
+        Choice(
+            name=str(option.get("name", "")),
+            label=str(option.get("label", "")),
+            help=str(option.get("help", "")),
+            takes_text=bool(option.get("takes_text")),
+        )
+        for option in payload.get("options") or ()
+    )
+    return Question(
+        prompt_id=str(payload.get("prompt_id", "")),
+        kind=str(payload.get("kind", "")),
+        sentence=str(payload.get("question", "")),
+        notes=tuple(str(note) for note in payload.get("notes") or ()),
+        choices=choices,
+    )
+
+
+def way_to_answer(task_id: str, choice: Choice) -> str:
+    """The command that gives this answer."""
+    words = ' "TEXT"' if choice.takes_text else ""
+    return f"ozzie tasks answer {task_id} {choice.name}{words}"
+
+
+SHOWN_LINES = 12
+"""Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
+
+NO_SESSION = "Approving for the session is not offered: this cannot be undone."
+"""String 6 of UX §10."""
+OPEN_IN_PAGE = "Open it in the page: it contains something that looks like a secret."
+"""What is said if only the card without it can be shown."""
+IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
+    `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
+    may pass on a yes, `in_page`: whether only a page may; `checked`, why a second model did not say yes, empty where
+    none was to; `made_from`: where from outside the content came, a phrase, empty where none did; `expired`: nobody
+    answered in time; `is_redacted`: what looks like a secret was taken out, so nobody may say yes to what stands
+    here."""
+
+    approval_id: str
+    call_id: str
+    name: str
+    sentence: str
+    reason: str
+    proof: tuple[str, ...] = ()
+    is_diff: bool = False
+    whole: str = ""
+    risk: str = NOT_KNOWN
+    effect: str = NOT_KNOWN
+    undo: str = NOT_KNOWN
+    cover: str = ""
+    rule: str = ""
+    key: str = ""
+    binds: str = ""
+    arguments: tuple[str, ...] = ()
+    by_kernel: bool = False
+    in_page: bool = False
+    is_redacted: bool = False
+    is_grave: bool = False
+    expires_at: datetime | None = None
+    expired: bool = False
+    checked: str = ""
+    made_from: str = ""
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Each with its name."""
+        return (("Risk", self.risk), ("Side effect", self.effect), ("Undo", self.undo))
+
+    @property
+    def elsewhere(self) -> str:
+        """Why a yes can't be given here, a sentence; empty if it can."""
+        if self.is_redacted:
+            return OPEN_IN_PAGE
+        return IN_PAGE if self.in_page else ""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The lines of the proof that are shown at once."""
+        return self.proof if self.is_grave or len(self.proof) <= SHOWN_LINES else self.proof[:SHOWN_LINES]
+
+    @property
+    def hidden(self) -> str:
+        """What is not shown of the proof, in words; empty where all of it is."""
+        left = len(self.proof) - len(self.shown)
+        if self.whole:
+            return f"There is more: ozzie artifacts get {self.whole}"
+        return f"{left:,} more lines: ozzie approvals show {self.approval_id}" if left else ""
+
+
+def asked_of(payload: Mapping[str, Any]) -> Asked:
+    """The approval of an `approval.requested`."""
+
+    def text(name: str) -> str:
+        return visible_label(str(payload.get(name) or ""))
+
+    cover = payload.get("cover")
+    effect, risk = text("side_effect"), text("risk_level")
+    proof = visible_proof(str(payload.get("proof") or "")).rstrip("\n")
+    return Asked(
+        approval_id=text("approval_id"),
+        call_id=text("call_id"),
+        name=text("name"),
+        sentence=text("sentence"),
+        reason=text("reason"),
+        proof=tuple(proof.split("\n")) if proof else (),
+        is_diff=payload.get("shown") == "diff",
+        whole=text("whole"),
+        risk=RISKS.get(risk, NOT_KNOWN),
+        effect=EFFECTS.get(effect, NOT_KNOWN),
+        undo=undo_words(text("undo"), effect),
+        cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
+        rule=" in ".join(filter(None, [text("rule"), text("place")])),
+        key=text("key"),
+        binds=text("binds"),
+        arguments=tuple(visible_proof(str(payload.get("arguments") or "")).splitlines()),
+        by_kernel=payload.get("needs") == "relay",
+        is_redacted=bool(payload.get("card")),
+        in_page=payload.get("needs") in ("browser", "step_up"),
+        is_grave=effect == "irreversible" or risk == "high",
+        expires_at=_moment(text("expires_at")),
+        checked=text("checked"),
+        made_from=text("made_from"),
+    )
+
+
+def answered(payload: Mapping[str, Any], at: datetime | None) -> str:
+    """Who said yes: "approved once by Ana, 14:05"."""
+    by = visible_label(str(payload.get("by") or "somebody"))
+    extent = "for the session" if payload.get("extent") == "session" else "once"
+    said = f"approved {extent} by {by}"
+    if payload.get("way") == "model":
+        said = f"approved by {second_model(by)}"
+    return said + (f", {at.astimezone():%H:%M}" if at else "")
+
+
+def second_model(by: str) -> str:
+    """What the giver of a model's answer is called: "a second model (cheap)"."""
+    return f"a second model ({by.removesuffix(' (model)')})"
+
+
+def why_asked(asked: Asked) -> str:
+    """String 4 of UX §10."""
+    return f"Ozzie asks because {inside(asked.reason)}."
+
+
+def made_from(asked: Asked) -> str:
+    """Where from outside that came which is behind it, a sentence; empty where nothing did."""
+    return f"Made from {asked.made_from}." if asked.made_from else ""
+
+
+def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
+    """What each answer that a terminal may give is called, and the command that gives it."""
+    if asked.expired:
+        return (("Ask again", f"ozzie approvals renew {asked.approval_id}"),)
+    once = ("Approve once", f"ozzie approvals approve {asked.approval_id}")
+    session = ("Approve for this session", f"ozzie approvals approve {asked.approval_id} --session")
+    reject = ("Reject", f"ozzie approvals reject {asked.approval_id}")
+    if asked.in_page:
+        return (reject,)
+    if asked.is_redacted:
+        return (("Read all of it", f"ozzie approvals show {asked.approval_id}"), reject)
+    return (once, session, reject) if asked.cover else (once, reject)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

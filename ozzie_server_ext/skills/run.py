@@ -1,0 +1,268 @@
+"""A run of a skill with steps, as a workflow or as a state machine: what it has come to, and what comes next. Pure."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ozzie_server_ext.domain import steps
+from ozzie_server_ext.domain.content import CLEAN
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import StepCompleted, StepFact
+from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.steps import StepRecord, StepStatus
+from ozzie_server_ext.skills.checks import FAILED
+from ozzie_server_ext.skills.conditions import read_condition
+from ozzie_server_ext.skills.spec import FsmSkill, State, Step, Work, WorkflowSkill
+from ozzie_server_ext.skills.templates import Output, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """An attempt is to be made at a step."""
+
+    work: Work
+    visit: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A step is not to be carried out."""
+
+    step_id: str
+    visit: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A step can't begin: its condition can't be told."""
+
+    work: Work
+    visit: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The run has its result."""
+
+    output: Output
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run can't come to its result; `step_id` is the first step that failed, empty where it was none."""
+
+    message: str
+    step_id: str = ""
+
+
+Next = Begin | Skip | Broken
+Ended = Done | Failed
+
+
+NOTHING: Mapping[str, TaskId] = MappingProxyType({})
+
+
+class WorkflowRun:
+    """Of a workflow: Kahn's algorithm, step by step. `records` are the steps as they stand."""
+
+    def __init__(self, skill: WorkflowSkill, values: Values) -> None:
+        self.skill = skill
+        self.values = values
+        self.steps = {step.id: step for step in skill.steps}
+        self.records = {step.id: StepRecord(step_id=step.id) for step in skill.steps}
+        self.running: set[str] = set()
+        self.taken_up: Mapping[str, TaskId] = {}
+        self._open_needs = {step.id: len(set(step.needs)) for step in skill.steps}
+        self._needed_by: dict[str, list[str]] = {step.id: [] for step in skill.steps}
+        for step in skill.steps:
+            for need in set(step.needs):
+                self._needed_by[need].append(step.id)
+        self._free = deque(step.id for step in skill.steps if not step.needs)
+        self._retrying: deque[str] = deque()
+        self.settled = 0
+
+    def apply(self, fact: StepFact, output: Output | None = None) -> StepRecord:
+        """Take in one fact; `output` is the whole of what a completed step gave. Raises IllegalStep."""
+        record = self.records[fact.step_id] = steps.fold(self.records[fact.step_id], fact)
+        self.running.discard(record.step_id)
+        if record.status is StepStatus.RUNNING:
+            self.running.add(record.step_id)
+            self.taken_up = {each: task for each, task in self.taken_up.items() if each != record.step_id}
+            self._taken(record.step_id)
+        elif record.status is StepStatus.RETRYING:
+            self._retrying.append(record.step_id)
+        else:
+            self._taken(record.step_id)
+            self._settle(record, fact, output)
+        return record
+
+    def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
+        """A person wants the whole tried again: the steps that failed are, and those that waited for them go on.
+        `taken_up` are the tasks by which steps go on, those of an attempt before."""
+        self.taken_up = dict(taken_up)
+        for record in self.records.values():
+            if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
+                self.records[record.step_id] = StepRecord(step_id=record.step_id, visit=record.visit + 1)
+                self.settled -= 1
+                self._free.append(record.step_id)
+
+    def next(self) -> Iterator[Next]:
+        """What is to be done now, as far as `max_parallel` allows. Apply what came of each before the next is asked
+        for."""
+        while self._free:
+            step = self.steps[self._free[0]]
+            record = self.records[step.id]
+            if why := self._why_skipped(step):
+                yield Skip(step.id, record.visit, why)
+                continue
+            try:
+                holds = step.when is None or read_condition(step.when).holds(self.values.find)
+            except InputError as error:
+                yield Broken(step, record.visit, f"Its condition can't be told: {error}")
+                continue
+            if not holds:
+                yield Skip(step.id, record.visit, f"Its condition does not hold: {step.when}")
+                continue
+            if len(self.running) >= self.skill.max_parallel:
+                return
+            yield Begin(step, record.visit, record.attempt + 1)
+        while self._retrying and len(self.running) < self.skill.max_parallel:
+            record = self.records[self._retrying.popleft()]
+            yield Begin(self.steps[record.step_id], record.visit, record.attempt + 1)
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended; None as long as anything runs or can be done."""
+        if self.running or self._free or self._retrying:
+            return None
+        for step in self.skill.steps:
+            record = self.records[step.id]
+            if record.status is StepStatus.FAILED and not step.optional:
+                return Failed(f"{step.name}: {record.message}", step.id)
+        if self.settled < len(self.steps):
+            return Failed("Some of its steps need each other, so that none can begin.")
+        return Done(self._result())
+
+    def _why_skipped(self, step: Step) -> str:
+        """Of a step whose needs have ended."""
+        skipped = bool(step.needs) and all(self.records[need].status is StepStatus.SKIPPED for need in step.needs)
+        return "All that it needs was skipped." if skipped else ""
+
+    def _taken(self, step_id: str) -> None:
+        if self._free and self._free[0] == step_id:
+            self._free.popleft()
+        elif step_id in self._free:
+            self._free.remove(step_id)
+        elif step_id in self._retrying:
+            self._retrying.remove(step_id)
+
+    def _settle(self, record: StepRecord, fact: StepFact, output: Output | None) -> None:
+        self.settled += 1
+        if isinstance(fact, StepCompleted):
+            self.values.outputs[record.step_id] = output or Output(fact.output)
+        if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
+            return  # what needs it never begins
+        for other in self._needed_by[record.step_id]:
+            self._open_needs[other] -= 1
+            if not self._open_needs[other]:
+                self._free.append(other)
+
+    def _result(self) -> Output:
+        """What the step gave that the skill names for that, else those that no other one needs: one alone as it is,
+        several by their ids."""
+        if self.skill.output is not None:
+            return self.values.outputs.get(self.skill.output, Output(None))
+        last = [step.id for step in self.skill.steps if not self._needed_by[step.id]]
+        given = {step_id: self.values.outputs[step_id] for step_id in last if step_id in self.values.outputs}
+        content = CLEAN
+        for output in given.values():
+            content = content | output.content
+        if len(last) == 1:
+            return Output(given[last[0]].value if given else None, content)
+        return Output({step_id: output.value for step_id, output in given.items()}, content)
+
+
+class FsmRun:
+    """Of a state machine: one state at a time. `records` are the states as they stand at their last visits."""
+
+    def __init__(self, skill: FsmSkill, values: Values) -> None:
+        self.skill = skill
+        self.values = values
+        self.steps = {state.id: state for state in skill.states}
+        self.records: dict[str, StepRecord] = {}
+        self.current = skill.first
+        self.running: set[str] = set()
+        self.taken_up: Mapping[str, TaskId] = {}
+        self.settled = 0
+        self.ended: Ended | None = None
+        self._enter(skill.first)
+
+    def apply(self, fact: StepFact, output: Output | None = None) -> StepRecord:
+        """As `WorkflowRun.apply`."""
+        record = self.records[fact.step_id] = steps.fold(self.records[fact.step_id], fact)
+        self.running = {record.step_id} if record.status is StepStatus.RUNNING else set()
+        self.taken_up = {each: task for each, task in self.taken_up.items() if each not in self.running}
+        if isinstance(fact, StepCompleted):
+            self.values.outputs[record.step_id] = output or Output(fact.output)
+        if record.is_settled:
+            self.settled += 1
+            self._move(record)
+        return record
+
+    def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
+        """As `WorkflowRun.retried`: the state that failed is come to once more."""
+        self.taken_up = dict(taken_up)
+        if isinstance(self.ended, Failed):
+            self.ended = None
+            self._enter(self.current)
+
+    def next(self) -> Iterator[Next]:
+        """As `WorkflowRun.next`: the state that it is in."""
+        if self.ended is None and not self.running:
+            record = self.records[self.current]
+            yield Begin(self.steps[self.current], record.visit, record.attempt + 1)
+
+    def leads_to(self, state: State, event: str, output: Output | None = None) -> str:
+        """The state that a move leads to once `state` ended with that event; empty where none fits. `output` is what it
+        gave, which is not recorded yet. Raises Unresolved, and UnfitValues where a condition can't be told."""
+        values = Values(self.values.given, self.values.content)
+        values.outputs = self.values.outputs if output is None else {**self.values.outputs, state.id: output}
+        for move in state.moves:
+            fits = move.on == event or (move.on is None and event != FAILED)
+            if fits and (move.when is None or read_condition(move.when).holds(values.find)):
+                return move.to
+        return ""
+
+    def _enter(self, state_id: str) -> None:
+        before = self.records.get(state_id)
+        self.current = state_id
+        self.records[state_id] = StepRecord(step_id=state_id, visit=before.visit + 1 if before else 1)
+        state = self.steps[state_id]
+        if state.final and not state.kinds:
+            self.records[state_id] = StepRecord(step_id=state_id, status=StepStatus.COMPLETED)
+            self._end(state)
+
+    def _move(self, record: StepRecord) -> None:
+        state = self.steps[record.step_id]
+        if record.to:
+            if self.settled >= self.skill.max_moves:
+                self.ended = Failed(f"It did not come to an end within {self.skill.max_moves:,} moves.", state.id)
+            else:
+                self._enter(record.to)
+        elif record.status is StepStatus.FAILED:
+            self.ended = Failed(f"{state.name}: {record.message}", state.id)
+        elif state.final:
+            self._end(state)
+        else:
+            self.ended = Failed(f'{state.name} ended with "{record.event}", and no move leads on from there.', state.id)
+
+    def _end(self, state: State) -> None:
+        if state.outcome == "failed":
+            self.ended = Failed(f"It ended in the state {state.name}.", state.id)
+            return
+        own = self.values.outputs.get(state.id)
+        self.ended = Done(own or next(reversed(self.values.outputs.values()), Output(None)))

@@ -1,0 +1,312 @@
+"""Checks of a home's files: the chain and its anchor, the pages, the blobs, and the projections against the log."""
+
+import asyncio
+import hashlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from pathlib import Path
+
+import msgspec
+
+from ozzie_server_ext.config.files import replace_file
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.domain.ids import BlobRef
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.planes.one_shot import ErrandFailed, run_errand
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.store.anchor import AnchorFiles
+from ozzie_server_ext.store.anchoring import Evidence, Finding, gather, judge
+from ozzie_server_ext.store.blobs import path_of
+from ozzie_server_ext.store.database import FAILURES, open_readable, unusable, what_failed
+from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.projector import TABLES
+from ozzie_server_ext.store.tables import Table, dump_lines
+
+RESTORE = "Put the newest backup of the folder data in its place."
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a log in a file is: what the walk along its chain found, and what speaks against it from outside. `first` is
+    the hash of its first event."""
+
+    chain: Verification
+    first: str
+    evidence: Evidence
+    finding: Finding | None
+
+    @property
+    def ok(self) -> bool:
+        return self.chain.ok and self.finding is None
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to do; "" for a log that is what was written."""
+        if not self.chain.ok:
+            where = f"first bad event {self.chain.bad_position}. {self.chain.reason}"
+            return f"The log was changed after it was written: {where} {RESTORE}"
+        return "" if self.finding is None else str(self.finding)
+
+    @property
+    def found(self) -> Verification:
+        """The walk along the chain, with what speaks against the log from outside."""
+        finding = self.finding
+        if finding is None or not self.chain.ok:
+            return self.chain
+        good = self.chain.events if finding.bad_position is None else min(self.chain.events, finding.bad_position - 1)
+        return Verification(
+            ok=False,
+            events=good,
+            erased=self.chain.erased,
+            head=self.chain.head,
+            bad_position=finding.bad_position,
+            reason=finding.reason,
+        )
+
+
+def verify_home(files: AnchorFiles) -> Verdict:
+    """Verify the log of a home. Raises NotFound if there never was one here; else as `open_readable`."""
+    if not files.database.is_file():
+        evidence = gather(files, "")
+        finding = judge(files, evidence, head=Head(), first="", hashes=dict.fromkeys(evidence.positions))
+        if finding is None:
+            raise NotFound(f"There is no event log at {files.database}.", hint="Set OZZIE_PATH, or run a first turn.")
+        return Verdict(Verification(ok=True, events=0, erased=0, head=Head()), "", evidence, finding)
+    try:
+        with closing(open_readable(files.database)) as connection:
+            return verify_open(connection, files)
+    except FAILURES as error:
+        raise unusable(error, files.database) from error
+
+
+def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
+    """Verify the log in an open file; leaves a transaction in which it is as it was. Raises sqlite3.Error."""
+    # First what lies outside: a gateway that runs writes that after the log.
+    evidence = gather(files, sqlite_events.hash_at(connection, 1) or "")
+    connection.execute("BEGIN")  # everything from here on is of one moment
+    chain = sqlite_events.verify(connection)
+    first = sqlite_events.hash_at(connection, 1) or ""
+    hashes = {position: sqlite_events.hash_at(connection, position) for position in evidence.positions}
+    finding = judge(files, evidence, head=chain.head, first=first, hashes=hashes) if chain.ok else None
+    return Verdict(chain, first, evidence, finding)
+
+
+_MOST_FINDINGS = 20
+"""Of one kind: the first ones say enough."""
+_CHUNK = 1 << 20
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it was written, and what to do about it."""
+
+    what: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeepVerdict:
+    """What was found. `blobs` counts the files whose content was compared with their name."""
+
+    verdict: Verdict
+    faults: tuple[Fault, ...]
+    blobs: int
+    note: str = ""
+    """Why something was not looked at."""
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict.ok and not self.faults
+
+
+def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
+    """Check a home. Raises as `open_readable`."""
+    try:
+        with closing(open_readable(files.database)) as connection:
+            verdict = verify_open(connection, files)
+            faults = list(_pages(connection))
+            note = ""
+            if verdict.chain.ok:
+                # A file that SQLite deletes by itself: the tables of a large log don't fit into memory.
+                with closing(sqlite3.connect("", isolation_level=None)) as rebuilt:
+                    note = _compare(connection, rebuilt, verdict, faults)
+                    needed = [BlobRef(ref) for (ref,) in rebuilt.execute("SELECT ref FROM blobs WHERE needed > 0")]
+                connection.execute("ROLLBACK")
+                faults += _missing(connection, blobs, needed)
+            else:
+                note = "The tables, and which blobs are missing, can't be checked against a log that was changed."
+    except FAILURES as error:
+        raise unusable(error, files.database) from error
+    wrong, count = _blobs(blobs)
+    return DeepVerdict(verdict, (*faults, *wrong), count, note)
+
+
+def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, verdict: Verdict, faults: list[Fault]) -> str:
+    """Make the tables in `rebuilt` and add how those of `connection` differ; return why they could not be compared."""
+    rebuilt.execute("BEGIN")
+    sqlite_events.fold_into(connection, rebuilt)
+    if not sqlite_events.are_current(connection):
+        return "The tables were made by another version: they are made again at the next start."
+    if verdict.chain.erased:
+        return "The tables were not compared with the log: bodies of its events were erased."
+    faults += _tables(connection, rebuilt)
+    return ""
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[Fault]:
+    try:
+        found = connection.execute(f"PRAGMA integrity_check({_MOST_FINDINGS})").fetchall()
+    except sqlite3.DatabaseError as error:
+        found = [(str(error),)]
+    for (text,) in found:
+        if text != "ok":
+            yield Fault(f"The database is damaged: {' '.join(str(text).split())}.", RESTORE)
+
+
+def _tables(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iterator[Fault]:
+    for table in TABLES.values():
+        hint = "Run `ozzie events rebuild`, and restart Ozzie: it makes the tables again from the log."
+        try:
+            for there, expected in zip_longest(_lines(connection, table), _lines(rebuilt, table)):
+                if there != expected:
+                    first = (there or expected or "")[:200]
+                    yield Fault(f"The table {table.name} is not what the log says, from {first} on.", hint)
+                    break
+        except sqlite3.DatabaseError as error:
+            yield Fault(f"The table {table.name} can't be read: {what_failed(error)}.", hint)
+
+
+def _lines(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
+    yield from dump_lines(table, sqlite_rows.all_rows(connection, table))
+
+
+def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef]) -> Iterator[Fault]:
+    missing = [ref for ref in needed if not path_of(blobs, ref).exists()]
+    for ref in missing[:_MOST_FINDINGS]:
+        row = connection.execute("SELECT needed FROM blobs WHERE ref = ?", (ref,)).fetchone()
+        if row != (0,):  # else it was erased meanwhile
+            yield Fault(
+                f"The blob {ref}, which an event names, is missing.", f"Put {path_of(blobs, ref)} back from a backup."
+            )
+    if len(missing) > _MOST_FINDINGS:
+        yield Fault(f"{len(missing):,} blobs that events name are missing in all.", RESTORE)
+
+
+def _blobs(folder: Path) -> tuple[list[Fault], int]:
+    """Compare the content of each file with its name; the faults, and how many there are."""
+    faults: list[Fault] = []
+    count = 0
+    for path in sorted(folder.glob("??/*")):
+        if not _HASH.fullmatch(path.parent.name + path.name):
+            continue  # being written, or nothing of ours
+        count += 1
+        fault = _content(path)
+        if fault is not None and path.exists() and len(faults) < _MOST_FINDINGS:
+            faults.append(fault)
+    return faults, count
+
+
+def _content(path: Path) -> Fault | None:
+    hint = f"Put {path} back from a backup."
+    digest = hashlib.sha256()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        return Fault(f"The blob {path} can't be read: {error.strerror}.", hint)
+    if digest.hexdigest() == path.parent.name + path.name:
+        return None
+    return Fault(f"The content of the blob {path} was changed: its name is the hash of another.", hint)
+
+
+log = logger(__name__)
+
+EVERY = timedelta(days=1)
+SETTLE_S = 600.0
+"""After a start: what waits for the gateway comes first."""
+LOOK_S = 60.0
+"""So often it looks whether it is time: a timer stands still while a machine sleeps."""
+MAX_WALL_S = 6 * 3600.0
+
+_PROGRAM = "ozzie_server_ext.programs.deep_check"
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """When the store was checked last, and what was found: sentences, none where all is well."""
+
+    at: datetime
+    findings: tuple[str, ...] = ()
+
+
+class _Answer(msgspec.Struct):
+    faults: tuple[str, ...]
+
+
+class DailyCheck:
+    """Runs the check a day after the last one, also of an earlier gateway: `home.last_check` keeps the outcome."""
+
+    def __init__(
+        self, home: Home, key: Path, clock: Clock, *, settle_s: float = SETTLE_S, look_s: float = LOOK_S
+    ) -> None:
+        self._home = home
+        self._key = key
+        self._clock = clock
+        self._settle_s = settle_s
+        self._look_s = look_s
+        self._work: asyncio.Task[None] | None = None
+        self.last: Checked | None = None
+
+    async def start(self) -> None:
+        self.last = await asyncio.to_thread(_read, self._home.last_check)
+        self._work = asyncio.create_task(self._run(), name="the store is checked once a day")
+
+    async def stop(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def check(self) -> Checked:
+        """Check now."""
+        task = {"home": str(self._home.root.absolute()), "key": str(self._key), "parent": os.getpid()}
+        try:
+            answer = await run_errand(_PROGRAM, canonical_bytes(task), wall_s=MAX_WALL_S)
+            findings = msgspec.json.decode(answer, type=_Answer).faults
+        except (ErrandFailed, msgspec.MsgspecError) as error:
+            findings = (f"The check came to no end: {error}. Run `ozzie events verify --deep`.",)
+        for finding in findings:
+            log.error("the daily check found: %s", finding)
+        self.last = Checked(at=self._clock.now(), findings=findings)
+        try:
+            await asyncio.to_thread(replace_file, self._home.last_check, msgspec.json.encode(self.last))
+        except OSError as error:
+            log.warning("the outcome of the daily check can't be kept: %s", error)
+        return self.last
+
+    async def _run(self) -> None:
+        await asyncio.sleep(self._settle_s)
+        while True:
+            last, now = self.last, self._clock.now()
+            if last is None or not timedelta(0) <= now - last.at < EVERY:
+                await self.check()
+            await asyncio.sleep(self._look_s)
+
+
+def _read(path: Path) -> Checked | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Checked)
+    except (OSError, msgspec.MsgspecError):
+        return None

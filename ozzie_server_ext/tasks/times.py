@@ -1,0 +1,286 @@
+"""How long tasks work, and their end once that is as long as their budgets say."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+
+from ozzie_server_ext.agent.rounds import OutOfTime
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.events import (
+    Event,
+    StepCompleted,
+    StepFailed,
+    TaskCancelled,
+    TaskCreated,
+    TaskFailed,
+    TaskPaused,
+    TaskQueued,
+    TaskStarted,
+    TaskSucceeded,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolCallUncertain,
+)
+from ozzie_server_ext.domain.ids import CallId, TaskId, task_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.toolmeta import SKILLS
+from ozzie_server_ext.store.log import EventLog
+
+RECOVERY = "recovery"
+"""The source of what is recorded as a task is taken up again, long after it was cut off."""
+
+_RESTS = (
+    TaskWaitingInput,
+    TaskWaitingApproval,
+    TaskPaused,
+    TaskSucceeded,
+    TaskFailed,
+    TaskCancelled,
+    TaskQueued,
+)
+_CALL_ENDS = (ToolCallCompleted, ToolCallFailed, ToolCallCancelled, ToolCallUncertain)
+
+
+class Work:
+    """Whether a task works, by its events one after the other."""
+
+    def __init__(self) -> None:
+        self._runs = False
+        self._open: set[CallId] = set()
+        self._handing_over: set[CallId] = set()
+
+    @property
+    def goes_on(self) -> bool:
+        """One whose only open calls hand something over waits for that."""
+        return self._runs and not (self._open and self._open <= self._handing_over)
+
+    def take(self, event: Event) -> None:
+        match event.body:
+            case TaskStarted():
+                self._runs = True
+            case body if isinstance(body, _RESTS):
+                self._runs = False
+                self._open.clear()  # what is made again is begun again
+            case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id.startswith(SKILLS):
+                self._handing_over.add(call_id)
+            case ToolCallStarted(call_id=call_id):
+                self._open.add(call_id)
+            case ToolCallCancelled(call_id=call_id) if call_id in self._handing_over:
+                pass  # whoever stops the turn, or lets go of it, does that: it does not go on from here
+            case body if isinstance(body, _CALL_ENDS):
+                self._open.discard(body.call_id)
+            case _:
+                pass
+
+
+Stretch = tuple[datetime, datetime | None]
+"""From when to when something went on; None where it does yet."""
+
+
+def worked(events: Iterable[Event], now: datetime) -> timedelta:
+    """How long a task has worked, by its events up to now."""
+    return sum(((end or now) - begin for begin, end in stretches(events)), timedelta())
+
+
+def stretches(events: Iterable[Event]) -> list[Stretch]:
+    """From when to when a task has worked, by its events up to now. Of one that a gateway's end cut off, until the last
+    thing that it recorded."""
+    found: list[Stretch] = []
+    work = Work()
+    since, last = None, None
+    for event in events:
+        work.take(event)
+        is_late = event.source == RECOVERY  # what that records, it records long after the task was cut off
+        if since is None and work.goes_on and not is_late:
+            since = event.ts
+        elif since and not work.goes_on:
+            found.append((since, last if is_late and last else event.ts))
+            since = None
+        if not is_late:
+            last = event.ts
+    return found if since is None else [*found, (since, None)]
+
+
+class TaskTimes:
+    """Hears of all that tasks do. What is kept in memory of one that goes on, the log says after a restart."""
+
+    def __init__(self, log: EventLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._watches: dict[TaskId, _Watch] = {}
+        log.on_commit(self._follow)
+
+    @asynccontextmanager
+    async def bounded(self, task_id: TaskId, limit_s: float | None) -> AsyncIterator[None]:
+        """End what is within once the task has worked for so long, before a restart too; None does nothing.
+
+        Raises OutOfTime, also at once.
+        """
+        if limit_s is None:
+            yield
+            return
+        watch = self._watches[task_id] = _Watch(task_id)
+        limit = asyncio.timeout(None)
+        try:
+            left_s = limit_s - (await self._load(watch)).total_seconds()
+            if left_s <= 0:
+                raise OutOfTime(limit_s)
+            async with limit:
+                watch.begin(limit, left_s)
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise OutOfTime(limit_s) from None
+            raise
+        finally:
+            del self._watches[task_id]
+
+    async def spent(self, task_id: TaskId) -> timedelta:
+        """How long a task has worked so far."""
+        return await self._load(_Watch(task_id))
+
+    @contextmanager
+    def working(self, run: TaskId) -> Iterator[None]:
+        """A call is made for a step of that run, without a task of its own."""
+        watches = [watch for watch in self._watches.values() if run in watch.members]
+        key = object()
+        for watch in watches:
+            watch.works(key)
+        try:
+            yield
+        finally:
+            for watch in watches:
+                watch.rests(key)
+
+    def passes(self, task_id: TaskId) -> bool:
+        """Whether the time of a task that is bounded passes now."""
+        return task_id in self._watches and bool(self._watches[task_id].working)
+
+    async def _load(self, watch: "_Watch") -> timedelta:
+        """How long the task has worked by the log; what works now, the watch knows then."""
+        found: list[Stretch] = []
+        pending = [watch.root]
+        while pending:
+            for task_id in pending:
+                events = await self._log.read_stream(task_stream(task_id))
+                found += watch.read(task_id, events)
+            rows = await self._log.rows("tasks", where={"parent_id": list[Json](pending)})
+            watch.members |= {TaskId(str(row["task_id"])): row["mode"] == "GRAPH" for row in rows}
+            pending = [TaskId(str(row["task_id"])) for row in rows]
+        return _union(found, self._clock.now())
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for watch in self._watches.values():
+            for event in events:
+                watch.take(event)
+
+
+class _Watch:
+    """One task, `root`, and those below it, by whether they are runs of skills; and what of all these works now."""
+
+    def __init__(self, root: TaskId) -> None:
+        self.root = root
+        self.members: dict[TaskId, bool] = {root: False}
+        self.working: set[object] = set()
+        self._work: dict[TaskId, Work] = {}
+        self._read: dict[TaskId, int] = {}
+        self._early: list[Event] | None = []
+        """What was heard of before all was read."""
+        self._limit: asyncio.Timeout | None = None
+        self._left_s = 0.0
+        self._since = 0.0
+
+    def read(self, task_id: TaskId, events: tuple[Event, ...]) -> list[Stretch]:
+        """When the task worked. What is heard of it later may be among these."""
+        for event in events:
+            if isinstance(event.body, TaskCreated):
+                self.members[task_id] = event.body.mode == "GRAPH"
+            self._heard(task_id, event)
+        if self.members[task_id]:
+            return [call for event in events for call in _made(event)]
+        return stretches(events)
+
+    def begin(self, limit: asyncio.Timeout, left_s: float) -> None:
+        """From here on, the time that passes is taken off."""
+        self._limit, self._left_s = limit, left_s
+        if self.working:
+            self._start()
+        early, self._early = self._early or [], None
+        for event in early:
+            self.take(event)
+
+    def take(self, event: Event) -> None:
+        task_id = event.task_id
+        if self._early is not None:
+            self._early.append(event)
+            return
+        if task_id is None:
+            return
+        if isinstance(event.body, TaskCreated) and event.body.parent in self.members:
+            self.members.setdefault(task_id, event.body.mode == "GRAPH")
+        if task_id in self.members:
+            self._heard(task_id, event)
+
+    def _heard(self, task_id: TaskId, event: Event) -> None:
+        """Time passes for a run by what is below it alone."""
+        if self.members[task_id] or event.version <= self._read.get(task_id, 0):
+            return
+        self._read[task_id] = event.version
+        work = self._work.setdefault(task_id, Work())
+        work.take(event)
+        if work.goes_on:
+            self.works(task_id)
+        else:
+            self.rests(task_id)
+
+    def works(self, key: object) -> None:
+        is_first = not self.working
+        self.working.add(key)
+        if is_first:
+            self._start()
+
+    def rests(self, key: object) -> None:
+        if key not in self.working:
+            return
+        self.working.discard(key)
+        if not self.working and self._limit is not None:
+            self._left_s -= asyncio.get_running_loop().time() - self._since
+            self._set(None)
+
+    def _start(self) -> None:
+        if self._limit is not None:
+            self._since = asyncio.get_running_loop().time()
+            self._set(self._since + self._left_s)
+
+    def _set(self, when: float | None) -> None:
+        assert self._limit is not None
+        with contextlib.suppress(RuntimeError):  # it has just come to its end
+            self._limit.reschedule(when)
+
+
+def _made(event: Event) -> Iterator[Stretch]:
+    """The time of a call that was recorded with the end of its step (ADR 44)."""
+    match event.body:
+        case StepCompleted(call=call) | StepFailed(call=call) if call is not None:
+            yield event.ts - timedelta(milliseconds=call.duration_ms), event.ts
+        case _:
+            return
+
+
+def _union(found: Iterable[Stretch], now: datetime) -> timedelta:
+    """How long all of these take together, counting once what lies side by side."""
+    total, until = timedelta(), None
+    for begin, end in sorted((begin, end or now) for begin, end in found):
+        if until is not None:
+            begin = max(begin, until)
+        if end > begin:
+            total += end - begin
+        until = end if until is None else max(until, end)
+    return total

@@ -1,0 +1,1 @@
+"""Runs of skills: begun, driven step by step, and recorded."""

@@ -1,0 +1,158 @@
+"""What a run of a skill begins with: the skill as its file has it now, an input that fits, models that are there."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.models.registry import ModelRegistry
+from ozzie_server_ext.skills.briefing import as_workflow
+from ozzie_server_ext.skills.checks import works_of
+from ozzie_server_ext.skills.library import Library, SkillFile, of_skills, of_tools
+from ozzie_server_ext.skills.parameters import fitted, typed
+from ozzie_server_ext.skills.spec import By, Mode, SimpleSkill, Skill, State, Step, Work, mode_of
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.tasks.workflows.skill_log import know
+from ozzie_server_ext.tools.registry import ToolRegistry
+
+
+class SkillStarts:
+    """`limits` are those that a task has by the configuration of the moment, `models` the models of the moment."""
+
+    def __init__(
+        self,
+        library: Library,
+        blobs: BlobStore,
+        tools: ToolRegistry,
+        models: Callable[[], ModelRegistry],
+        limits: Callable[[], Limits],
+    ) -> None:
+        self._library = library
+        self._blobs = blobs
+        self._tools = tools
+        self._models = models
+        self.limits = limits
+
+    async def typed(self, name: str, words: Sequence[str]) -> SkillStarted:
+        """As `of`, with an input as it was typed."""
+        shelf = await self._library.look()
+        return await self.of(name, typed(shelf.get(name).skill, words))
+
+    async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
+        """The beginning of a run of that skill with that input, for whom it is.
+
+        Raises NotFound, SkillError for a file that can't be taken or does not fit what is here, InputError for an input
+        that does not fit.
+        """
+        file = await self.file(name)
+        given = fitted(file.skill, given)
+        text = await self._blobs.put(await asyncio.to_thread(file.path.read_bytes))
+        if text == f"sha256:{file.digest}":  # it has not changed since it was read
+            know(text, file.skill)
+        return SkillStarted(
+            skill=file.skill.name,
+            kind=file.skill.type,
+            version=file.version,
+            file=text,
+            input=given,
+            steps=tuple(_planned(file.skill)),
+            reason=self.mode_of(file.skill, by).reason,
+        )
+
+    async def file(self, name: str) -> SkillFile:
+        """The skill of that name, of which all that it names is here. Raises as `of`, but for its input."""
+        shelf = await self._library.look()
+        file = shelf.get(name)
+        if error := file.error(of_tools(file.skill, self._tools)):
+            raise error
+        self._expect_known(file, shelf.get)
+        if error := file.error(of_skills(file.skill, lambda inner: shelf.get(inner).skill)):
+            raise error
+        return file
+
+    def mode_of(self, skill: Skill, by: By) -> Mode:
+        """How it is run, and why so."""
+        return mode_of(skill, self._tools.meta, by)
+
+    async def limits_of(self, name: str, mode: Literal["FREE", "GRAPH"] = "GRAPH") -> Limits:
+        """What a run of that skill may use up: no more than a task, and no more than its file says. How long a turn may
+        work says nothing of a graph, whose turns are those of its steps. Raises as `of`."""
+        budget = (await self._library.look()).get(name).skill.budget
+        limits = self.limits()
+        cost = None if budget.max_cost_usd is None else int(budget.max_cost_usd * NANO_USD_PER_USD)
+        turn_s = limits.deadline_s if mode == "FREE" else None
+        own: dict[Measure, bool] = {
+            "cost": _is_tighter(cost, limits.max_cost),
+            "tokens": _is_tighter(budget.max_tokens, limits.max_tokens),
+            "time": _is_tighter(budget.deadline_s, turn_s),
+        }
+        return replace(
+            limits,
+            max_cost=cost if own["cost"] else limits.max_cost,
+            max_tokens=budget.max_tokens if own["tokens"] else limits.max_tokens,
+            deadline_s=budget.deadline_s if own["time"] else turn_s,
+            skill=name if any(own.values()) else "",
+            skill_bounds=tuple(measure for measure, is_own in own.items() if is_own),
+        )
+
+    def model_of(self, thinking: Skill | Work) -> str:
+        """Who is to answer, by name; empty where it is not said. Raises NoCandidate."""
+        if thinking.model_selector is not None:
+            return self._models().select(thinking.model_selector).expect()
+        return thinking.model or ""
+
+    def stronger(self, model: str) -> str:
+        """Who is asked after `model` failed: what the configuration names under `models.upgrade`, else the default
+        where `model` was the cheap one (S4 §8.3.4: cheap → main)."""
+        return self._models().stronger(model)
+
+    def _expect_known(self, file: SkillFile, get: Callable[[str], SkillFile]) -> None:
+        """Raises NotFound for a step that runs a skill that is not there, InputError for skills that run each other."""
+        pending: list[tuple[SkillFile, tuple[str, ...]]] = [(file, (file.skill.name,))]
+        seen: set[str] = {file.skill.name}
+        while pending:
+            at, way = pending.pop()
+            for _, work in works_of(at.skill):
+                if work.skill is None:
+                    continue
+                if work.skill in way:
+                    round_ = " → ".join((*way, work.skill))
+                    raise InputError(f"These skills run each other without end: {round_}.", code="skill.endless")
+                if work.skill not in seen:
+                    seen.add(work.skill)
+                    pending.append((get(work.skill), (*way, work.skill)))
+
+
+def _is_tighter(limit: float | None, other: float | None) -> bool:
+    """Whether a limit, None being none, is the one that bounds."""
+    return limit is not None and (other is None or limit <= other)
+
+
+def _planned(skill: Skill) -> Iterator[PlannedStep]:
+    works = [work for _, work in works_of(as_workflow(skill) if isinstance(skill, SimpleSkill) else skill)]
+    for work in works:
+        yield PlannedStep(
+            step_id=work.id,
+            title=work.title,
+            kind=_kind(work),
+            needs=work.needs if isinstance(work, Step) else (),
+            leads_to=tuple(dict.fromkeys(move.to for move in work.moves)) if isinstance(work, State) else (),
+            skill=work.skill or "",
+            model=work.model or "",
+            tool=work.call.tool if work.call else "",
+            event=work.wait.event if work.wait else "",
+        )
+
+
+def _kind(work: Work) -> StepKind:
+    match work.kinds:
+        case ("instruction",):
+            return "agent"
+        case ("call" | "skill" | "ask" | "approve" | "wait" as kind,):
+            return kind
+        case _:
+            return "none"

@@ -1,0 +1,171 @@
+"""What the end of a delegated task makes of its step, by the log alone: for the run that records it, and for who looks
+at a run that is held."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ozzie_server_ext.agent.structured_output import value_of
+from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    ApprovalRejected,
+    Event,
+    MadeCall,
+    MessageCompleted,
+    SkillCompleted,
+    ToolCallCompleted,
+    content_of,
+)
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.steps import StepStatus
+from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.skills.checks import APPROVED, FAILED, REJECTED
+from ozzie_server_ext.skills.run import FsmRun, WorkflowRun
+from ozzie_server_ext.skills.spec import RetryPolicy, Skill, State, Step, Work
+from ozzie_server_ext.skills.templates import Output
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Succeeded
+from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun
+
+RETRIED_KINDS = frozenset({"model", "parse"})
+
+
+def failed_by(error: OzzieError, content: Content, *, call: MadeCall | None = None) -> FailedAttempt:
+    """The end of an attempt by that error, whose words may quote what is of that content."""
+    return FailedAttempt(
+        kind="business", code=error.code, message=str(error), hint=error.hint, content=content, call=call
+    )
+
+
+async def outcome_of(row: Row, work: Work, log: EventLog, blobs: BlobStore) -> Succeeded | FailedAttempt:
+    """What came of the attempt that the task of that row carried out, which has ended. Whether what has to hold for the
+    result does is not looked at."""
+    events = await log.read_stream(task_stream(TaskId(str(row["task_id"]))))
+    if row["status"] != TaskStatus.SUCCEEDED:
+        return _failed(row, events, work)
+    return await _result(events, work, blobs)
+
+
+def taken_in(
+    run: WorkflowRun | FsmRun, work: Work, outcome: Succeeded | FailedAttempt
+) -> tuple[Succeeded | FailedAttempt, str]:
+    """What the run records of an outcome, and the state that it leads to. A no is a failure where nothing else is made
+    of it, and so is a result with which the next state can't be told."""
+    content = outcome.content
+    if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
+        comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
+        message = f"It was rejected. {comment}".strip()
+        outcome = FailedAttempt(kind="business", code="approval.rejected", message=message, content=content)
+    try:
+        return outcome, _leads_to(run, work, outcome)
+    except OzzieError as error:
+        content |= run.values.all_content  # a condition names the values that it does not hold for
+        return failed_by(error, content, call=outcome.call), ""
+
+
+def tried_again(skill: Skill, work: Work, attempt: int, outcome: FailedAttempt) -> RetryPolicy | None:
+    """By what the step is tried once more after that attempt; None where it has failed."""
+    policy = work.retry_policy or skill.retry_policy or RetryPolicy()
+    return policy if outcome.may_retry and attempt < policy.max_attempts else None
+
+
+def _leads_to(run: WorkflowRun | FsmRun, work: Work, outcome: Succeeded | FailedAttempt) -> str:
+    if not isinstance(run, FsmRun) or not isinstance(work, State):
+        return ""
+    if isinstance(outcome, FailedAttempt):
+        return run.leads_to(work, FAILED)
+    return run.leads_to(work, outcome.event, Output(outcome.value, outcome.content))
+
+
+async def _result(events: Iterable[Event], work: Work, blobs: BlobStore) -> Succeeded:
+    value, content = None, CLEAN
+    for event in events:
+        match event.body:
+            case SkillCompleted(output=output, blob=blob) if work.skill is not None:
+                value = output if blob is None else loads(await blobs.get(blob))
+            case ToolCallCompleted(data=data) if work.skill is None and work.instruction is None:
+                value = data
+            case MessageCompleted(text=text) if work.instruction is not None:
+                value = text
+            case _:
+                continue
+        content = event.content
+    if work.approve is not None:
+        return Succeeded(value={"approved": True, "comment": ""}, content=content, event=APPROVED)
+    if work.ask is not None and isinstance(value, dict):
+        value = value.get("answer")
+    if work.output_model is not None and isinstance(value, str):
+        value = value_of(value)
+    return Succeeded(value=value, content=content)
+
+
+def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | FailedAttempt:
+    content = content_of(events)
+    for event in events:
+        if isinstance(event.body, ApprovalRejected) and work.approve is not None:
+            value: Json = {"approved": False, "comment": event.body.comment}
+            return Succeeded(value=value, content=content, event=REJECTED)
+    if row["status"] == TaskStatus.CANCELLED:
+        return FailedAttempt(kind="business", code=STOPPED, message="It was stopped.", content=content)
+    kind = str(row["error_kind"] or "system")
+    return FailedAttempt(
+        kind=kind if kind in ("model", "parse", "tool", "business") else "system",
+        code=str(row["error_code"] or ""),
+        message=str(row["error_message"] or ""),
+        content=content,
+        hint=str(row["error_hint"] or ""),
+        may_retry=kind in RETRIED_KINDS or row["error_code"] == "answer.unfit",
+    )
+
+
+UNDRIVEN = frozenset({TaskStatus.PAUSED, TaskStatus.QUEUED})
+"""The states in which a run that has begun records nothing of its steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldStep:
+    """A step of which the run has recorded the beginning. `outcome` is what its task ended with, and `next` what is
+    still to come of the step then; None where that task is held itself, or was never created."""
+
+    outcome: Succeeded | FailedAttempt | None
+    next: Literal["", "check", "retry"] = ""
+
+
+def may_be_held(run: Row, step: Row | None) -> bool:
+    """Whether a step that goes on, as far as its run has recorded, does not. `step` is the row of its task, where that
+    was created."""
+    if step is None:
+        return run["status"] == TaskStatus.PAUSED
+    return step["status"] == TaskStatus.PAUSED or (run["status"] in UNDRIVEN and step["status"] in FINAL)
+
+
+async def held_steps(
+    loaded: LoadedRun, run: Row, tasks: Mapping[str, Row | None], log: EventLog, blobs: BlobStore
+) -> dict[str, HeldStep]:
+    """Of the steps whose latest attempt has that row, those that are held, and those that ended without a word of the
+    run: as it will record them."""
+    found: dict[str, HeldStep] = {}
+    for step_id, row in tasks.items():
+        record = loaded.run.records.get(step_id)
+        if record is None or record.task is None or record.is_settled or not may_be_held(run, row):
+            continue
+        if record.status is StepStatus.RETRYING:
+            failed = FailedAttempt(kind="business", code="", message=record.message, content=CLEAN)
+            found[step_id] = HeldStep(outcome=failed, next="retry")
+            continue
+        if row is None or row["status"] == TaskStatus.PAUSED:
+            found[step_id] = HeldStep(outcome=None)
+            continue
+        work = loaded.run.steps[step_id]
+        outcome, _ = taken_in(loaded.run, work, await outcome_of(row, work, log, blobs))
+        if isinstance(outcome, Succeeded):
+            found[step_id] = HeldStep(outcome=outcome, next="check" if work.acceptance else "")
+        else:
+            again = tried_again(loaded.skill, work, record.attempt, outcome)
+            found[step_id] = HeldStep(outcome=outcome, next="retry" if again else "")
+    return found

@@ -1,0 +1,338 @@
+"""Carries out one attempt at a step: by a task of its own, whose end is the attempt's (TK-4, AG-3)."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ozzie_server_ext.agent.structured_output import value_of
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.content import CLEAN
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
+    Brief,
+    Event,
+    Limits,
+    MessageCompleted,
+    Origin,
+    SkillStarted,
+    TaskPaused,
+    TaskQueued,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+    content_of,
+)
+from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
+from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.skills.briefing import input_of, order_for
+from ozzie_server_ext.skills.spec import Wait, Work
+from ozzie_server_ext.skills.templates import as_text, fill
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.concurrency import Resting
+from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.signals import JUDGE, VERDICT, OutsideEvents, Updates
+from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
+from ozzie_server_ext.tasks.workflows.executor import Attempt, FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls
+from ozzie_server_ext.tasks.workflows.skill_log import LoadedRun
+from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.workflows.step_ends import failed_by, outcome_of
+from ozzie_server_ext.tools.base import ToolContext
+
+
+class Ends:
+    """Tells whoever waits. It hears of every end, so a look at the table before waiting misses none."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._waiting: dict[TaskId, list[asyncio.Event]] = {}
+        log.on_commit(self._follow)
+
+    async def of(self, task_id: TaskId) -> Row:
+        """The task's row once it has ended."""
+        heard = asyncio.Event()
+        self._waiting.setdefault(task_id, []).append(heard)
+        try:
+            while True:
+                rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
+                if rows and rows[0]["status"] in FINAL:
+                    return rows[0]
+                await heard.wait()
+                heard.clear()
+        finally:
+            waiting = self._waiting[task_id]
+            waiting.remove(heard)
+            if not waiting:
+                del self._waiting[task_id]
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.task_id is not None and event.type in FINAL_TYPES:
+                for heard in self._waiting.get(event.task_id, ()):
+                    heard.set()
+
+
+Tell = Callable[[Recorder, str], None]
+
+
+class StepNews:
+    """Tells of the tasks of steps to whoever follows the task of the run."""
+
+    def __init__(self, log: EventLog, tell: Tell) -> None:
+        self._tell = tell
+        self._watched: dict[TaskId, tuple[Recorder, str]] = {}
+        log.on_commit(self._follow)
+
+    def watch(self, task_id: TaskId, run: Recorder, what: str) -> None:
+        """From now on, tell of the task that carries out a part of the run, which is called so: `the step "merge"`."""
+        self._watched[task_id] = (run, what)
+
+    def forget(self, task_id: TaskId) -> None:
+        self._watched.pop(task_id, None)
+
+    def waits(self, run: Recorder, step: str, event: str) -> None:
+        """A step waits for something outside."""
+        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+
+    def progress(self, run: Recorder, settled: int, steps: int, running: int) -> None:
+        """How far a run is."""
+        told = f"{settled:,} of {steps:,} steps"
+        self._tell(run, f"{told}, {running:,} running" if running else told)
+
+    def _follow(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.task_id is None or event.task_id not in self._watched:
+                continue
+            run, what = self._watched[event.task_id]
+            match event.body:
+                case TaskWaitingApproval():
+                    self._tell(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
+                case TaskWaitingInput():
+                    self._tell(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
+                case TaskPaused(reason=reason):
+                    self._tell(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
+                case TaskQueued(reason="answered" | "resumed"):
+                    self._tell(run, f"{what} goes on")
+                case _:
+                    pass
+
+
+Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
+"""Ends a task that was delegated, where it has not ended."""
+
+NOT_ACCEPTED = "step.not_accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepParts:
+    """What all steps work with."""
+
+    log: EventLog
+    blobs: BlobStore
+    ids: IdSource
+    delegation: Delegation
+    ends: Ends
+    starts: SkillStarts
+    news: StepNews
+    pauses: PausePoints
+    resting: Resting
+    outside: OutsideEvents
+    quick: QuickCalls
+    times: TaskTimes
+    context_of: Callable[[Row, Recorder], ToolContext]
+    updates: Updates
+
+
+class StepRunner:
+    """Those of one run. `row` is that of its task; `stop` ends what was delegated and takes too long,
+    `given` are the addresses that a person gave for the run."""
+
+    def __init__(
+        self,
+        parts: StepParts,
+        loaded: LoadedRun,
+        row: Row,
+        recorder: Recorder,
+        stop: Stop,
+        given: tuple[str, ...] = (),
+    ) -> None:
+        self._parts = parts
+        self._skill = loaded.skill
+        self._values = loaded.run.values
+        self._row = row
+        self._recorder = recorder
+        self._rejected = loaded.rejected
+        self._stop = stop
+        self._given = given
+        self._told: set[EventId] = set()
+        self._context = parts.context_of(row, recorder)
+        self.waiting = 0
+        """How many attempts wait for a task, or for what somebody tells them, and do nothing meanwhile."""
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+
+    async def carry_out(self, attempt: Attempt) -> Outcome:
+        """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
+        where a crash cut it off."""
+        work = attempt.work
+        if attempt.at_once:
+            with self._parts.times.working(self._recorder.task_id):
+                return await self._made_at_once(attempt)
+        if work.wait is not None:
+            return await self._heard(attempt, work.wait)
+        if not work.kinds:
+            return Succeeded(value=None, content=CLEAN)
+        try:
+            async with asyncio.timeout(work.timeout_s):
+                outcome = await self._done(attempt)
+                if isinstance(outcome, Succeeded) and work.acceptance:
+                    outcome = await self._judged(work, outcome)
+        except TimeoutError:
+            if attempt.record.task is not None:
+                await self._stop(attempt.record.task)
+            return _too_late(f"It did not end within {work.timeout_s:g} s.")
+        except OzzieError as error:
+            return failed_by(error, self._values.all_content)
+        return outcome
+
+    async def _made_at_once(self, attempt: Attempt) -> Outcome:
+        task_id = attempt.record.task
+        assert task_id is not None, "it has one, should it come to that"
+        try:
+            order = order_for(self._skill, attempt.work, self._values)
+        except OzzieError as error:
+            return failed_by(error, self._values.all_content)
+        return await self._parts.quick.make(order, attempt.work.id, task_id, self._context, self._recorder)
+
+    async def _heard(self, attempt: Attempt, wait: Wait) -> Outcome:
+        """What was told of the event that it waits for, once that was."""
+        limits = [limit for limit in (wait.timeout_s, attempt.work.timeout_s) if limit is not None]
+        outside, recorder = self._parts.outside, self._recorder
+        self._parts.news.waits(recorder, attempt.work.name, wait.event)
+        within_s = None if not limits else await outside.left_s(recorder.task_id, attempt.record, min(limits))
+        try:
+            with self._waits():
+                async with asyncio.timeout(within_s):
+                    told = await outside.next(recorder.task_id, wait.event, self._told)
+        except TimeoutError:
+            return _too_late(f'Nobody told it of "{wait.event}" within {min(limits):g} s.')
+        return Succeeded(value=told.data, content=told.content, event=wait.event, told=told.event_id)
+
+    async def _done(self, attempt: Attempt) -> Outcome:
+        task_id = attempt.record.task
+        assert task_id is not None, "a step that does something has a task for it"
+        self._parts.news.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
+        try:
+            await self._begin(task_id, attempt)
+            with self._waits():
+                row = await self._parts.ends.of(task_id)
+        finally:
+            self._parts.news.forget(task_id)
+        return await outcome_of(row, attempt.work, self._parts.log, self._parts.blobs)
+
+    async def _begin(self, task_id: TaskId, attempt: Attempt) -> None:
+        work, recorder = attempt.work, self._recorder
+        run: SkillStarted | None = None
+        if work.skill is not None:
+            given = input_of(work, self._values)
+            run = await self._parts.starts.of(work.skill, given)
+            text, call, brief = f"{work.skill}", None, Brief()
+            content = self._values.content_of(work.with_)
+        else:
+            rejected = self._rejected.get(work.id)
+            order = order_for(self._skill, work, self._values, rejected=rejected.message if rejected else "")
+            text, call, brief, content = order.text, order.call, order.brief, order.content
+            content |= rejected.content if rejected else CLEAN
+        updates = self._parts.updates
+        said = [] if call else await updates.said_to(recorder.task_id)
+        wanted = Delegated(
+            task_id=task_id,
+            parent=recorder.task_id,
+            session_id=recorder.session_id,
+            title=f"{self._skill.name}: {work.name}",
+            limits=await self._limits(work),
+            caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
+            step=work.id,
+            text=text,
+            call=call,
+            brief=replace(brief, given=self._given),
+            model=self._model(work, attempt.record.attempt if work.id in self._rejected else 1),
+            mode="FREE" if run is None else "GRAPH",
+            attended=bool(self._row["attended"]),
+            answer_schema=work.output_model,
+            content=content,
+            run=run,
+            said=tuple(said),
+        )
+        is_new = await self._parts.delegation.begin(wanted, by=recorder)
+        if call is None:
+            await updates.hand_on(recorder.task_id, task_id, but=said if is_new else ())
+
+    def _model(self, work: Work, attempt: int) -> str:
+        policy = work.retry_policy or self._skill.retry_policy
+        starts = self._parts.starts
+        chosen = starts.model_of(work) or starts.model_of(self._skill) or str(self._row["model"])
+        if attempt > 1 and (policy is None or policy.upgrade_model_on_fail):
+            return starts.stronger(chosen)
+        return chosen
+
+    async def _limits(self, work: Work) -> Limits:
+        """Of a skill that is run, what its file says, too: what the tasks above may use up bounds it in any case."""
+        most = work.max_iterations or self._skill.max_iterations
+        starts = self._parts.starts
+        limits = starts.limits() if work.skill is None else await starts.limits_of(work.skill)
+        return replace(limits, max_rounds=most) if most else limits
+
+    async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:
+        """Whether what has to hold does, by a model that sees the result and nothing else (TK-5)."""
+        criterion = fill(work.acceptance or "", self._values.find)
+        content = outcome.content | self._values.content_of(work.acceptance)
+        task_id = TaskId(self._parts.ids.new())
+        recorder = self._recorder
+        wanted = Delegated(
+            task_id=task_id,
+            parent=recorder.task_id,
+            session_id=recorder.session_id,
+            title=f"Check of {work.name}",
+            limits=replace(self._parts.starts.limits(), max_rounds=3),
+            caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
+            step=work.id,
+            text=f"The criterion: {criterion}\n\nThe result:\n\n{as_text(outcome.value)}",
+            brief=Brief(skill=self._skill.name, instruction=JUDGE, tools=()),
+            model=self._model(work, 1),
+            attended=False,
+            answer_schema=VERDICT,
+            content=content,
+        )
+        await self._parts.delegation.begin(wanted, by=recorder)
+        with self._waits():
+            row = await self._parts.ends.of(task_id)
+        events = await self._parts.log.read_stream(task_stream(task_id))
+        content |= content_of(events)
+        if row["status"] != TaskStatus.SUCCEEDED:
+            message = f"Whether this holds could not be found out: {criterion}"
+            return FailedAttempt(kind="model", code="step.unjudged", message=message, content=content, may_retry=True)
+        said = [event.body.text for event in events if isinstance(event.body, MessageCompleted)]
+        verdict = value_of(said[-1])
+        if isinstance(verdict, dict) and verdict.get("holds") is True:
+            return replace(outcome, accepted=str(verdict.get("why") or "It holds."), content=content)
+        why = str(verdict.get("why") if isinstance(verdict, dict) else "")
+        message = f"This does not hold: {criterion} {why}".strip()
+        return FailedAttempt(kind="business", code=NOT_ACCEPTED, message=message, content=content, may_retry=True)
+
+
+def _too_late(message: str) -> FailedAttempt:
+    """The end of an attempt that took too long. Nothing of it is quoted."""
+    return FailedAttempt(kind="business", code="step.timeout", message=message, content=CLEAN)

@@ -1,0 +1,366 @@
+"""How the outcome of a call is told: without secrets, and of a large result its beginning and its end."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.events import ToolCallCompleted, ToolCallFailed, ToolCallUncertain
+from ozzie_server_ext.domain.ids import ArtifactId, CallId
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.redaction import redact, redact_text
+from ozzie_server_ext.domain.toolmeta import Made, ToolMeta, ToolResult
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads, repair_text
+from ozzie_server_ext.render.text import byte_count
+from ozzie_server_ext.tools.base import ToolFailed
+
+MAX_RESULT = 4 << 20
+"""In characters: what JSON of it is made, searched for secrets and kept of. More is for a file, not for a result."""
+MAX_ITEMS = 500_000
+"""Of the values in a result, at whatever depth."""
+LIGHT_ITEMS = 500
+LIGHT = 4096
+"""What is looked at at once and not beside the loop: so many characters in so many values."""
+
+
+class TooLarge(ToolFailed):
+    """The tool gave back more than is taken from any. Where it had an effect, that was had."""
+
+    code = "tool.too_large"
+
+
+def is_light(result: Any) -> bool:
+    """Whether it is so little that it takes no time."""
+    return _weighs_at_most(result, LIGHT, LIGHT_ITEMS)
+
+
+def expect_bearable(result: Any) -> None:
+    """Raises TooLarge; the time that it takes is bounded too."""
+    if not _weighs_at_most(result, MAX_RESULT, MAX_ITEMS):
+        raise TooLarge(
+            f"It gave back more than {MAX_RESULT >> 20} MiB, or more than {MAX_ITEMS:,} values, and that is not taken. "
+            "Ask for less at once."
+        )
+
+
+def _weighs_at_most(result: Any, characters: int, items: int) -> bool:
+    waiting: list[Any] = [result]
+    while waiting:
+        value = waiting.pop()
+        items -= 1
+        match value:
+            case str():
+                characters -= len(value)
+            case Mapping():
+                items -= len(value)
+                if items < 0:
+                    return False
+                waiting.extend(value.keys())
+                waiting.extend(value.values())
+            case list() | tuple():
+                if len(value) > items:
+                    return False
+                waiting.extend(value)
+            case _:
+                pass
+        if characters < 0 or items < 0:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """Where a character of a text stands."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A piece of a text, and the place behind it; None at the text's end."""
+
+    text: str
+    next: TextPlace | None
+
+
+def count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> Page:
+    """What begins at `start`, at most so many lines and `room` characters in the JSON that carries it. It ends at a
+    line's end, unless that would leave less than half of it. Raises InputError where `start` lies behind the end."""
+    begin = _offset(text, start)
+    end = begin
+    for _ in range(max_lines):
+        end = text.find("\n", end) + 1
+        if not end:
+            end = len(text)
+            break
+    piece = _to_line_end(fitting(text[begin:end], room), whole=end - begin)
+    behind = begin + len(piece)
+    return Page(piece, None if behind >= len(text) else _place(text, behind))
+
+
+def head_and_tail(text: str, room: int) -> tuple[Page, str]:
+    """The beginning and the end of a text that is longer, within `room` together: three quarters of it and one."""
+    head = _to_line_end(fitting(text, room - room // 4), whole=len(text))
+    tail = fitting(text[len(head) :][-(room // 4 or 1) :][::-1], room // 4)[::-1]
+    at_line = tail.find("\n") + 1
+    return Page(head, _place(text, len(head))), tail[at_line:] if at_line <= len(tail) // 2 else tail
+
+
+def fitting(text: str, room: int) -> str:
+    """The longest beginning of `text` that takes at most `room` characters within JSON, where some need escapes."""
+    used = 0
+    for index, character in enumerate(text[:room]):
+        used += 1 if character >= " " and character not in '"\\' else 2 if character in '"\\\n\r\t\b\f' else 6
+        if used > room:
+            return text[:index]
+    return text[:room]
+
+
+def _to_line_end(piece: str, *, whole: int) -> str:
+    end = piece.rfind("\n") + 1
+    return piece[:end] if len(piece) < whole and end > len(piece) // 2 else piece
+
+
+def _place(text: str, offset: int) -> TextPlace:
+    return TextPlace(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
+def _offset(text: str, place: TextPlace) -> int:
+    offset = 0
+    for line in range(1, place.line):
+        offset = text.find("\n", offset) + 1
+        if not offset or offset == len(text):
+            raise InputError(f"There is no line {place.line:,}: the last one is {line:,}.")
+    end = text.find("\n", offset)
+    length = len(text) - offset if end < 0 else end + 1 - offset  # with its line feed, where it has one
+    if place.character > max(length, 1):
+        raise InputError(
+            f"There is no character {place.character:,} in line {place.line:,}: the last one is {length:,}."
+        )
+    return offset + place.character - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeResult:
+    """A result that is too large for the conversation, as text: its own where it is one, else indented JSON."""
+
+    text: str
+    kind: ArtifactKind
+    mime: str
+
+    def name(self, tool: str, args: JsonObject) -> str:
+        """What the same call of the same tool always gets, so that its next result is a version of this one."""
+        call = hashlib.sha256(canonical_bytes(args)).hexdigest()[:8]
+        return f"{tool}-{call}.{'json' if self.kind == 'json' else 'txt'}"
+
+    def excerpt(self, artifact_id: ArtifactId, max_chars: int) -> JsonObject:
+        """What the model reads instead, and how it reads on."""
+        head, tail = head_and_tail(self.text, max_chars)
+        lines, characters = count_lines(self.text), len(self.text)
+        read_on = f'artifact_id "{artifact_id}"'
+        if head.next is not None:
+            read_on += f", first_line {head.next.line}"
+            if head.next.character > 1:
+                read_on += f", first_character {head.next.character}"
+        return {
+            "cut": True,
+            "head": head.text,
+            "tail": tail,
+            "lines": lines,
+            "characters": characters,
+            "artifact": artifact_id,
+            "note": f"This is the beginning and the end. To read on behind `head`: read_artifact with {read_on}.",
+        }
+
+
+def large(data: Json, max_chars: int) -> LargeResult | None:
+    """The result as it is kept apart where its JSON has more than `max_chars` characters; None where it fits.
+
+    Raises InvalidJson.
+    """
+    raw = canonical_bytes(data)
+    if len(raw) <= max_chars or len(raw.decode()) <= max_chars:
+        return None
+    if isinstance(data, str):
+        return LargeResult(text=data, kind="log", mime="text/plain")
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1)
+    return LargeResult(text=text, kind="json", mime="application/json")
+
+
+log = logger(__name__)
+
+T = TypeVar("T")
+
+MOST_SAID = 20_000
+"""In characters, of what a tool says of itself in words."""
+MOST_LINKS = 200
+LONGEST_LINK = 500
+"""In characters."""
+
+
+class Telling:
+    """Makes facts of outcomes. `known_secrets` tells what is taken out as it is, beside what looks like a secret."""
+
+    def __init__(self, artifacts: ArtifactStore, known_secrets: Callable[[], Sequence[str]] = tuple) -> None:
+        self._artifacts = artifacts
+        self._known_secrets = known_secrets
+
+    async def result(
+        self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, duration_ms: float
+    ) -> tuple[ToolCallCompleted | ToolCallFailed, Kept | None]:
+        """The outcome of a call that came to a result, and the whole of one of which it has only a part.
+
+        A result that can't be told is a failure; but one of a call that had an effect was had, whatever became of it.
+        """
+        try:
+            summary = self._words(result.summary)
+            data, whole = await self._told(call_id, meta, args, result)
+        except Exception as error:
+            if not isinstance(error, OzzieError):
+                log.exception("a result of tool %s can't be told", meta.tool_id)
+            if meta.may_be_repeated:
+                return self.failure(call_id, error_of(meta, error), duration_ms), None
+            summary, data, whole = "", {"done": True, "note": f"It was done. {_untold(error)}"}, None
+        return ToolCallCompleted(
+            call_id=call_id,
+            ok=result.ok,
+            data=data,
+            summary=summary or (byte_count(whole.size) if whole else ""),
+            duration_ms=duration_ms,
+            artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
+            brought=result.content.sources,
+            links=self._links(result.links),
+            wrote=result.wrote,
+        ), whole
+
+    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
+        """What a call makes, without secrets, and durable; and what its result says of it, see `Made`. Raises
+        OzzieError."""
+        kept: list[Kept] = []
+        told: list[Json] = []
+        for each in made:
+            content = await asyncio.to_thread(_clean, each.content, self._known_secrets())
+            kept.append(
+                await self._artifacts.keep(
+                    content,
+                    kind=each.kind,
+                    name=each.name,
+                    mime=each.mime,
+                    call_id=call_id,
+                    meta={"tool_id": meta.tool_id},
+                )
+            )
+            if each.told or each.shown:
+                of: JsonObject = {"name": each.name, "artifact_id": kept[-1].artifact_id}
+                told.append({**of, **(await asyncio.to_thread(_excerpt, content, each.shown) if each.shown else {})})
+        return kept, told
+
+    def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
+        """The outcome of a call that gave no result, and had no effect."""
+        return ToolCallFailed(
+            call_id=call_id, code=error.code, message=self._words(str(error)), duration_ms=duration_ms
+        )
+
+    def unknown(self, call_id: CallId, why: OzzieError) -> ToolCallUncertain:
+        """The outcome of a call of which nobody knows whether it was had."""
+        said = " ".join(filter(None, [str(why), why.hint]))
+        return ToolCallUncertain(call_id=call_id, reason=self._words(said))
+
+    def shown(self, text: str) -> str:
+        """What a tool says while it runs, without secrets."""
+        return redact_text(repair_text(text), self._known_secrets())
+
+    def _links(self, links: Sequence[str]) -> tuple[str, ...]:
+        """Those that hold no secret: with another in its place, it is no link of that page."""
+        short = (link for link in links[:MOST_LINKS] if len(link) <= LONGEST_LINK)
+        return tuple(link for link in short if self.shown(link) == link)
+
+    def _words(self, said: str) -> str:
+        """A sentence of a tool's, as it can be told. A long one is not cut: half of a secret is not found."""
+        if len(said) > MOST_SAID:
+            return f"What it says of that is too long to be told: {len(said):,} characters."
+        return self.shown(said)
+
+    async def _told(
+        self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult
+    ) -> tuple[Json, Kept | None]:
+        said = result.data if result.error is None else encode(result.error)
+        looking = partial(_redacted, said, self._known_secrets(), meta.max_inline_chars)
+        data, found = looking() if is_light(said) else await asyncio.to_thread(_bearable, said, looking)
+        if found is None:
+            return data, None
+        whole = await self._artifacts.keep(
+            found.text.encode(),
+            kind=found.kind,
+            name=found.name(meta.name, args),
+            mime=found.mime,
+            call_id=call_id,
+            meta={"tool_id": meta.tool_id},
+        )
+        return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
+
+
+def naming(result: ToolResult, made: Sequence[Kept], told: list[Json]) -> ToolResult:
+    """The result with what was kept of it."""
+    if not made:
+        return result
+    data = {**result.data, "kept": told} if told and isinstance(result.data, dict) else result.data
+    return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+
+
+def _excerpt(content: bytes, room: int) -> JsonObject:
+    head, tail = head_and_tail(content.decode(), room)
+    return {"head": head.text, "tail": tail}
+
+
+def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
+    """What a person and the model read where a tool ended with this: its own words where it foresaw it, and nothing of
+    its insides where it did not."""
+    match error:
+        case OzzieError():
+            return error
+        case TimeoutError():
+            return ToolFailed(f"{meta.name} did not finish within {meta.timeout_s:g} s.", code="tool.timed_out")
+        case _:
+            return ToolFailed(f"{meta.name} broke; the log has the details.", code="tool.broken")
+
+
+def _clean(content: str | bytes, known: Sequence[str]) -> bytes:
+    """Without secrets, where it is text: in what is none, nobody reads one."""
+    if isinstance(content, bytes):
+        try:
+            content = content.decode()
+        except UnicodeDecodeError:
+            return content
+    return redact_text(repair_text(content), known).encode()
+
+
+def _redacted(said: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
+    """Of a result as JSON: what a tool gives back may hold tuples and the like, which nobody would look into."""
+    raw = canonical_bytes(said)
+    whole = loads(raw, max_bytes=len(raw))
+    data = redact(whole, known)
+    is_small = data == whole and len(raw) <= max_chars
+    return data, None if is_small else large(data, max_chars)
+
+
+def _bearable(said: Any, looking: Callable[[], T]) -> T:
+    expect_bearable(said)
+    return looking()
+
+
+def _untold(error: Exception) -> str:
+    return f"Its result can't be shown: {error}" if isinstance(error, OzzieError) else "Its result can't be shown."
