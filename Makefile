@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
-SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=worksteal --durations=10
+SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile --durations=10
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
 
@@ -25,7 +25,8 @@ test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once, within ten minutes
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=10
 
 soak: $(VENV)/.dev $(VENV)/.lab ## Test what takes hours: every moment, every seed, every story
-	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "soak or sampled"
+	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE)
+	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and serial"
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

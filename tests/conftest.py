@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import settings
 from tests.fakes.fixtures import fake_openai, fake_openai_server
 from tests.other_account import nobody, open_folder
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
-from tests.warm import start_kernels_warm
+from tests.warm import cold, start_kernels_warm
 
 __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
@@ -31,6 +32,12 @@ def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
             sys.stdout.flush()
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def _start_cold(request: pytest.FixtureRequest) -> Iterator[None]:
+    with cold() if request.node.get_closest_marker("cold") else nullcontext():
+        yield
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,19 @@ _DESCRIPTORS = 4
 """Standard input, output and error, and where the server writes how the program goes: its pid, and its wait status."""
 
 
+_cold: list[bool] = []
+
+
+@contextlib.contextmanager
+def cold() -> Iterator[None]:
+    """Start programs from nothing meanwhile: where it matters how one is imported, or how it looks from outside."""
+    _cold.append(True)
+    try:
+        yield
+    finally:
+        _cold.pop()
+
+
 class WarmPopen(subprocess.Popen[Any]):
     """`subprocess.Popen` for `[sys.executable, "-m", module, ...]`, without the time to start Python.
 
@@ -57,7 +70,7 @@ class WarmPopen(subprocess.Popen[Any]):
         start_new_session = rest[17]
         if shell or preexec_fn is not None or list(args[:2]) != [sys.executable, "-m"]:
             raise ValueError(f"not a Python program that can be started warm: {args}")
-        if _read_at_start(os.environ if env is None else env) != _read_at_start(_environment()):
+        if _cold or _read_at_start(os.environ if env is None else env) != _read_at_start(_environment()):
             super()._execute_child(args, executable, preexec_fn, close_fds, *rest)  # type: ignore[misc]
             return
         request = {
@@ -128,7 +141,7 @@ class WarmProvisioner(LocalProvisioner):
     """Starts kernels warm, where their programs are Python's."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        if cmd[1:2] != ["-m"] or not Path(cmd[0]).name.startswith("python"):
+        if _cold or cmd[1:2] != ["-m"] or not Path(cmd[0]).name.startswith("python"):
             return await super().launch_kernel(cmd, **kwargs)
         env = dict(kwargs["env"])
         null = subprocess.DEVNULL

@@ -28,7 +28,7 @@ from tests.fakes.token_server import FakeTokenServer, TokenAnswer
 from tests.rig import GatewayHome, Kernel, Output, start_jupyter, start_kernel
 from tests.traces import Search, program, running
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cold, pytest.mark.timeout(240)]
 
 IN_VAULT = {
     "OPENAI_KEY": "sk-proj-Vq7Zt3nB9cXw5LmK2rGd8HsJ4fPyQa6E",
@@ -258,6 +258,7 @@ def shouting(home: GatewayHome) -> Iterator[None]:
         process.communicate("\n")
 
 
+@pytest.mark.soak
 def test_no_key_is_found_outside_the_vault(
     home: GatewayHome, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -303,6 +304,7 @@ def test_no_key_is_found_outside_the_vault(
         assert any(place in trace for trace in found), f"The search is blind there: {place}"
 
 
+@pytest.mark.soak
 def test_a_key_of_the_environment_is_seen_where_the_page_on_secrets_says_and_nowhere_else(
     home: GatewayHome, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,14 +10,15 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import GatewayHome, ozzie, start_gateway
+from tests.tiers import SOAK
 from tests.ws_client import connected
 
-SESSIONS = 10
-TURNS_EACH = 10
+SESSIONS, TURNS_EACH = (10, 10) if SOAK else (3, 4)
 
 
+@pytest.mark.sampled
 @pytest.mark.timeout(180)
-async def test_a_hundred_turns_verify_and_rebuild_to_the_same_projections(
+async def test_turns_of_many_sessions_verify_and_rebuild_to_the_same_projections(
     home: GatewayHome, fake_openai: FakeOpenAI
 ) -> None:
     home.use_provider(fake_openai.url, "tools", "echo")

@@ -16,7 +16,7 @@ import pytest
 
 from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home, wait_for_handshake
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 200

@@ -99,6 +99,7 @@ async def test_a_yes_in_the_cell_lets_the_turn_go_on_while_the_cell_runs(noteboo
     await screenshot(it.page, "approval-granted")
 
 
+@pytest.mark.soak
 async def test_a_reload_brings_the_card_back_and_the_kernel_going_does_not_take_it(
     notebook: NewNotebook, lab: Lab
 ) -> None:
@@ -119,6 +120,7 @@ async def test_a_reload_brings_the_card_back_and_the_kernel_going_does_not_take_
     assert lab.path("notes/reloaded.md").exists()
 
 
+@pytest.mark.soak
 async def test_the_first_answer_counts_and_every_other_page_says_whose_it_was(
     notebook: NewNotebook, lab: Lab, browser: BrowserContext
 ) -> None:
@@ -146,6 +148,7 @@ async def test_the_first_answer_counts_and_every_other_page_says_whose_it_was(
     await other.page.close()
 
 
+@pytest.mark.soak
 async def test_a_terminal_answers_what_a_cell_asks(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook(wants("terminal.md"))
     await it.open()
@@ -169,6 +172,7 @@ async def test_a_terminal_answers_what_a_cell_asks(notebook: NewNotebook, lab: L
     await expect(it.final(0)).to_contain_text("approved for the session by")
 
 
+@pytest.mark.soak
 async def test_keys_answer_in_the_card_and_nowhere_else(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook(wants("keys.md"), "still here")
     await it.open()
@@ -185,6 +189,7 @@ async def test_keys_answer_in_the_card_and_nowhere_else(notebook: NewNotebook, l
     assert await it.page.locator(".jp-Notebook .jp-Cell").count() == 2, "Lab's own keys did nothing"
 
 
+@pytest.mark.soak
 async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook(wants("sidebar.md", lines=4))
     await it.open()
@@ -207,6 +212,7 @@ async def test_the_sidebar_has_what_all_sessions_ask(notebook: NewNotebook, lab:
     assert lab.path("notes/sidebar.md").exists()
 
 
+@pytest.mark.soak
 async def test_plain_buttons_answer_where_the_page_has_no_cards(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -234,6 +240,7 @@ async def test_plain_buttons_answer_where_the_page_has_no_cards(
         await page.close()
 
 
+@pytest.mark.soak
 async def test_what_was_taken_out_of_a_question_is_read_on_its_card_alone(notebook: NewNotebook, lab: Lab) -> None:
     write(lab, DEPLOY)
     it = notebook("%run deploy")

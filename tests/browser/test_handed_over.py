@@ -63,6 +63,7 @@ async def begun(it: NotebookPage) -> None:
     await it.begin(1)
 
 
+@pytest.mark.soak
 async def test_a_run_that_a_turn_hands_over_to_is_drawn_and_answered_below_the_turn(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
 ) -> None:
@@ -115,6 +116,7 @@ async def test_a_run_that_a_turn_hands_over_to_is_drawn_and_answered_below_the_t
     await screenshot(it.page, "handed-over-done")
 
 
+@pytest.mark.soak
 async def test_several_runs_stand_one_below_the_other_and_what_the_turn_itself_asks_below_them(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
 ) -> None:
@@ -153,6 +155,7 @@ async def test_several_runs_stand_one_below_the_other_and_what_the_turn_itself_a
     assert lab.path("notes/handed.md").exists()
 
 
+@pytest.mark.soak
 async def test_what_an_agent_asks_that_was_handed_work_is_answered_in_the_cell(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
 ) -> None:
@@ -180,6 +183,7 @@ async def test_what_an_agent_asks_that_was_handed_work_is_answered_in_the_cell(
     assert lab.path("notes/scribed.md").exists()
 
 
+@pytest.mark.soak
 async def test_a_cell_that_is_run_again_has_nothing_left_of_what_it_had_handed_over(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
 ) -> None:

@@ -65,6 +65,7 @@ async def test_a_run_is_held_and_let_go_on_in_its_cell_and_in_the_sidebar(
     await expect(sidebar.root.locator(".jp-Ozzie-acts button")).to_have_count(0)
 
 
+@pytest.mark.soak
 async def test_a_page_that_is_loaded_while_a_run_is_held_shows_its_steps_as_they_ended(
     notebook: NewNotebook, held: threading.Event
 ) -> None:
@@ -99,6 +100,7 @@ async def test_a_page_that_is_loaded_while_a_run_is_held_shows_its_steps_as_they
     await expect(sidebar.task("bread")).to_contain_text("Done")
 
 
+@pytest.mark.soak
 async def test_a_page_that_is_loaded_while_a_turn_is_about_to_pause_says_so(
     notebook: NewNotebook, provider: FakeOpenAI
 ) -> None:
@@ -128,6 +130,7 @@ async def test_a_page_that_is_loaded_while_a_turn_is_about_to_pause_says_so(
     await expect(it.final(1)).to_contain_text("Here it is.")
 
 
+@pytest.mark.soak
 async def test_a_run_that_was_stopped_is_tried_again_from_the_menu_of_its_row(
     notebook: NewNotebook, held: threading.Event
 ) -> None:

@@ -80,6 +80,7 @@ class Person:
             return json.loads(response.read())
 
 
+@pytest.mark.soak
 async def test_nothing_that_a_kernel_shows_runs_or_calls_anybody(
     browser: BrowserContext, provider: FakeOpenAI, canary: Canary, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def canary() -> Iterator[Canary]:
         yield server
 
 
+@pytest.mark.soak
 async def test_no_hostile_reply_runs_or_calls_anybody(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI, canary: Canary, page: Page, browser: BrowserContext
 ) -> None:
@@ -65,6 +66,7 @@ async def test_no_hostile_reply_runs_or_calls_anybody(
     await reader.close()
 
 
+@pytest.mark.soak
 async def test_no_hostile_reply_that_stands_alone_runs_or_calls_anybody(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI, canary: Canary, page: Page
 ) -> None:
@@ -87,6 +89,7 @@ async def test_no_hostile_reply_that_stands_alone_runs_or_calls_anybody(
     await _expect_nothing_happens_when_opened_again(it, canary, at=len(BROWSER_TWELVE))
 
 
+@pytest.mark.soak
 async def test_the_watch_and_the_canary_notice_what_the_users_own_code_shows(
     notebook: NewNotebook, canary: Canary, page: Page, strangers: list[str]
 ) -> None:

@@ -71,6 +71,7 @@ async def test_a_choice_is_made_in_the_cell_while_it_runs(notebook: NewNotebook,
     await expect(card(it.output(1))).to_have_count(0)
 
 
+@pytest.mark.soak
 async def test_words_of_ones_own_are_written_by_keys_alone_and_run_no_cell(
     notebook: NewNotebook, provider: FakeOpenAI
 ) -> None:
@@ -91,6 +92,7 @@ async def test_words_of_ones_own_are_written_by_keys_alone_and_run_no_cell(
     assert len(provider.requests) == 2
 
 
+@pytest.mark.soak
 async def test_a_question_outlives_a_reload_and_is_answered_in_the_sidebar(
     notebook: NewNotebook, provider: FakeOpenAI
 ) -> None:

@@ -37,6 +37,7 @@ async def test_a_cell_streams_and_is_saved_in_notebook_7(
     await expect(page.locator(".jp-NotebookCheckpoint")).to_contain_text("Last Checkpoint")
 
 
+@pytest.mark.soak
 async def test_a_turn_is_stopped_with_the_keys_of_notebook_7(
     lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
 ) -> None:
@@ -55,6 +56,7 @@ async def test_a_turn_is_stopped_with_the_keys_of_notebook_7(
     await expect(one.final(1)).to_contain_text("Stopped here by you.")
 
 
+@pytest.mark.soak
 async def test_an_approval_is_answered_on_its_card_in_notebook_7(
     lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
 ) -> None:
@@ -72,6 +74,7 @@ async def test_an_approval_is_answered_on_its_card_in_notebook_7(
     assert lab.path("notes/seven.md").read_text().startswith("Line 1 of 2")
 
 
+@pytest.mark.soak
 async def test_a_run_of_a_skill_is_drawn_in_notebook_7(
     lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
 ) -> None:

@@ -166,6 +166,7 @@ async def opened(
             await page.close()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("shared", [False, True], ids=["in the page", "as a shared document"])
 async def test_whoever_types_loses_nothing_and_no_edit_is_lost(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path, shared: bool
@@ -193,6 +194,7 @@ async def test_whoever_types_loses_nothing_and_no_edit_is_lost(
         assert story.made > STEPS // 4
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("shared", [False, True], ids=["in the page", "as a shared document"])
 async def test_a_cell_that_somebody_types_in_is_left_to_them_and_the_agent_is_told(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path, shared: bool

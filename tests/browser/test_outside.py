@@ -37,6 +37,7 @@ async def was_written_from_the_web(home: GatewayHome, path: str) -> None:
     await log.close()
 
 
+@pytest.mark.soak
 async def test_a_row_says_that_it_brought_something_in_and_the_card_says_where_from(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path
 ) -> None:

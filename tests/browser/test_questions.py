@@ -74,6 +74,7 @@ async def test_a_turn_asks_in_its_cell_and_goes_on_when_it_may(
     assert "has used" not in json.dumps(lab.saved(it.name)["cells"][1]["outputs"]), "the question is not saved"
 
 
+@pytest.mark.soak
 async def test_a_question_is_there_after_a_reload_and_answered_in_the_sidebar(
     notebook: NewNotebook, provider: FakeOpenAI
 ) -> None:
@@ -97,6 +98,7 @@ async def test_a_question_is_there_after_a_reload_and_answered_in_the_sidebar(
     await expect(card(it, 1)).to_have_count(0)
 
 
+@pytest.mark.soak
 async def test_stop_here_ends_the_turn_and_keeps_what_it_said(notebook: NewNotebook, provider: FakeOpenAI) -> None:
     provider.queue(*TWO_STEPS)
     it = notebook("%model scripted", "Add one and one, or not.")
@@ -112,6 +114,7 @@ async def test_stop_here_ends_the_turn_and_keeps_what_it_said(notebook: NewNoteb
     await expect(it.final(1)).to_contain_text("Stopped here by you.")
 
 
+@pytest.mark.soak
 async def test_a_waiting_cell_is_stopped_by_the_kernels_own_button(notebook: NewNotebook, provider: FakeOpenAI) -> None:
     provider.queue(*TWO_STEPS)
     it = notebook("%model scripted", "Add one and one, for a while.")

@@ -50,6 +50,7 @@ async def test_a_page_reloaded_in_mid_turn_follows_it_and_shows_its_end_once(not
     await screenshot(it.page, "reloaded-ended")
 
 
+@pytest.mark.soak
 async def test_a_turn_that_ended_while_no_page_was_there_is_in_its_cell_when_one_is(
     notebook: NewNotebook, lab: Lab, browser: BrowserContext, provider: FakeOpenAI
 ) -> None:
@@ -75,6 +76,7 @@ async def test_a_turn_that_ended_while_no_page_was_there_is_in_its_cell_when_one
     await _expect_the_end_once(it, lab, at=1)
 
 
+@pytest.mark.soak
 async def test_a_turn_goes_on_in_its_cell_when_its_kernel_dies(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%model endless", "Count though my kernel dies.")
     await it.open()
@@ -96,6 +98,7 @@ async def test_a_turn_goes_on_in_its_cell_when_its_kernel_dies(notebook: NewNote
     await _expect_the_end_once(it, lab, at=1)
 
 
+@pytest.mark.soak
 async def test_what_running_a_cell_again_repeats_is_read_above_its_turn_that_is_followed(
     notebook: NewNotebook, lab: Lab
 ) -> None:
@@ -121,6 +124,7 @@ async def test_what_running_a_cell_again_repeats_is_read_above_its_turn_that_is_
     assert len(await _outputs(it, 1)) == 2
 
 
+@pytest.mark.soak
 async def test_an_output_that_was_cleared_and_saved_does_not_come_back(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%model echo", "Say what I will clear.")
     await it.open()
@@ -136,6 +140,7 @@ async def test_an_output_that_was_cleared_and_saved_does_not_come_back(notebook:
     assert await _outputs(it, 1) == []
 
 
+@pytest.mark.soak
 async def test_two_pages_show_the_same_and_only_one_has_it_to_save(
     notebook: NewNotebook, lab: Lab, browser: BrowserContext, provider: FakeOpenAI
 ) -> None:
@@ -166,6 +171,7 @@ async def test_two_pages_show_the_same_and_only_one_has_it_to_save(
     await _expect_the_end_once(it, lab, at=1)
 
 
+@pytest.mark.soak
 async def test_a_page_that_the_network_left_catches_up(
     notebook: NewNotebook, lab: Lab, browser: BrowserContext, provider: FakeOpenAI
 ) -> None:

@@ -74,6 +74,7 @@ async def test_steps_run_side_by_side_while_one_is_approved_in_the_cell(
     assert [*map(sorted, (output["data"] for output in outputs))][-1] == ["image/svg+xml", "text/plain"]
 
 
+@pytest.mark.soak
 async def test_a_reload_in_mid_run_shows_the_graph_again(notebook: NewNotebook, held: threading.Event) -> None:
     it = notebook('%run weekly-review topic="tea"')
     await it.open()
@@ -95,6 +96,7 @@ async def test_a_reload_in_mid_run_shows_the_graph_again(notebook: NewNotebook, 
     await expect(run.cell.locator("img[src^='data:image/svg+xml']")).to_have_count(1)
 
 
+@pytest.mark.soak
 async def test_the_graph_is_walked_by_keys(notebook: NewNotebook, held: threading.Event) -> None:
     it = notebook('%run weekly-review topic="tea"')
     await it.open()
@@ -132,6 +134,7 @@ async def test_the_graph_is_walked_by_keys(notebook: NewNotebook, held: threadin
     await it.ended(0)
 
 
+@pytest.mark.soak
 async def test_what_failed_is_said_and_a_question_is_answered_in_the_cell(
     notebook: NewNotebook, held: threading.Event
 ) -> None:
@@ -160,6 +163,7 @@ async def test_what_failed_is_said_and_a_question_is_answered_in_the_cell(
     await screenshot(it.page, "run-failed-done")
 
 
+@pytest.mark.soak
 async def test_a_state_machine_shows_where_it_is_and_how_often_it_was_there(
     notebook: NewNotebook, held: threading.Event
 ) -> None:
@@ -180,6 +184,7 @@ async def test_a_state_machine_shows_where_it_is_and_how_often_it_was_there(
     await it.ended(0)
 
 
+@pytest.mark.soak
 async def test_two_hundred_steps_are_a_list_or_dots(notebook: NewNotebook, held: threading.Event) -> None:
     it = notebook("%run tender-scan")
     await it.open()
@@ -209,6 +214,7 @@ async def test_two_hundred_steps_are_a_list_or_dots(notebook: NewNotebook, held:
     await screenshot(it.page, "run-many-done")
 
 
+@pytest.mark.soak
 async def test_what_a_step_of_a_skill_within_asks_stands_in_the_cell_of_the_whole_run_in_each_page(
     notebook: NewNotebook, held: threading.Event, lab: Lab
 ) -> None:
@@ -233,6 +239,7 @@ async def test_what_a_step_of_a_skill_within_asks_stands_in_the_cell_of_the_whol
     await page.close()
 
 
+@pytest.mark.soak
 async def test_dark_and_narrow(notebook: NewNotebook, held: threading.Event) -> None:
     it = notebook('%run weekly-review topic="tea"', "%run stack")
     await it.open()
@@ -266,6 +273,7 @@ async def test_dark_and_narrow(notebook: NewNotebook, held: threading.Event) -> 
     await it.ended(1)
 
 
+@pytest.mark.soak
 async def test_the_sidebar_has_runs_and_not_their_steps(notebook: NewNotebook, held: threading.Event) -> None:
     it = notebook('%run weekly-review topic="tea"')
     await it.open()
@@ -321,6 +329,7 @@ async def is_whole(found: Locator) -> bool:
     )
 
 
+@pytest.mark.soak
 async def test_a_page_without_the_extension_sees_the_picture_in_the_kernels_widget(
     notebook: NewNotebook, held: threading.Event
 ) -> None:

@@ -33,6 +33,7 @@ async def test_a_command_prints_as_it_goes_and_asks_for_nothing(notebook: NewNot
     await screenshot(it.page, "sandbox-done")
 
 
+@pytest.mark.soak
 async def test_one_that_fails_says_so_in_its_row(notebook: NewNotebook) -> None:
     it = notebook("Run `cat /etc/shadow; curl -s http://127.0.0.1:1/`")
     await it.open()

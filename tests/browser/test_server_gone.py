@@ -22,6 +22,7 @@ QUESTION = "Answer although I die."
 ANSWER = "This is the answer of the second attempt."
 
 
+@pytest.mark.soak
 async def test_a_page_survives_the_death_of_its_server(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ async def test_a_page_survives_the_death_of_its_server(
         await page.close()
 
 
+@pytest.mark.soak
 async def test_a_card_outlives_the_death_of_its_server_and_is_answered_to_the_next(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path
 ) -> None:

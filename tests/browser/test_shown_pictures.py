@@ -12,6 +12,7 @@ from tests.fakes.pictures import png
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
 
+@pytest.mark.soak
 async def test_a_picture_is_found_by_tab_explained_by_shift_tab_and_shown_to_the_model(
     notebook: Callable[..., NotebookPage], lab: Lab, page: Page
 ) -> None:

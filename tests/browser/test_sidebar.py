@@ -44,6 +44,7 @@ async def test_tasks_are_seen_as_they_go_and_stopped_from_the_list(notebook: New
     await expect(it.final(5)).to_contain_text("Stopped here by you.")
 
 
+@pytest.mark.soak
 async def test_the_list_is_worked_by_keys_alone(notebook: NewNotebook, page: Page) -> None:
     it = notebook("%model echo", "Tell of the first.", "Tell of the second.")
     await it.open()
@@ -68,6 +69,7 @@ async def test_the_list_is_worked_by_keys_alone(notebook: NewNotebook, page: Pag
     await page.keyboard.press("Escape")
 
 
+@pytest.mark.soak
 async def test_the_palette_stops_the_turn_of_the_notebook_in_front(notebook: NewNotebook) -> None:
     it = notebook("%model endless", "Count until I press the keys.")
     await it.open()
@@ -81,6 +83,7 @@ async def test_the_palette_stops_the_turn_of_the_notebook_in_front(notebook: New
     await expect(it.final(1)).to_contain_text("Stopped here by you.")
 
 
+@pytest.mark.soak
 async def test_the_first_notebook_is_put_into_a_folder_that_has_none(lab: Lab, notebook: NewNotebook) -> None:
     first, data = lab.path("01_first_turn.ipynb"), lab.path("data/sales.csv")
     kept, sales = first.read_bytes(), data.read_bytes()

@@ -46,6 +46,7 @@ def skill(lab: Lab) -> None:
     (lab.home.home / "skills" / "sums.jsonc").write_text(json.dumps(SUMS))
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("skill")
 async def test_a_run_says_which_step_waits_and_ends_with_its_result(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%run sums n=4", "%skills", "%run sums", "%run smus n=4")

@@ -43,6 +43,7 @@ async def test_a_cell_streams_and_ends_as_static_markdown(notebook: NewNotebook)
     await expect(it.output(1).locator(".jupyter-widgets, .oz")).to_have_count(0)
 
 
+@pytest.mark.soak
 async def test_the_state_line_is_there_before_the_model_has_said_anything(notebook: NewNotebook) -> None:
     it = notebook("%model silence", "Anybody there?")
     await it.open()
@@ -57,6 +58,7 @@ async def test_the_state_line_is_there_before_the_model_has_said_anything(notebo
     await it.ended(1)
 
 
+@pytest.mark.soak
 async def test_a_tool_row_is_shown_while_the_turn_works_and_a_table_at_its_end(
     notebook: NewNotebook, lab: Lab, provider: FakeOpenAI
 ) -> None:
@@ -122,6 +124,7 @@ async def test_a_stop_keeps_the_text_and_the_next_cell_works(
     await expect(it.final(3)).to_contain_text("Still there?")
 
 
+@pytest.mark.soak
 async def test_a_refused_key_is_a_sentence_and_no_traceback(notebook: NewNotebook, lab: Lab) -> None:
     it = notebook("%model status-401", "Hello.")
     await it.open()
@@ -136,6 +139,7 @@ async def test_a_refused_key_is_a_sentence_and_no_traceback(notebook: NewNoteboo
     _expect_only_the_static_form(lab, it.name, at=1)
 
 
+@pytest.mark.soak
 async def test_the_first_notebook_runs_from_top_to_bottom_without_a_key(lab: Lab, notebook: NewNotebook) -> None:
     it = notebook()
     lab.path(it.name).write_bytes(lab.path("01_first_turn.ipynb").read_bytes())

@@ -28,6 +28,7 @@ async def own_page(browser: BrowserContext) -> AsyncIterator[Page]:
     await page.close()
 
 
+@pytest.mark.soak
 async def test_a_page_of_the_attached_lab_sees_its_turn_to_the_end_though_the_owner_is_killed(
     provider: FakeOpenAI, own_page: Page, tmp_path: Path
 ) -> None:

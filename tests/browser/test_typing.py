@@ -36,6 +36,7 @@ async def test_tab_completes_commands_sessions_and_paths(notebook: Callable[...,
     await expect(it.cell(3).locator(".cm-content")).to_have_text("How many rows has @data/sales.csv")
 
 
+@pytest.mark.soak
 async def test_shift_tab_tells_a_tools_contract_and_a_files_first_lines(
     notebook: Callable[..., NotebookPage], page: Page
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.docs.executing import NOTEBOOKS, OFFLINE, executed, shown
 from tests.rig import GatewayHome
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
 NAME = "02_tools_and_approvals.ipynb"
 NOBODY = "Not done: nobody was there to ask"

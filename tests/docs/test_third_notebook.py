@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.executing import OFFLINE, executed
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
 NAME = "03_workflow.ipynb"
 UNTRUSTED = "If the file changes, it is not used until it is trusted again."

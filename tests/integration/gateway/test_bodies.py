@@ -245,6 +245,7 @@ def test_a_header_without_an_end_is_cut_off(served: Served) -> None:
     assert served.peak() - before < ALLOWED
 
 
+@pytest.mark.soak
 async def test_idle_connections_of_strangers_are_bounded_and_ended(tmp_path: Path) -> None:
     with start_gateway(new_home(tmp_path)) as gateway:
         served = Served(gateway, gateway.token)

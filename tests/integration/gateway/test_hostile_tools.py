@@ -100,6 +100,7 @@ def test_it_has_a_clear_outcome_and_the_gateway_lives(server: Gateway, name: str
     assert post(server, "message", content="well?", session_name=name, wait=True)["status"] == "SUCCEEDED"
 
 
+@pytest.mark.soak
 def test_a_gateway_whose_tool_ignores_everything_stops_in_order(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = new_home(tmp_path_factory.mktemp("stopped"))
 

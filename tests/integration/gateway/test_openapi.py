@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,9 +23,10 @@ from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import ask
 from tests.integration.made_artifacts import make_artifacts
 from tests.rig import Gateway, GatewayHome, start_gateway
+from tests.tiers import SOAK
 
 DOCUMENT: dict[str, Any] = document(OPERATIONS, PREFIX)
-EACH, AT_LEAST = (80, 2000) if os.environ.get("OZZIE_SOAK") else (10, 500)
+EACH, AT_LEAST = (80, 2000) if SOAK else (3, 200)
 """Cases of the fuzzer for each operation, and all together with those that it takes from the document itself and from
 chains of calls. With the variable OZZIE_SOAK, as `make soak` sets it, there are many."""
 

@@ -21,7 +21,7 @@ import pytest
 from tests.rig import JUPYTER_TOKEN, START_S, GatewayHome, new_home
 
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "24"))
-SAMPLE, MANY = 3, 100
+SAMPLE, MANY = 1, 100
 STOP_S = 30.0
 HEADLESS = ("ozzie_server_ext.programs.gateway", "--verbose", "--port", "{port}")  # with any free one it logs little
 LAB = (

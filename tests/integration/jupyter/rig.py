@@ -102,7 +102,7 @@ class KernelBench:
     """One server's kernels, sessions, and our view of both."""
 
     def __init__(self, folder: Path) -> None:
-        self.manager: Any = AsyncMappingKernelManager(root_dir=str(folder))
+        self.manager: Any = AsyncMappingKernelManager(root_dir=str(folder), connection_dir=str(folder))
         self.sessions: Any = SessionManager(
             kernel_manager=self.manager, contents_manager=AsyncLargeFileManager(root_dir=str(folder))
         )

@@ -347,6 +347,7 @@ async def test_kernels_are_listed_with_their_notebooks(kernels: KernelBench) -> 
     await kernels.manager.shutdown_kernel(bare, now=True)
 
 
+@pytest.mark.soak
 async def test_no_descriptor_is_left_open(kernels: KernelBench) -> None:
     kernel = await kernels.kernel()
 

@@ -89,6 +89,7 @@ def console(home: GatewayHome) -> Iterator[Console]:
         console.close()
 
 
+@pytest.mark.soak
 def test_a_person_talks_to_ozzie_on_a_terminal(console: Console, fake_openai: FakeOpenAI) -> None:
     answer = console.enter("What is 2+2? Use the calculator.")
     assert answer.startswith("[working] offline\n  calculator    2+2")

@@ -90,8 +90,10 @@ def _replace(database: Path) -> None:
     ("happen", "sentence", "hint"),
     [
         (_make_newer, "was made by a newer Ozzie.", "Upgrade this Ozzie"),
-        (_break_off, "is damaged: ", "Put a backup of the folder data in its place"),
-        (_replace, "is another program's database.", "Name another OZZIE_PATH."),
+        pytest.param(
+            *(_break_off, "is damaged: ", "Put a backup of the folder data in its place"), marks=pytest.mark.soak
+        ),
+        pytest.param(*(_replace, "is another program's database.", "Name another OZZIE_PATH."), marks=pytest.mark.soak),
     ],
 )
 def test_a_log_that_can_not_be_used_is_told_with_what_to_do_and_left_as_it_is(
@@ -278,7 +280,14 @@ def test_a_connection_that_ended_between_two_cells_is_made_anew(home: GatewayHom
         assert kernel.run("hello").status == "ok"
 
 
-@pytest.mark.parametrize("command", ["%session", "%session list", "%session title After"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("%session", marks=pytest.mark.soak),
+        pytest.param("%session list", marks=pytest.mark.soak),
+        "%session title After",
+    ],
+)
 def test_a_command_whose_gateway_dies_under_it_is_answered_by_the_next(
     home: GatewayHome, kernels: list[Kernel], command: str
 ) -> None:

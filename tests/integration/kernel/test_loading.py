@@ -8,7 +8,7 @@ import pytest
 from tests.integration.gateway.test_rest import until
 from tests.rig import Gateway, GatewayHome, Kernel
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.cold, pytest.mark.timeout(120)]
 
 WAIT_S = 20
 

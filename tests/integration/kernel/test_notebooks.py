@@ -157,6 +157,7 @@ def test_with_errors_allowed_the_next_cell_runs() -> None:
     assert "This is Ozzie" in shown(found["cells"][1])
 
 
+@pytest.mark.soak
 def test_a_notebook_of_a_hundred_cells_runs_in_one_session() -> None:
     found = notebook(*(f"What is {number} + 1?" for number in range(98)), "%session", "%cost")
 

@@ -119,6 +119,7 @@ def test_cells_are_counted_and_kept_in_the_history(kernel: Kernel) -> None:
     assert [line[2] for line in history] == ["Say hello.", "%help"]
 
 
+@pytest.mark.soak
 def test_a_kernel_runs_more_cells_than_a_connection_can_follow_feeds(kernel: Kernel) -> None:
     outputs = [kernel.run("hi") for _ in range(MAX_SUBSCRIPTIONS + 8)]
 

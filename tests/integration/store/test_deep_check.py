@@ -22,6 +22,7 @@ from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import Checked, DailyCheck, DeepVerdict, check_deeply
 from tests.integration.store.anchored import opened
 from tests.replay.histories import draft, renamed, session_created
+from tests.tiers import SOAK
 
 CONTENT = b"the configuration" * 100
 REF = hashlib.sha256(CONTENT).hexdigest()
@@ -189,7 +190,7 @@ def test_damage_is_named_with_what_to_do(kept: Kept, damage: Callable[[Kept], No
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("number", range(400 if os.environ.get("OZZIE_SOAK") else 8))
+@pytest.mark.parametrize("number", range(400 if SOAK else 8))
 def test_a_byte_flipped_anywhere_is_found_or_means_nothing(kept: Kept, number: int) -> None:
     """A byte in room that SQLite does not use means nothing: then every row is what it was."""
     at = number * 7919 * 13 % kept.home.database.stat().st_size

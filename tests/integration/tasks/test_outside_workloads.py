@@ -10,7 +10,7 @@ from tests.workloads.playing import Played
 from tests.workloads.table import PAGE, quiet_share, tables, with_tables
 from tests.workloads.workload import Workload
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 LEAST_TASKS = 60
 LEAST_QUIET = 0.6

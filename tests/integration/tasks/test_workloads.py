@@ -11,7 +11,7 @@ from tests.workloads.playing import Played, play_all
 from tests.workloads.table import PAGE, quiet_share, tables, with_tables
 from tests.workloads.workload import Workload
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 LEAST_TASKS = 60
 LEAST_QUIET = 0.8

@@ -31,6 +31,7 @@ def in_processes(search: Search, pid: int) -> list[str]:
     return search.processes([gateway, *below])
 
 
+@pytest.mark.cold
 @pytest.mark.timeout(180)
 def test_a_key_stands_in_no_file_event_environment_or_command_line(home: GatewayHome, tmp_path: Path) -> None:
     printed: list[str] = []

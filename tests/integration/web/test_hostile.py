@@ -262,6 +262,7 @@ async def test_of_a_page_of_nothing_but_tags_the_beginning_is_read(servers: Fake
     assert (got.text.split()[0], got.cut) == ("first", True)
 
 
+@pytest.mark.soak
 async def test_a_page_that_takes_the_square_of_its_size_ends_only_its_reader(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages |= {"/": answer("<!--" * MIB), "/b": answer("<p>well")}
 

@@ -4,6 +4,8 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 from tests.unit.domain.test_redaction import DASHES, made
 
 _LINEAR = """
@@ -68,6 +70,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.serial
 def test_no_text_makes_looking_at_it_expensive() -> None:
     """So much of each, whatever it ends with, takes milliseconds. What took time by the square would take hours, and is
     ended. The end counts: what is wanted behind a long run and isn't there makes a search begin anew."""

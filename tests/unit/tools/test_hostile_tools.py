@@ -95,6 +95,7 @@ def peak_bytes() -> int:
 # --- too much ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 async def test_of_a_gigabyte_nothing_is_made_and_the_loop_goes_on(bench: Bench) -> None:
     flood = ToolResult(ok=True, data="x" * GIB)
     before = peak_bytes()
@@ -136,6 +137,7 @@ async def test_too_much_in_any_shape_is_refused(bench: Bench, data: Any) -> None
     assert recorded[-1].code == "tool.too_large"
 
 
+@pytest.mark.serial
 async def test_the_most_that_is_taken_is_kept_whole(bench: Bench) -> None:
     async with worst_lag() as worst:
         recorded = await bench.call(probe(lambda *_: ToolResult(ok=True, data="x" * MAX_RESULT)))

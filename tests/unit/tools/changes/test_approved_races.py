@@ -41,9 +41,9 @@ from ozzie_server_ext.tools.permissions import Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 from tests.hostile.racing import FILE, lay_out
+from tests.tiers import SOAK
 from tests.unit.tools.changes.test_races import (
     MOVING,
-    SOAK,
     Race,
     attempts,
     contents,
@@ -55,7 +55,7 @@ from tests.unit.tools.changes.test_races import (
 
 ANA = Answerer(name="Ana", way=Way.BROWSER)
 SESSION = SessionId("sess_1")
-ATTEMPTS = 1_000 if SOAK else 200
+ATTEMPTS = 1_000 if SOAK else 60
 """For each of the ten; below the broker, each race is run ten times as often."""
 MOST_QUESTIONS = 1000
 """Until one is put: a plan fails where the file was swapped since it was read."""

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[4]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_a_kill_before_any_system_call_leaves_what_can_be_gone_on_from(
     tmp_path: Path, say: Callable[[str], None]

@@ -22,11 +22,11 @@ from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
 from tests.hostile.racing import AT_CWD, FILE, NEW_FILE, RACES, lay_out, run
+from tests.tiers import SOAK
 from tests.warm import WarmPopen
 
 ROOT = Path(__file__).resolve().parents[4]
-SOAK = bool(os.environ.get("OZZIE_SOAK"))
-ATTEMPTS = 10_000 if SOAK else 200
+ATTEMPTS = 10_000 if SOAK else 60
 """For each race, and for each way to run it; with `make soak` ten thousand, as THREATS 10 asks."""
 
 Race = Callable[[str, Path], AbstractContextManager[None]]

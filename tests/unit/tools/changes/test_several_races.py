@@ -21,9 +21,9 @@ from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.builtin import applying
 from ozzie_server_ext.tools.changes.changeset import ChangeSet, FileChange
 from tests.hostile.racing import FILE, lay_out
+from tests.tiers import SOAK
 from tests.unit.tools.changes.test_races import (
     MOVING,
-    SOAK,
     Race,
     attempts,
     contents,
@@ -35,7 +35,7 @@ from tests.unit.tools.changes.test_races import (
 
 (APPLY,) = applying.TOOLS
 SESSION = SessionId("sess_1")
-ATTEMPTS = 1_000 if SOAK else 200
+ATTEMPTS = 1_000 if SOAK else 60
 CALLS_A_LOG = 50
 """A log in memory is slow when it is long."""
 
