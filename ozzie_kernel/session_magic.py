@@ -130,6 +130,8 @@ async def _resume(named: str, host: Host) -> list[Block]:
 
 
 async def _rename(title: str, host: Host) -> list[Block]:
+    if not title:
+        raise InputError("A session needs a title.", hint="Write it behind the command.", code="magic.usage")
     session = await host.ask("session.rename", {"title": title})
     return [paragraph("This session is called ", _title(session), " now.")]
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
+from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.tasks.approvals import Answerer
 
 _HEADER = re.compile(r"(?:token|bearer)\s+(\S{20,200})", re.IGNORECASE)
 MAX_KERNEL_TOKENS = 1000
@@ -33,6 +35,22 @@ class Principal:
     kernel_id: str = ""
     session_id: SessionId | None = None
     root: Path | None = None
+
+
+def answerer_of(principal: Principal) -> Answerer:
+    """Who answers an approval: a kernel for its own session alone, anybody else for all of them."""
+    return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
+
+
+def _way(principal: Principal) -> Way:
+    match principal.kind:
+        case "kernel":
+            return Way.RELAY
+        case "user":
+            return Way.BROWSER
+        case "local":
+            # An attached server relays its pages with the gateway's own token, and says where their paths begin.
+            return Way.CLI if principal.root is None else Way.BROWSER
 
 
 class AccessTokens:

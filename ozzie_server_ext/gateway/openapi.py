@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_origin
 
 import msgspec
 
-from ozzie_server_ext.gateway.rest.operation import Operation
+from ozzie_server_ext.gateway.operation import Operation
 from ozzie_server_ext.gateway.rest.shapes import Download, Error
 
 Described: TypeAlias = dict[str, Any]

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -114,8 +116,8 @@ _MOST_NOTES = 5
 class PageHas:
     """A notebook that a page has open: as the page calls it, and the root of the page's server, as that tells it."""
 
-    path: str
-    root: str
+    path: Annotated[str, Meta(max_length=4096, title="the path of a notebook")]
+    root: Annotated[str, Meta(max_length=4096, title="the root of a server")]
 
     def whole(self) -> Path:
         """Where the file lies. Raises OSError, RuntimeError."""

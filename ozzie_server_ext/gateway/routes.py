@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway import methods, ws
 from ozzie_server_ext.gateway.openapi import document
+from ozzie_server_ext.gateway.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest import (
     approvals,
     artifacts,
@@ -20,7 +22,6 @@ from ozzie_server_ext.gateway.rest import (
     tools,
 )
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
-from ozzie_server_ext.gateway.rest.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest.shapes import Accepted
 from ozzie_server_ext.gateway.ws import WsHandler
 from ozzie_server_ext.tasks.models import WORKER_S
@@ -36,75 +37,119 @@ class OpenapiQuery:
 
 async def get_openapi(call: Call, asked: OpenapiQuery) -> JsonObject:
     """This document."""
-    return document(OPERATIONS, PREFIX)
+    return document(REST, PREFIX)
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/health", health.get_health, attached=health.as_attached),
-    Operation("GET", "/openapi.json", get_openapi),
+    Operation(health.get_health, "GET /health", attached=health.as_attached),
+    Operation(get_openapi, "GET /openapi.json"),
     Operation(
-        "POST",
-        "/message",
         sessions.send_message,
+        "POST /message",
         errors=(404, 409),
         status={Accepted: 202},
         waits_s=sessions.MAX_WAIT_S,
     ),
-    Operation("GET", "/sessions", sessions.list_sessions),
-    Operation("POST", "/sessions", sessions.create_session),
-    Operation("GET", "/sessions/{session_id}", sessions.get_session),
-    Operation("POST", "/sessions/{session_id}/resume", sessions.resume_session),
-    Operation("POST", "/sessions/{session_id}/rename", sessions.rename_session),
-    Operation("POST", "/sessions/{session_id}/archive", sessions.archive_session),
-    Operation("POST", "/sessions/{session_id}/close", sessions.close_session),
-    Operation("GET", "/sessions/{session_id}/labels", labels.get_session_labels),
-    Operation("POST", "/sessions/{session_id}/labels/clear", labels.clear_session_labels),
-    Operation("GET", "/labels", labels.list_labelled_files),
-    Operation("POST", "/labels/clear", labels.clear_file_labels, errors=(404,)),
-    Operation("GET", "/tasks", tasks.list_tasks),
-    Operation("GET", "/tasks/{task_id}", tasks.get_task),
-    Operation("GET", "/tasks/{task_id}/output", runs.get_task_output),
-    Operation("GET", "/tasks/{task_id}/graph", runs.get_task_graph),
-    Operation("GET", "/tasks/{task_id}/steps/{step_id}", runs.get_run_step),
-    Operation("POST", "/tasks/{task_id}/cancel", tasks.cancel_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/answer", tasks.answer_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/retry", tasks.retry_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/pause", tasks.pause_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/resume", tasks.resume_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/events", tasks.tell_task, errors=(409,)),
-    Operation("POST", "/tasks/{task_id}/update", tasks.update_task, errors=(409,)),
-    Operation("GET", "/approvals", approvals.list_approvals),
-    Operation("GET", "/approvals/{approval_id}", approvals.get_approval),
-    Operation("GET", "/approvals/{approval_id}/card", approvals.get_approval_card, errors=(409,)),
-    Operation("POST", "/approvals/{approval_id}/approve", approvals.grant_approval, errors=(409,)),
-    Operation("POST", "/approvals/{approval_id}/reject", approvals.reject_approval, errors=(409,)),
-    Operation("POST", "/approvals/{approval_id}/renew", approvals.renew_approval, errors=(409,)),
-    Operation("POST", "/approvals/{approval_id}/revoke", approvals.revoke_approval, errors=(409,)),
-    Operation("GET", "/artifacts", artifacts.list_artifacts),
-    Operation("GET", "/artifacts/{artifact_id}", artifacts.get_artifact),
-    Operation("DELETE", "/artifacts/{artifact_id}", artifacts.erase_artifact, errors=(409, 410)),
-    Operation("GET", "/artifacts/{artifact_id}/content", artifacts.get_artifact_content, errors=(410,)),
-    Operation("GET", "/events", events.list_events),
-    Operation("GET", "/models", models.list_models),
-    Operation("GET", "/models/show", models.show_model, errors=(404,), waits_s=WORKER_S),
-    Operation("POST", "/models/resolve", models.resolve_model),
-    Operation("GET", "/tools", tools.list_tools),
-    Operation("GET", "/tools/{name}", tools.show_tool),
-    Operation("POST", "/secrets/refresh", secrets.refresh_secrets),
-    Operation("POST", "/secrets/unlock", secrets.unlock_secrets, waits_s=30.0),
-    Operation("POST", "/secrets/lock", secrets.lock_secrets),
-    Operation("GET", "/examples", notebooks.list_examples),
-    Operation("GET", "/usage", models.sum_usage),
-    Operation("GET", "/usage/today", models.sum_today),
-    Operation("POST", "/notebooks/move", notebooks.move_notebook),
-    Operation("POST", "/kernels/{kernel_id}/token", notebooks.issue_kernel_token),
+    Operation(methods.send_message, ws="message.send", kernels="own session"),
+    Operation(sessions.list_sessions, "GET /sessions"),
+    Operation(sessions.create_session, "POST /sessions"),
+    Operation(sessions.get_session, "GET /sessions/{session_id}"),
+    Operation(sessions.resume_session, "POST /sessions/{session_id}/resume"),
+    Operation(
+        sessions.rename_session,
+        "POST /sessions/{session_id}/rename",
+        ws="session.rename",
+        kernels="own session",
+        payload=sessions.info_of,
+    ),
+    Operation(
+        sessions.archive_session,
+        "POST /sessions/{session_id}/archive",
+        ws="session.archive",
+        kernels="own session",
+        payload=sessions.info_of,
+    ),
+    Operation(
+        sessions.close_session,
+        "POST /sessions/{session_id}/close",
+        ws="session.close",
+        kernels="own session",
+        payload=sessions.info_of,
+    ),
+    Operation(methods.open_session, ws="session.open", kernels="own session"),
+    Operation(methods.list_sessions, ws="session.list"),
+    Operation(methods.find_session, ws="session.find"),
+    Operation(methods.find_earlier_runs, ws="session.earlier", kernels="own session"),
+    Operation(methods.sum_session_costs, ws="session.costs", kernels="own session"),
+    Operation(labels.get_session_labels, "GET /sessions/{session_id}/labels"),
+    Operation(labels.clear_session_labels, "POST /sessions/{session_id}/labels/clear"),
+    Operation(labels.list_labelled_files, "GET /labels"),
+    Operation(labels.clear_file_labels, "POST /labels/clear", errors=(404,)),
+    Operation(tasks.list_tasks, "GET /tasks"),
+    Operation(tasks.get_task, "GET /tasks/{task_id}"),
+    Operation(runs.get_task_output, "GET /tasks/{task_id}/output"),
+    Operation(runs.get_task_graph, "GET /tasks/{task_id}/graph"),
+    Operation(runs.get_run_step, "GET /tasks/{task_id}/steps/{step_id}"),
+    Operation(tasks.cancel_task, "POST /tasks/{task_id}/cancel", ws="task.cancel", kernels="own task", errors=(409,)),
+    Operation(tasks.answer_task, "POST /tasks/{task_id}/answer", ws="task.answer", kernels="own task", errors=(409,)),
+    Operation(tasks.retry_task, "POST /tasks/{task_id}/retry", ws="task.retry", kernels="own task", errors=(409,)),
+    Operation(tasks.pause_task, "POST /tasks/{task_id}/pause", ws="task.pause", kernels="own task", errors=(409,)),
+    Operation(tasks.resume_task, "POST /tasks/{task_id}/resume", ws="task.resume", kernels="own task", errors=(409,)),
+    Operation(
+        tasks.tell_task,
+        "POST /tasks/{task_id}/events",
+        ws="task.tell",
+        kernels="own task",
+        payload=tasks.heard,
+        errors=(409,),
+    ),
+    Operation(tasks.update_task, "POST /tasks/{task_id}/update", ws="task.update", kernels="own task", errors=(409,)),
+    Operation(approvals.list_approvals, "GET /approvals"),
+    Operation(approvals.get_approval, "GET /approvals/{approval_id}"),
+    Operation(approvals.get_approval_card, "GET /approvals/{approval_id}/card", errors=(409,)),
+    Operation(approvals.grant_approval, "POST /approvals/{approval_id}/approve", errors=(409,)),
+    Operation(approvals.reject_approval, "POST /approvals/{approval_id}/reject", errors=(409,)),
+    Operation(approvals.renew_approval, "POST /approvals/{approval_id}/renew", errors=(409,)),
+    Operation(approvals.revoke_approval, "POST /approvals/{approval_id}/revoke", errors=(409,)),
+    Operation(methods.answer_approval, ws="approval.answer", kernels="all"),
+    Operation(artifacts.list_artifacts, "GET /artifacts"),
+    Operation(artifacts.get_artifact, "GET /artifacts/{artifact_id}"),
+    Operation(artifacts.erase_artifact, "DELETE /artifacts/{artifact_id}", errors=(409, 410)),
+    Operation(artifacts.get_artifact_content, "GET /artifacts/{artifact_id}/content", errors=(410,)),
+    Operation(events.list_events, "GET /events"),
+    Operation(models.list_models, "GET /models", ws="models.list", kernels="all", payload=models.listing_of),
+    Operation(models.show_model, "GET /models/show", errors=(404,), waits_s=WORKER_S),
+    Operation(models.resolve_model, "POST /models/resolve"),
+    Operation(methods.choose_model, ws="model.choose", kernels="own session"),
+    Operation(methods.list_skills, ws="skills.list", kernels="all"),
+    Operation(tools.list_tools, "GET /tools"),
+    Operation(tools.show_tool, "GET /tools/{name}"),
+    Operation(secrets.refresh_secrets, "POST /secrets/refresh"),
+    Operation(secrets.unlock_secrets, "POST /secrets/unlock", waits_s=30.0),
+    Operation(secrets.lock_secrets, "POST /secrets/lock"),
+    Operation(notebooks.list_examples, "GET /examples"),
+    Operation(models.sum_usage, "GET /usage"),
+    Operation(models.sum_today, "GET /usage/today"),
+    Operation(notebooks.move_notebook, "POST /notebooks/move"),
+    Operation(notebooks.issue_kernel_token, "POST /kernels/{kernel_id}/token"),
+    Operation(methods.complete, ws="complete", kernels="all"),
+    Operation(methods.inspect, ws="inspect", kernels="all"),
+    Operation(ws.subscribe, ws="feed.subscribe", kernels="own session"),
+    Operation(ws.unsubscribe, ws="feed.unsubscribe", kernels="all"),
+    Operation(ws.notebook_opened, ws="notebook.opened"),
+    Operation(ws.notebook_closed, ws="notebook.closed"),
+    Operation(ws.notebook_answered, ws="notebook.answer"),
 )
 
 
+REST: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.rest)
+METHODS: dict[str, Operation] = {operation.ws: operation for operation in OPERATIONS if operation.ws}
+
+
 def by_path() -> dict[str, dict[str, Operation]]:
-    """The operations of each path, by method."""
+    """The operations of each path, by HTTP method."""
     found: dict[str, dict[str, Operation]] = {}
-    for operation in OPERATIONS:
+    for operation in REST:
         found.setdefault(operation.path, {})[operation.method] = operation
     return found
 
@@ -113,6 +158,6 @@ def handlers() -> list[tuple[Any, ...]]:
     """The table as tornado takes it, below a server's base URL."""
     return [
         *((PREFIX + pattern(path), RestHandler, {"operations": operations}) for path, operations in by_path().items()),
-        (PREFIX + WS_PATH, WsHandler),
+        (PREFIX + WS_PATH, WsHandler, {"methods": METHODS}),
         (PREFIX + r"(?P<rest>|/.*)", NothingHandler),
     ]

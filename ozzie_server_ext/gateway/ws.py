@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +12,18 @@ from jupyter_server.auth.decorator import ws_authenticated
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, WebSocketHandler
 
-from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
-from ozzie_server_ext.gateway.methods import METHODS, Call, from_s0_event
+from ozzie_server_ext.gateway.methods import from_s0_event
+from ozzie_server_ext.gateway.operation import Call, Operation
 from ozzie_server_ext.gateway.page_notebooks import NotebookAnswer, PageHas, PageLink
+from ozzie_server_ext.gateway.rest import shapes
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.frames import (
     MAX_FRAME_BYTES,
     ErrorInfo,
@@ -177,27 +178,8 @@ log = logger(__name__)
 MAX_SUBSCRIPTIONS = 32
 MAX_REQUESTS = 32
 PING_S = 30.0
-FEED_METHODS = ("feed.subscribe", "feed.unsubscribe")
-NOTEBOOK_METHODS = ("notebook.opened", "notebook.closed", "notebook.answer")
-"""With those of the feed, the methods that are the connection's own."""
 _ON_PURPOSE = frozenset({1000, 1001})
 """The codes with which a page closes its connection because it goes (RFC 6455 §7.4.1)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedSubscribe:
-    """`from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind
-    the task's end; who follows a retry subscribes again."""
-
-    from_position: int | None = None
-    types: list[str] | None = None
-    session_id: str = ""
-    task_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedUnsubscribe:
-    subscription: str
 
 
 class WsHandler(Caller, WebSocketHandler):
@@ -205,7 +187,8 @@ class WsHandler(Caller, WebSocketHandler):
 
     auth_resource = RESOURCE
 
-    def initialize(self) -> None:
+    def initialize(self, methods: Mapping[str, Operation]) -> None:
+        self._methods = methods
         self._is_open = False
         self._outbox = Outbox(self._write)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -316,38 +299,17 @@ class WsHandler(Caller, WebSocketHandler):
         self._requests -= 1
 
     async def _payload(self, method: str, params: JsonObject) -> JsonObject:
-        if method == "feed.subscribe":
-            return await self._subscribe(params)
-        if method == "feed.unsubscribe":
-            return self._unsubscribe(params)
-        if method in NOTEBOOK_METHODS:
-            return await self._of_a_page(method, params)
-        if method in METHODS:
-            return await METHODS[method](Call(self._ozzie, self.principal, params))
-        raise InputError(
-            f"There is no method {method[:60]}.",
-            hint=f"There are: {', '.join(sorted([*METHODS, *FEED_METHODS, *NOTEBOOK_METHODS]))}.",
-            code="input.method",
-        )
+        operation = self._methods.get(method)
+        if operation is None:
+            raise InputError(
+                f"There is no method {method[:60]}.",
+                hint=f"There are: {', '.join(sorted(self._methods))}.",
+                code="input.method",
+            )
+        return await operation.answer_frame(Call(self.state, self._ozzie, self.principal, socket=self), params)
 
-    async def _of_a_page(self, method: str, params: JsonObject) -> JsonObject:
-        """What a page tells of the notebooks that it has open, and answers about them: under the user's own identity,
-        and never a kernel, whose code could say that an edit was made (THREATS 6)."""
-        if self.principal.session_id is not None:
-            raise PolicyError("A kernel has no notebooks open.", code="policy.session")
-        if method == "notebook.answer":
-            self._page.answered(decode(NotebookAnswer, params))
-        elif method == "notebook.opened":
-            await self.state.pages.has_opened(self._page, decode(PageHas, params))
-        else:
-            await self.state.pages.has_closed(self._page, decode(PageHas, params))
-        return {}
-
-    async def _subscribe(self, params: JsonObject) -> JsonObject:
-        asked = decode(FeedSubscribe, params)
-        own = self.principal.session_id
-        if own is not None and asked.session_id and asked.session_id != own:
-            raise PolicyError("This kernel may follow its own session only.", code="policy.session")
+    async def subscribe(self, asked: "FeedSubscribe") -> JsonObject:
+        """Begin to send a feed."""
         head = (await self._ozzie.log.head()).position
         start = head if asked.from_position is None else asked.from_position
         if start > head:
@@ -357,11 +319,10 @@ class WsHandler(Caller, WebSocketHandler):
                 f"A connection can follow at most {MAX_SUBSCRIPTIONS} feeds.",
                 hint="End one with feed.unsubscribe, or open another connection.",
             )
-        session_id = own or (SessionId(asked.session_id) if asked.session_id else None)
         subscription = self._ozzie.feed.subscribe(
             start,
             types=frozenset(asked.types) if asked.types is not None else None,
-            session_id=session_id,
+            session_id=SessionId(asked.session_id) if asked.session_id else None,
             task_id=TaskId(asked.task_id) if asked.task_id else None,
             on_news=self._outbox.notice,
         )
@@ -375,12 +336,15 @@ class WsHandler(Caller, WebSocketHandler):
         self._outbox.follow(followed)
         return {"subscription": feed_id, "position": head}
 
-    def _unsubscribe(self, params: JsonObject) -> JsonObject:
-        followed = self._feeds.get(decode(FeedUnsubscribe, params).subscription)
-        # One that is not there has ended by itself meanwhile.
+    def unsubscribe(self, subscription: str) -> None:
+        """Send nothing more of a feed. One that is not there has ended by itself meanwhile."""
+        followed = self._feeds.get(subscription)
         if followed is not None:
             self._outbox.unfollow(followed)
-        return {}
+
+    @property
+    def page(self) -> PageLink:
+        return self._page
 
     async def _send_what_comes(self) -> None:
         try:
@@ -437,3 +401,49 @@ async def _is_allowed(handler: Caller) -> bool:
     """Jupyter's authorizer on the handshake; `@authorized` can't wrap a WebSocket's `get`."""
     allowed = handler.authorizer.is_authorized(handler, handler.current_user, "execute", RESOURCE)
     return allowed if isinstance(allowed, bool) else await allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedSubscribe:
+    """`from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind
+    the task's end; who follows a retry subscribes again."""
+
+    from_position: int | None = None
+    types: list[shapes.Words] | None = None
+    session_id: shapes.SessionId | None = None
+    task_id: shapes.TaskId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedUnsubscribe:
+    subscription: shapes.Words
+
+
+async def subscribe(call: Call, asked: FeedSubscribe) -> JsonObject:
+    """Follow what happens, from a position on; event frames follow the answer."""
+    return await _socket(call).subscribe(asked)
+
+
+async def unsubscribe(call: Call, asked: FeedUnsubscribe) -> None:
+    """Follow a feed no more."""
+    _socket(call).unsubscribe(asked.subscription)
+
+
+async def notebook_opened(call: Call, asked: PageHas) -> None:
+    """A page has this notebook open. No kernel tells that, whose code could say that an edit was made (THREATS 6)."""
+    await call.state.pages.has_opened(_socket(call).page, asked)
+
+
+async def notebook_closed(call: Call, asked: PageHas) -> None:
+    """A page has this notebook open no more."""
+    await call.state.pages.has_closed(_socket(call).page, asked)
+
+
+async def notebook_answered(call: Call, asked: NotebookAnswer) -> None:
+    """Answer what the gateway asked of a notebook that is open in this page."""
+    _socket(call).page.answered(asked)
+
+
+def _socket(call: Call) -> WsHandler:
+    assert call.socket is not None, "it is an operation of the WebSocket alone"
+    return call.socket

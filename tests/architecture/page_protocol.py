@@ -6,7 +6,7 @@
 import json
 from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -103,6 +103,7 @@ def schema() -> dict[str, Any]:
     named["required"] = list(named["properties"])
     named.pop("description", None)
     for name, shape in definitions.items():
+        _untitle(shape)
         shape["title"] = name
         _complete(shape)
     return {
@@ -111,6 +112,19 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "definitions": definitions,
     }
+
+
+def _untitle(part: Any) -> None:
+    """Take out titles: ours say in words what a value must be, and TypeScript would get a type of that name."""
+    if isinstance(part, list):
+        for item in cast("list[Any]", part):
+            _untitle(item)
+    elif isinstance(part, dict):
+        named = cast("dict[str, Any]", part)
+        if isinstance(named.get("title"), str):  # there are properties of that name too
+            del named["title"]
+        for value in named.values():
+            _untitle(value)
 
 
 def _complete(shape: dict[str, Any]) -> None:

@@ -4,11 +4,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from ozzie_server_ext.gateway.methods import METHODS
 from ozzie_server_ext.gateway.openapi import document
-from ozzie_server_ext.gateway.page_notebooks import NotebookAnswer, PageHas
-from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH
-from ozzie_server_ext.gateway.ws import FEED_METHODS, NOTEBOOK_METHODS, FeedSubscribe, FeedUnsubscribe
+from ozzie_server_ext.gateway.routes import METHODS, PREFIX, REST, WS_PATH
 from ozzie_server_ext.protocol import frames, worker
 from ozzie_server_ext.protocol.handshake import Handshake
 
@@ -35,9 +32,9 @@ def names(cell: str) -> list[str]:
 
 def test_the_table_of_operations_is_that_of_the_gateway() -> None:
     written = {cells[0].strip("`"): (set(names(cells[1])), names(cells[2])) for cells in rows(section("REST"))}
-    paths = document(OPERATIONS, PREFIX)["paths"]
+    paths = document(REST, PREFIX)["paths"]
     there: dict[str, tuple[set[str], list[str]]] = {}
-    for operation in OPERATIONS:
+    for operation in REST:
         answers = [
             answer["content"].get("application/json", {}).get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
             for answer in paths[operation.path][operation.method.lower()]["responses"].values()
@@ -53,18 +50,14 @@ def test_the_table_of_operations_is_that_of_the_gateway() -> None:
 def test_every_status_of_a_refusal_is_told() -> None:
     told = {int(status) for status in re.findall(r"\b(4\d\d|5\d\d)\b", section("REST"))}
 
-    assert told == {status for operation in OPERATIONS for status in operation.refusals} | {405}
+    assert told == {status for operation in REST for status in operation.refusals} | {405}
 
 
 def test_the_table_of_methods_is_that_of_the_websocket() -> None:
     table = rows(section("WebSocket"))
     parameters = {cells[0].strip("`"): set(names(cells[1])) for cells in table}
 
-    assert set(parameters) == {*METHODS, *FEED_METHODS, *NOTEBOOK_METHODS}
-    assert parameters["feed.subscribe"] == {field.name for field in fields(FeedSubscribe)}
-    assert parameters["feed.unsubscribe"] == {field.name for field in fields(FeedUnsubscribe)}
-    assert parameters["notebook.opened"] == parameters["notebook.closed"] == {each.name for each in fields(PageHas)}
-    assert parameters["notebook.answer"] == {field.name for field in fields(NotebookAnswer)}
+    assert parameters == {name: {field.name for field in fields(each.asked)} for name, each in METHODS.items()}
     assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
 
 

@@ -685,8 +685,8 @@ export interface Failure {
  */
 export interface FeedSubscribe {
   from_position?: number | null;
-  session_id?: string;
-  task_id?: string;
+  session_id?: string | null;
+  task_id?: string | null;
   types?: string[] | null;
 }
 /**

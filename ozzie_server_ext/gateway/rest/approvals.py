@@ -9,10 +9,10 @@ from typing import cast
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import Extent
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.gateway.methods import answerer_of
+from ozzie_server_ext.gateway.access import answerer_of
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import approval_shapes, shapes
 from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Comment
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.approvals import Approval, Status

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ozzie_server_ext.domain import artifacts, ids
 from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import shapes
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
     Artifact,
     ArtifactId,

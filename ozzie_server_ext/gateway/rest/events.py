@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.gateway.operation import BadParameter, Call
 from ozzie_server_ext.gateway.rest import shapes
-from ozzie_server_ext.gateway.rest.operation import BadParameter, Call
 from ozzie_server_ext.gateway.rest.shapes import (
     EventRecord,
     EventType,

@@ -13,8 +13,8 @@ from tornado.web import authenticated
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
+from ozzie_server_ext.gateway.operation import Call, Operation, read
 from ozzie_server_ext.gateway.relay import Answer, Forwarded, Relay
-from ozzie_server_ext.gateway.rest.operation import Call, Operation, read
 from ozzie_server_ext.gateway.rest.shapes import Download
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
 
@@ -148,7 +148,7 @@ class RestHandler(OzzieHandler):
         if self.state.relay is not None and await self._handed_on(self.state.relay, operation):
             return
         asked = read(operation, path, self.request.query_arguments, body)
-        answer = await operation.run(Call(self.state, self.services, self.principal, self._gone), asked)
+        answer = await operation.answer(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
         if isinstance(answer, Download):
             self.set_header("Content-Disposition", answer.disposition)

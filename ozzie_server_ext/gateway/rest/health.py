@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Attached, Health, ModelWorker, StoreHealth, VaultHealth
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.gateway.methods import answerer_of
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.access import answerer_of
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import SessionId
 
 FilePath = Annotated[

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Limit, NumberCursor, Page, SessionId, Usage, UsageSums
 from ozzie_server_ext.models.facts import Capabilities
 from ozzie_server_ext.models.registry import UnknownModel
@@ -222,6 +222,15 @@ async def list_models(call: Call, asked: ModelsQuery) -> Models:
     listing = await call.ozzie.models.listing()
     warning = call.ozzie.secrets.warning
     return decode(Models, {**listing, "items": listing["models"], "next": None, "vault_warning": warning})
+
+
+def listing_of(models: Models) -> JsonObject:
+    """What the WebSocket answers of it."""
+    shown = encode(models)
+    return {
+        "models": shown.pop("items"),
+        **{name: shown[name] for name in shown if name not in ("next", "vault_warning")},
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

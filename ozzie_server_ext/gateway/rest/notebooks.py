@@ -9,7 +9,7 @@ from msgspec import Meta
 from ozzie_server_ext.config.home import shipped
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done, Example, KernelId, KernelToken, Page, SessionId, SessionName
 from ozzie_server_ext.tasks.sessions import Opened
 

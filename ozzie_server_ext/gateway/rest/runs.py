@@ -14,9 +14,9 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.events import Event, SkillStarted, StepCompleted, StepFailed, StepStarted, Transient
 from ozzie_server_ext.domain.ids import task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import graph_shapes as shapes
 from ozzie_server_ext.gateway.rest.graph_shapes import StepAttempt, StepCall, StepDetail
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.gateway.rest.task_shapes import Step, TaskOutput, TaskState

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done
 
 

@@ -10,8 +10,8 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingApproval, TaskWaitingInput
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import shapes
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
     Accepted,
     Content,
@@ -29,6 +29,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
 )
 from ozzie_server_ext.gateway.rest.task_shapes import TaskWithSteps
 from ozzie_server_ext.gateway.rest.tasks import task_with_steps
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.service import Submitted
@@ -159,6 +160,21 @@ async def open_session(call: Call, name: str | None, *, title: str = "") -> Sess
     if name is None:
         return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL, by=by)
     return await call.ozzie.sessions.open(name, title=title or name, channel=CHANNEL, by=by)
+
+
+def info_of(session: Session) -> JsonObject:
+    """What the WebSocket answers of it."""
+    return encode(
+        SessionInfo(
+            session_id=ids.SessionId(session.id),
+            title=session.title,
+            channel=session.channel,
+            status=session.status,
+            model=session.chosen_model,
+            base_url=session.chosen_base_url,
+            message_count=session.message_count,
+        )
+    )
 
 
 def session_shape(row: Row) -> Session:

@@ -1,4 +1,4 @@
-"""`tasks`: list, look at one with its steps, stop (TK-1)."""
+"""`tasks`: list, look at one with its steps; stop, hold, answer, retry (TK-1)."""
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated, TaskUpdated
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import OPEN, TaskStatus
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import shapes
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import (
     AnswerName,
     Done,
@@ -49,6 +49,7 @@ from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures
+from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.delegated import above, run_of, waiting_below
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
 from ozzie_server_ext.tasks.signals import awaited
@@ -138,6 +139,7 @@ async def answer_task(call: Call, asked: TaskAnswer) -> Done:
         prompt_id=None if asked.prompt_id is None else ids.PromptId(asked.prompt_id),
         amount=asked.amount,
         text=asked.text,
+        scopes=ALL_SCOPES if call.principal.session_id is None else OWN_SCOPES,
     )
     return Done()
 
@@ -308,6 +310,11 @@ async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
     task_id, by = ids.TaskId(asked.task_id), call.principal.name
     told = await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)
     return TaskTold(task_id=asked.task_id, event=asked.event, heard=told)
+
+
+def heard(told: TaskTold) -> JsonObject:
+    """What the WebSocket answers of it."""
+    return {"heard": told.heard}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, TargetKind
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Page
 from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tools import base

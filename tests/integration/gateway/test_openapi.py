@@ -14,9 +14,9 @@ import pytest
 from tornado.web import RequestHandler
 
 from ozzie_server_ext.gateway.openapi import document
+from ozzie_server_ext.gateway.operation import pattern
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
-from ozzie_server_ext.gateway.rest.operation import pattern
-from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH, handlers
+from ozzie_server_ext.gateway.routes import PREFIX, REST, WS_PATH, handlers
 from ozzie_server_ext.gateway.ws import WsHandler
 from tests.integration.gateway.asked import DEPLOY, asked, asked_with_a_secret, ended, write
 from tests.integration.gateway.test_rest import get, post
@@ -25,7 +25,7 @@ from tests.integration.made_artifacts import make_artifacts
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.tiers import SOAK
 
-DOCUMENT: dict[str, Any] = document(OPERATIONS, PREFIX)
+DOCUMENT: dict[str, Any] = document(REST, PREFIX)
 EACH, AT_LEAST = (80, 2000) if SOAK else (3, 200)
 """Cases of the fuzzer for each operation, and all together with those that it takes from the document itself and from
 chains of calls. With the variable OZZIE_SOAK, as `make soak` sets it, there are many."""
@@ -97,7 +97,7 @@ def test_the_document_holds_every_handler_and_nothing_else() -> None:
 def test_every_operation_is_described_and_has_a_name_of_its_own() -> None:
     described = [operation for path in DOCUMENT["paths"].values() for operation in path.values()]
 
-    assert len({operation["operationId"] for operation in described}) == len(OPERATIONS)
+    assert len({operation["operationId"] for operation in described}) == len(REST)
     assert all(operation["summary"].endswith(".") for operation in described)
     assert not [text for operation in described if (text := operation.get("description", "")) and "(*" in text]
 
@@ -125,11 +125,11 @@ async def test_a_fuzzer_finds_no_mistake_and_no_answer_that_is_not_documented(
     artifacts = await make_artifacts(home)
     report, reached = await asyncio.to_thread(_fuzzed, home, artifacts, tmp_path)
 
-    assert report["operations"]["tested"] == len(OPERATIONS)
+    assert report["operations"]["tested"] == len(REST)
     assert report["test_cases"]["generated"] >= AT_LEAST
     assert report["errors"] == []
     assert [each for each in report["failures"] if not _is_taste(each)] == []
-    unreached = {operation.name for operation in OPERATIONS if operation.in_path} - reached
+    unreached = {operation.name for operation in REST if operation.in_path} - reached
     assert unreached == set()
 
 
@@ -155,7 +155,7 @@ def _reached(traffic: dict[str, Any]) -> set[str]:
     for entry in traffic["log"]["entries"]:
         request, status = entry["request"], entry["response"]["status"]
         path = urlsplit(request["url"]).path.removeprefix(PREFIX)
-        for operation in OPERATIONS:
+        for operation in REST:
             is_it = operation.method == request["method"] and re.fullmatch(pattern(operation.path), path)
             if is_it and (status < 400 or status in (409, 410)):
                 found.add(operation.name)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ozzie_server_ext.gateway.routes import OPERATIONS, PREFIX, WS_PATH
+from ozzie_server_ext.gateway import routes
+from ozzie_server_ext.gateway.routes import PREFIX, WS_PATH
 from tests.rig import Gateway
 
 KERNEL_ID = "11111111-2222-3333-4444-555555555555"
@@ -34,7 +35,7 @@ def example(path: str) -> str:
     return PREFIX + re.sub(r"\{(\w+)\}", lambda match: EXAMPLES[match[1]], path)
 
 
-REST = [(operation.method, example(operation.path)) for operation in OPERATIONS]
+REST = [(operation.method, example(operation.path)) for operation in routes.REST]
 NOWHERE = [(method, f"{PREFIX}/nonesuch") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
 WS = ("GET", PREFIX + WS_PATH)
 

@@ -10,8 +10,8 @@ import pytest
 from ozzie_server_ext.domain.events import Draft, StepCompleted, StepFailed, StepStarted, TaskStopping
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.gateway.access import Principal
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import graph_shapes, task_shapes
-from ozzie_server_ext.gateway.rest.operation import Call
 from ozzie_server_ext.gateway.rest.runs import RunStepQuery, TaskGraphQuery, get_run_step, get_task_graph
 from ozzie_server_ext.gateway.rest.tasks import TaskQuery, TasksQuery, get_task, list_tasks
 from ozzie_server_ext.gateway.services import Services

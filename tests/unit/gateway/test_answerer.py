@@ -22,8 +22,10 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, CallId, MessageId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
-from ozzie_server_ext.gateway.access import AccessTokens, Principal, behalf_headers
-from ozzie_server_ext.gateway.methods import Call, answerer_of, approval_answer
+from ozzie_server_ext.gateway.access import AccessTokens, Principal, answerer_of, behalf_headers
+from ozzie_server_ext.gateway.operation import Call
+from ozzie_server_ext.gateway.routes import METHODS
+from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.approvals import Approvals
@@ -121,7 +123,7 @@ class Bench:
     async def answer(self, principal: Principal, answer: str = "approve", **said: Any) -> tuple[str, str]:
         """The status and the way behind it."""
         params: JsonObject = {"approval_id": self.approval_id, "answer": answer, **said}
-        await approval_answer(Call(self.ozzie, principal, params))
+        await METHODS["approval.answer"].answer_frame(Call(GatewayState(), self.ozzie, principal), params)
         return await self.state()
 
     async def state(self) -> tuple[str, str]:
@@ -174,16 +176,23 @@ async def test_what_a_client_says_of_itself_does_not_count() -> None:
 
 async def test_an_id_that_names_nothing_is_kept_too() -> None:
     bench = await Bench().ask(Way.RELAY)
-    params: JsonObject = {"approval_id": "x" * 400, "answer": "approve"}
     with pytest.raises(NotFound):
-        await approval_answer(Call(bench.ozzie, KERNEL, params))
+        await bench.answer(KERNEL, approval_id="01M800000000000000000000ZZ")
 
     assert await bench.refusals() == [("approve", "unknown", Way.RELAY)]
 
 
+async def test_what_can_be_no_id_is_refused_before_anything_is_kept() -> None:
+    bench = await Bench().ask(Way.RELAY)
+    with pytest.raises(NotFound):
+        await bench.answer(KERNEL, approval_id="x" * 400)
+
+    assert await bench.refusals() == []
+
+
 async def test_an_endless_comment_is_refused() -> None:
     bench = await Bench().ask(Way.RELAY)
-    with pytest.raises(InputError, match="longer than 2,000"):
+    with pytest.raises(InputError, match="at most 2,000"):
         await bench.answer(KERNEL, "reject", comment="x" * 2001)
 
     assert await bench.state() == ("pending", "")

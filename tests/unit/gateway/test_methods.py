@@ -26,7 +26,9 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.methods import METHODS, Call, task_answer, task_cancel
+from ozzie_server_ext.gateway.operation import Call
+from ozzie_server_ext.gateway.routes import METHODS
+from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -35,9 +37,15 @@ from ozzie_server_ext.tasks.budgets import TodaysUsage, standing_of
 from ozzie_server_ext.tasks.service import Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 
-KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=SessionId("sess_own"))
+OWN = SessionId("sess_01M800000000000000000000AA")
+OTHER = SessionId("sess_01M800000000000000000000BB")
+KERNEL = Principal(kind="kernel", name="ana", kernel_id="k", session_id=OWN)
 USER = Principal(kind="user", name="ana")
-OWN = SessionId("sess_own")
+
+
+async def ask(ozzie: Any, principal: Principal, method: str, **params: Any) -> Any:
+    """The payload of the answer."""
+    return await METHODS[method].answer_frame(Call(GatewayState(), ozzie, principal), params)
 
 
 class Idle:
@@ -70,11 +78,11 @@ async def cancel(principal: Principal, session_id: SessionId | None) -> str:
     draft = Draft(body=created, actor="user", source="hub", session_id=session_id, task_id=task_id)
     await log.append(task_stream(task_id), [draft])
     ozzie: Any = Tasks(service)
-    await task_cancel(Call(ozzie, principal, {"task_id": task_id}))
+    await ask(ozzie, principal, "task.cancel", task_id=task_id)
     return str((await service.get(task_id))["status"])
 
 
-@pytest.mark.parametrize("session_id", [None, SessionId("sess_other")])
+@pytest.mark.parametrize("session_id", [None, OTHER])
 async def test_a_kernel_can_not_stop_a_task_outside_its_session(session_id: SessionId | None) -> None:
     with pytest.raises(PolicyError, match="its own session"):
         await cancel(KERNEL, session_id)
@@ -84,7 +92,7 @@ async def test_a_kernel_can_stop_a_task_of_its_session() -> None:
     assert await cancel(KERNEL, KERNEL.session_id) == "CANCELLED"
 
 
-@pytest.mark.parametrize("session_id", [None, SessionId("sess_other")])
+@pytest.mark.parametrize("session_id", [None, OTHER])
 async def test_a_user_can_stop_any_task(session_id: SessionId | None) -> None:
     assert await cancel(USER, session_id) == "CANCELLED"
 
@@ -115,7 +123,7 @@ async def answer(principal: Principal, session_id: SessionId, scope: Scope, opti
     ]
     drafts = [Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=task_id) for body in bodies]
     await log.append(task_stream(task_id), drafts)
-    await task_answer(Call(ozzie, principal, {"task_id": task_id, "option": option}))
+    await ask(ozzie, principal, "task.answer", task_id=task_id, option=option)
     (row,) = await log.rows("tasks")
     return str(row["status"])
 
@@ -145,7 +153,7 @@ async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(
 @pytest.mark.parametrize("option", ["allow", "stop"])
 async def test_a_kernel_may_answer_nothing_of_another_session(option: str) -> None:
     with pytest.raises(PolicyError, match="its own session"):
-        await answer(KERNEL, SessionId("sess_other"), "task", option)
+        await answer(KERNEL, OTHER, "task", option)
 
 
 @dataclass
@@ -170,7 +178,7 @@ async def known() -> Any:
 @pytest.mark.parametrize(("method", "params"), [("session.list", {}), ("session.find", {"text": "a"})])
 async def test_a_kernel_is_told_of_no_other_session(method: str, params: dict[str, Any]) -> None:
     with pytest.raises(PolicyError, match="its own session"):
-        await METHODS[method](Call(await known(), KERNEL, params))
+        await ask(await known(), KERNEL, method, **params)
 
 
 @pytest.mark.parametrize("method", ["session.rename", "session.archive", "session.close", "session.costs"])
@@ -181,9 +189,9 @@ async def test_a_kernel_can_change_its_own_session_and_no_other(method: str) -> 
     ]
     kernel = replace(KERNEL, session_id=own)
 
-    await METHODS[method](Call(ozzie, kernel, {"title": "new"}))
+    await ask(ozzie, kernel, method, title="new")
     with pytest.raises(PolicyError, match="its own session"):
-        await METHODS[method](Call(ozzie, kernel, {"title": "new", "session_id": other}))
+        await ask(ozzie, kernel, method, title="new", session_id=other)
     assert (await ozzie.sessions.get(other)).title == "other"
 
 
@@ -210,7 +218,7 @@ class Taken:
 async def test_a_message_says_by_which_channel_it_came(principal: Principal, channel: Channel) -> None:
     ozzie: Any = Taken()
 
-    await METHODS["message.send"](Call(ozzie, principal, {"content": "hello", "session_id": OWN}))
+    await ask(ozzie, principal, "message.send", content="hello", session_id=OWN)
 
     assert [origin.channel for origin in ozzie.origins] == [channel]
 
@@ -219,14 +227,11 @@ async def test_a_user_finds_lists_and_changes_any_session() -> None:
     ozzie = await known()
     session_id = (await ozzie.sessions.open("a", title="Plans", channel="notebook")).session_id
 
-    async def ask(method: str, **params: Any) -> Any:
-        return await METHODS[method](Call(ozzie, USER, params))
-
-    assert (await ask("session.find", text="plans"))["session_id"] == session_id
-    assert (await ask("session.rename", session_id=session_id, title="Sums"))["title"] == "Sums"
-    assert [row["title"] for row in (await ask("session.list", limit=5000))["items"]] == ["Sums"]
-    assert (await ask("session.archive", session_id=session_id))["status"] == "archived"
-    assert [row["title"] for row in (await ask("session.list", archived=True))["items"]] == ["Sums"]
-    assert (await ask("session.close", session_id=session_id))["status"] == "closed"
-    opened = await ask("session.open", session_id=session_id)
+    assert (await ask(ozzie, USER, "session.find", text="plans"))["session_id"] == session_id
+    assert (await ask(ozzie, USER, "session.rename", session_id=session_id, title="Sums"))["title"] == "Sums"
+    assert [row["title"] for row in (await ask(ozzie, USER, "session.list", limit=500))["items"]] == ["Sums"]
+    assert (await ask(ozzie, USER, "session.archive", session_id=session_id))["status"] == "archived"
+    assert [row["title"] for row in (await ask(ozzie, USER, "session.list", archived=True))["items"]] == ["Sums"]
+    assert (await ask(ozzie, USER, "session.close", session_id=session_id))["status"] == "closed"
+    opened = await ask(ozzie, USER, "session.open", session_id=session_id)
     assert (opened["cost"], opened["cost_known"], opened["input_tokens"]) == (0, True, 0)

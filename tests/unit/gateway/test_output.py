@@ -8,7 +8,7 @@ import pytest
 from ozzie_server_ext.domain.events import MessageCompleted, Transient
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.rest.operation import Call
+from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.runs import TaskOutputQuery, get_task_output
 from ozzie_server_ext.gateway.rest.task_shapes import TaskOutput
 from ozzie_server_ext.gateway.services import Services

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.gateway.rest.operation import Call, Operation, read
+from ozzie_server_ext.gateway.operation import Call, Operation, read
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, TaskId, Title
 
 TASK = "01M800000000000000000000ZZ"
@@ -42,8 +42,8 @@ async def change(call: Call, asked: Body) -> Done:
     return Done()
 
 
-GET = Operation("GET", "/tasks/{task_id}", look)
-POST = Operation("POST", "/tasks/{task_id}", change)
+GET = Operation(look, "GET /tasks/{task_id}")
+POST = Operation(change, "POST /tasks/{task_id}")
 
 
 def query(values: Mapping[str, list[str]], task_id: str = TASK) -> Query:

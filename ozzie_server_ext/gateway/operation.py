@@ -1,50 +1,71 @@
-"""What one operation of the REST interface is: its place, its function, and what can be answered."""
+"""An operation of the gateway, declared once: what is asked, what is answered, who may, and the ways in.
+
+REST, its OpenAPI document, the WebSocket and SPEC.md's tables read the same declaration, so bounds hold on every way.
+"""
 
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.errors import InputError, NotFound, PolicyError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.rest.shapes import Download
+from ozzie_server_ext.gateway.rest.shapes import Done, Download
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.text import visible_label
 
+if TYPE_CHECKING:
+    from ozzie_server_ext.gateway.ws import WsHandler
+
 _PARAMETER = re.compile(r"\{(\w+)\}")
+
+Kernels: TypeAlias = Literal["none", "own session", "own task", "all"]
+"""What a kernel's token may use an operation for, over the WebSocket; REST refuses it. "own session": the input's
+`session_id` is the kernel's own, also where it is left out. "own task": the task belongs to that session. "all": the
+function itself looks who asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request with its caller. `gone` is set when the client has closed the connection."""
+    """A request with its caller. `gone` is set when the client has closed the connection; `socket` is the connection
+    of a request over the WebSocket."""
 
     state: GatewayState
     ozzie: Services
     principal: Principal
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+    socket: "WsHandler | None" = None
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One method of one path. Its parameters, its body and its answers are what the function's signature says: the
-    fields of the second argument that `path` names come from there, the others from the query of a GET, or from the
-    JSON body of a POST; a DELETE has none. None is an answer without a body, 204. The docstring is its description.
+    """One function that clients can call. Its parameters and its answers are what the function's signature says, its
+    docstring is the description.
 
-    `status` is that of the answers that are not 200, by their class; `errors` are the refusals beyond those that every
-    operation of its method can give.
+    `rest` is "METHOD /path". The fields of the function's second argument that the path names come from there, the
+    others from the query of a GET, or from the JSON body of a POST; a DELETE has none. An answer of None has no body
+    and the status 204. `status` is that of the answers that are not 200, by their class; `errors` are the refusals
+    beyond those that every operation of its method can give.
+
+    `ws` is the name of the WebSocket method, whose parameters are all fields. `payload` makes the payload of the answer
+    where it is another one than REST's.
     """
 
-    method: Literal["GET", "POST", "DELETE"]
-    path: str
     run: Callable[[Call, Any], Awaitable[Any]]
+    rest: str = ""
+    ws: str = ""
+    kernels: Kernels = "none"
+    payload: Callable[[Any], JsonObject] | None = None
     errors: tuple[int, ...] = ()
     status: Mapping[type, int] = field(default_factory=dict[type, int])
     waits_s: float = 0.0
@@ -52,9 +73,43 @@ class Operation:
     attached: Callable[[GatewayState, JsonObject], JsonObject] | None = None
     """What an attached server makes of the owner's answer."""
 
+    async def answer(self, call: Call, asked: Any) -> Any:
+        """Carry it out for this caller. Raises PolicyError for a caller who may not, and what the function raises."""
+        await self._expect_allowed(call, asked)
+        return await self.run(call, asked)
+
+    async def answer_frame(self, call: Call, params: JsonObject) -> JsonObject:
+        """The payload for these parameters of a WebSocket request. Raises as `answer`, NotFound, and InputError."""
+        answer = await self.answer(call, read_params(self, call.principal, params))
+        if self.payload is not None:
+            return self.payload(answer)
+        # A response says by itself that it is done.
+        return {} if answer is None or isinstance(answer, Done) else encode(answer)
+
+    async def _expect_allowed(self, call: Call, asked: Any) -> None:
+        """Raises PolicyError for a kernel that asks for more than it may (THREATS 6), NotFound."""
+        own = call.principal.session_id
+        if own is None or self.kernels == "all":
+            return
+        if self.kernels == "own task":
+            row = await call.ozzie.tasks.get(ids.TaskId(asked.task_id))
+            if row["session_id"] != own:
+                raise PolicyError("This kernel may use tasks of its own session only.", code="policy.session")
+        elif self.kernels == "none" or asked.session_id != own:
+            raise PolicyError("This kernel may use its own session only.", code="policy.session")
+
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    @property
+    def method(self) -> str:
+        """The HTTP method; empty where REST does not have it."""
+        return self.rest.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.rest.partition(" ")[2]
 
     @cached_property
     def asked(self) -> type:
@@ -120,13 +175,39 @@ def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list
     Raises NotFound for a path that can't name anything, BadParameter for the rest.
     """
     given = _from_body(operation, query, body) if operation.method == "POST" else _from_query(operation, query)
+    return _converted(operation, {**given, **path}, path)
+
+
+_IDS = ("session_id", "task_id", "approval_id")
+
+
+def read_params(operation: Operation, principal: Principal, params: JsonObject) -> Any:
+    """What a WebSocket request asks, as the operation's class of that. An empty text counts as left out where a field
+    may be; fields that the operation does not have are passed over, as a newer peer may send them.
+
+    Raises NotFound for an id that can't name anything, BadParameter for the rest, InputError where it is not said which
+    session is meant.
+    """
+    known = {found.name: found.default for found in fields(operation.asked)}
+    given = {name: value for name, value in params.items() if value != "" or known.get(name, "") is not None}
+    if "session_id" in known and not given.get("session_id"):
+        if principal.session_id is not None:
+            given["session_id"] = principal.session_id
+        elif known["session_id"] is not None:
+            raise InputError("Which session? The parameter session_id is missing.", code="input.session")
+    return _converted(operation, given, _IDS)
+
+
+def _converted(operation: Operation, given: JsonObject, things: Collection[str]) -> Any:
+    """`given` as the operation's class. What stands in one of `things` names something: what can't is not found."""
     try:
-        return msgspec.convert({**given, **path}, operation.asked, strict=True)
+        return msgspec.convert(given, operation.asked, strict=True)
     except msgspec.ValidationError as error:
         where, sentence = _sentence(operation.asked, error)
-        if where in path:
+        named = given.get(where)
+        if where in things and isinstance(named, str):
             noun = where.removesuffix("_id")
-            raise NotFound(f"There is no {noun} {visible_label(path[where])[:_SHOWN]}.") from None
+            raise NotFound(f"There is no {noun} {visible_label(named)[:_SHOWN]}.") from None
         raise BadParameter(sentence) from None
 
 
