@@ -102,13 +102,8 @@ def show_task(options: argparse.Namespace) -> int:
 
 def cancel_task(options: argparse.Namespace) -> int:
     """Stop a task. Raises NotRunning, NotFound, or Answered for one that has ended already."""
-    expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/cancel", {"reason": "ozzie tasks cancel"})
-    if options.json:
-        print_json({"cancelled": options.task_id})
-    else:
-        print(f"The task {options.task_id} is stopped.")
-    return 0
+    body: Object = {"reason": "ozzie tasks cancel"}
+    return _changed(options, "cancel", body, "cancelled", f"The task {options.task_id} is stopped.")
 
 
 def answer_task(options: argparse.Namespace) -> int:
@@ -215,25 +210,13 @@ def retry_task(options: argparse.Namespace) -> int:
 
 def pause_task(options: argparse.Namespace) -> int:
     """Hold a task. Raises NotRunning, NotFound, or Answered for one that can't be."""
-    expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/pause", {})
-    if options.json:
-        print_json({"pausing": options.task_id})
-    else:
-        print("The task pauses at the end of what it is doing.")
-        print(f"Let it go on with: ozzie tasks resume {options.task_id}")
-    return 0
+    how = f"Let it go on with: ozzie tasks resume {options.task_id}"
+    return _changed(options, "pause", {}, "pausing", "The task pauses at the end of what it is doing.", how)
 
 
 def resume_task(options: argparse.Namespace) -> int:
     """Let a task go on. Raises NotRunning, NotFound, or Answered for one that is not held."""
-    expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/resume", {})
-    if options.json:
-        print_json({"resumed": options.task_id})
-    else:
-        print("The task goes on.")
-    return 0
+    return _changed(options, "resume", {}, "resumed", "The task goes on.")
 
 
 def tell_task(options: argparse.Namespace) -> int:
@@ -252,12 +235,15 @@ def tell_task(options: argparse.Namespace) -> int:
 
 def update_task(options: argparse.Namespace) -> int:
     """Say something more to a task. Raises NotRunning, NotFound, or Answered for one that has ended."""
+    body: Object = {"text": options.text, "key": options.key}
+    return _changed(options, "update", body, "updated", "The task reads it at its next call of a model.")
+
+
+def _changed(options: argparse.Namespace, act: str, body: Object, done: str, *sentences: str) -> int:
+    """Carry out a plain operation of REST on a task; print the sentences, or `done` with its id as JSON."""
     expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/update", {"text": options.text, "key": options.key})
-    if options.json:
-        print_json({"updated": options.task_id})
-    else:
-        print("The task reads it at its next call of a model.")
+    post(f"tasks/{options.task_id}/{act}", body)
+    print_json({done: options.task_id}) if options.json else print(*sentences, sep="\n")
     return 0
 
 

@@ -207,7 +207,8 @@ def _converted(operation: Operation, given: JsonObject, things: Collection[str])
         named = given.get(where)
         if where in things and isinstance(named, str):
             noun = where.removesuffix("_id")
-            raise NotFound(f"There is no {noun} {visible_label(named)[:_SHOWN]}.") from None
+            hint = f"List them with ozzie {noun}s list." if where in _IDS else ""
+            raise NotFound(f"There is no {noun} {visible_label(named)[:_SHOWN]}.", hint=hint) from None
         raise BadParameter(sentence) from None
 
 

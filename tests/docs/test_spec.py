@@ -61,6 +61,13 @@ def test_the_table_of_methods_is_that_of_the_websocket() -> None:
     assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
 
 
+def test_every_method_that_is_refused_to_a_kernel_is_told() -> None:
+    told = re.search(r"Refused to a kernel are ([^;]*);", section("WebSocket"))
+
+    assert told is not None
+    assert {*names(told[1])} == {name for name, each in METHODS.items() if each.kernels == "none"}
+
+
 def test_the_frames_that_are_shown_are_frames() -> None:
     shown = re.findall(r"^\{.*\}$", section("WebSocket"), re.MULTILINE)
     kinds = {re.search(r'"type":"(\w+)"', line)[1] for line in shown}  # pyright: ignore[reportOptionalSubscript]
