@@ -188,13 +188,10 @@ def read_params(operation: Operation, principal: Principal, params: JsonObject) 
     Raises NotFound for an id that can't name anything, BadParameter for the rest, InputError where it is not said which
     session is meant.
     """
-    known = {found.name: found.default for found in fields(operation.asked)}
-    given = {name: value for name, value in params.items() if value != "" or known.get(name, "") is not None}
-    if "session_id" in known and not given.get("session_id"):
-        if principal.session_id is not None:
-            given["session_id"] = principal.session_id
-        elif known["session_id"] is not None:
-            raise InputError("Which session? The parameter session_id is missing.", code="input.session")
+    optional = {"session_id", *(found.name for found in fields(operation.asked) if found.default is None)}
+    given = {name: value for name, value in params.items() if value != "" or name not in optional}
+    if principal.session_id is not None:
+        given.setdefault("session_id", principal.session_id)
     return _converted(operation, given, _IDS)
 
 
@@ -204,6 +201,8 @@ def _converted(operation: Operation, given: JsonObject, things: Collection[str])
         return msgspec.convert(given, operation.asked, strict=True)
     except msgspec.ValidationError as error:
         where, sentence = _sentence(operation.asked, error)
+        if where == "session_id" and where not in given:
+            raise InputError("Which session? The parameter session_id is missing.", code="input.session") from None
         named = given.get(where)
         if where in things and isinstance(named, str):
             noun = where.removesuffix("_id")

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.gateway.rest.shapes import Words
 from ozzie_server_ext.jupyter.cells import CellChanged, Edit, Notebook
 from ozzie_server_ext.jupyter.documents import DocumentBusy, DocumentSilent, Edited, OpenNotebook, Where
 from ozzie_server_ext.observability.logs import logger
@@ -30,7 +31,7 @@ ANSWER_S = 15.0
 class PageError:
     """Why a page did not do what it was asked for. "changed": the cell is another one by now; "busy": not now."""
 
-    code: str
+    code: Words
     message: str
 
 
@@ -38,7 +39,7 @@ class PageError:
 class NotebookAnswer:
     """What a page says to an ask."""
 
-    request_id: str
+    request_id: Words
     ok: bool
     answer: JsonObject | None = None
     error: PageError | None = None

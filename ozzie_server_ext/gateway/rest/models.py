@@ -10,7 +10,7 @@ from msgspec import Meta
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Limit, NumberCursor, Page, SessionId, Usage, UsageSums
+from ozzie_server_ext.gateway.rest.shapes import Limit, NumberCursor, Page, SessionId, Usage, UsageSums, Words
 from ozzie_server_ext.models.facts import Capabilities
 from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.models.selector import ModelSelector
@@ -237,7 +237,7 @@ def listing_of(models: Models) -> JsonObject:
 class ModelQuery:
     """`name`: a provider, an alias, `offline`, or driver/model; the default where it is left out."""
 
-    name: str = ""
+    name: Words = ""
 
 
 async def show_model(call: Call, asked: ModelQuery) -> ModelDetails:

@@ -195,6 +195,13 @@ async def test_a_kernel_can_change_its_own_session_and_no_other(method: str) -> 
     assert (await ozzie.sessions.get(other)).title == "other"
 
 
+@pytest.mark.parametrize("session_id", [OTHER, None])
+@pytest.mark.parametrize("method", ["session.open", "feed.subscribe"])
+async def test_a_kernel_can_not_get_around_its_session_where_one_may_be_left_out(method: str, session_id: Any) -> None:
+    with pytest.raises(PolicyError, match="its own session"):
+        await ask(await known(), KERNEL, method, session_id=session_id)
+
+
 @dataclass
 class Taken:
     """Takes messages, and tells where they came from."""
