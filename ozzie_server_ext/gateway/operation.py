@@ -73,14 +73,14 @@ class Operation:
     attached: Callable[[GatewayState, JsonObject], JsonObject] | None = None
     """What an attached server makes of the owner's answer."""
 
-    async def answer(self, call: Call, asked: Any) -> Any:
+    async def perform(self, call: Call, asked: Any) -> Any:
         """Carry it out for this caller. Raises PolicyError for a caller who may not, and what the function raises."""
         await self._expect_allowed(call, asked)
         return await self.run(call, asked)
 
-    async def answer_frame(self, call: Call, params: JsonObject) -> JsonObject:
-        """The payload for these parameters of a WebSocket request. Raises as `answer`, NotFound, and InputError."""
-        answer = await self.answer(call, read_params(self, call.principal, params))
+    async def payload_for(self, call: Call, params: JsonObject) -> JsonObject:
+        """The payload for these parameters of a WebSocket request. Raises as `perform`, NotFound, and InputError."""
+        answer = await self.perform(call, read_params(self, call.principal, params))
         if self.payload is not None:
             return self.payload(answer)
         # A response says by itself that it is done.

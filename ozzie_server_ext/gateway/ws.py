@@ -306,7 +306,7 @@ class WsHandler(Caller, WebSocketHandler):
                 hint=f"There are: {', '.join(sorted(self._methods))}.",
                 code="input.method",
             )
-        return await operation.answer_frame(Call(self.state, self._ozzie, self.principal, socket=self), params)
+        return await operation.payload_for(Call(self.state, self._ozzie, self.principal, socket=self), params)
 
     async def subscribe(self, asked: "FeedSubscribe") -> JsonObject:
         """Begin to send a feed."""

@@ -148,7 +148,7 @@ class RestHandler(OzzieHandler):
         if self.state.relay is not None and await self._handed_on(self.state.relay, operation):
             return
         asked = read(operation, path, self.request.query_arguments, body)
-        answer = await operation.answer(Call(self.state, self.services, self.principal, self._gone), asked)
+        answer = await operation.perform(Call(self.state, self.services, self.principal, self._gone), asked)
         self.set_status(operation.status_of(type(answer)))
         if isinstance(answer, Download):
             self.set_header("Content-Disposition", answer.disposition)

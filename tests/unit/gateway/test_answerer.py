@@ -123,7 +123,7 @@ class Bench:
     async def answer(self, principal: Principal, answer: str = "approve", **said: Any) -> tuple[str, str]:
         """The status and the way behind it."""
         params: JsonObject = {"approval_id": self.approval_id, "answer": answer, **said}
-        await METHODS["approval.answer"].answer_frame(Call(GatewayState(), self.ozzie, principal), params)
+        await METHODS["approval.answer"].payload_for(Call(GatewayState(), self.ozzie, principal), params)
         return await self.state()
 
     async def state(self) -> tuple[str, str]:

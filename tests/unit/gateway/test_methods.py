@@ -45,7 +45,7 @@ USER = Principal(kind="user", name="ana")
 
 async def ask(ozzie: Any, principal: Principal, method: str, **params: Any) -> Any:
     """The payload of the answer."""
-    return await METHODS[method].answer_frame(Call(GatewayState(), ozzie, principal), params)
+    return await METHODS[method].payload_for(Call(GatewayState(), ozzie, principal), params)
 
 
 class Idle:
