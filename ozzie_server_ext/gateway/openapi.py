@@ -49,7 +49,7 @@ def document(operations: tuple[Operation, ...], prefix: str) -> Described:
     for operation in operations:
         described = _operation(operation, schemas)
         for status, kind in operation.answers.items():
-            if operation.method == "POST" and (links := _links(schemas, _name(kind), operations)):
+            if operation.method == "POST" and (links := _links(schemas, shape_name(kind), operations)):
                 described["responses"][str(status)]["links"] = links
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
     answers = {name: schema for name, schema in schemas.items() if not _is_request(name, operations)}
@@ -163,11 +163,11 @@ def _answer(status: int, kind: type) -> Described:
         return {"description": f"{responses[status]}."}
     if kind is Download:  # of any media type
         return {"description": f"{responses[status]}.", "content": {"*/*": {"schema": {}}}}
-    schema = {"type": "object"} if get_origin(kind) is dict else {"$ref": _REF.format(name=_name(kind))}
+    schema = {"type": "object"} if get_origin(kind) is dict else {"$ref": _REF.format(name=shape_name(kind))}
     return {"description": f"{responses[status]}.", "content": {"application/json": {"schema": schema}}}
 
 
-def _name(kind: Any) -> str:
+def shape_name(kind: Any) -> str:
     """The name of a shape in the document."""
     of = getattr(kind, "__args__", ())
     return f"{of[0].__name__}{kind.__origin__.__name__}" if of else kind.__name__

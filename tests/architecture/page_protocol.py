@@ -1,11 +1,14 @@
-"""What the JupyterLab extension knows of our wire shapes, as a JSON schema made from the code.
+"""What the JupyterLab extension knows of the protocol, made from the code: our wire shapes as a JSON schema, and the
+operations of REST that it uses, each with its path, its input and its answer.
 
-`make types` writes it anew, and the TypeScript made from it.
+`make types` writes them anew, and the TypeScript made from the schema.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import make_dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast, get_args
 
 import msgspec
@@ -33,11 +36,16 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.gateway.rest import approval_shapes, graph_shapes, shapes, task_shapes
+from ozzie_server_ext.gateway.openapi import shape_name
+from ozzie_server_ext.gateway.operation import Operation
+from ozzie_server_ext.gateway.rest import shapes
+from ozzie_server_ext.gateway.routes import REST
 from ozzie_server_ext.gateway.ws import FeedSubscribe
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response
 
-SCHEMA = Path(__file__).resolve().parents[2] / "labextension" / "protocol.schema.json"
+EXTENSION = Path(__file__).resolve().parents[2] / "labextension"
+SCHEMA = EXTENSION / "protocol.schema.json"
+TABLE = EXTENSION / "src" / "api" / "operations.gen.ts"
 
 FOLLOWED: tuple[type[Fact], ...] = (
     *get_args(TaskFact),
@@ -63,21 +71,31 @@ FOLLOWED: tuple[type[Fact], ...] = (
 )
 """The facts that the page folds into its lists of tasks and of approvals."""
 
-ANSWERS: tuple[Any, ...] = (
-    shapes.Done,
-    shapes.Error,
-    shapes.Health,
-    shapes.Page[approval_shapes.Approval],
-    approval_shapes.Card,
-    shapes.Page[shapes.EventRecord],
-    shapes.Page[shapes.Example],
-    shapes.Page[task_shapes.Task],
-    graph_shapes.StepDetail,
-    graph_shapes.TaskGraph,
-    task_shapes.TaskOutput,
-    task_shapes.TaskWithSteps,
-    shapes.UsageSums,
+USED = (
+    "get_health",
+    "list_tasks",
+    "get_task",
+    "get_task_output",
+    "get_task_graph",
+    "get_run_step",
+    "list_events",
+    "sum_today",
+    "list_examples",
+    "answer_task",
+    "cancel_task",
+    "pause_task",
+    "resume_task",
+    "retry_task",
+    "list_approvals",
+    "get_approval",
+    "get_approval_card",
+    "grant_approval",
+    "reject_approval",
+    "renew_approval",
 )
+"""The operations of REST that the page uses, by the names of their functions."""
+
+OPERATIONS: tuple[Operation, ...] = tuple(next(each for each in REST if each.name == name) for name in USED)
 
 _CALLED = {
     "Page_Approval_": "ApprovalPage",
@@ -86,13 +104,17 @@ _CALLED = {
     "Page_Example_": "ExamplePage",
     "ozzie_server_ext.domain.budget.Usage": "CallUsage",
     "ozzie_server_ext.gateway.rest.shapes.Usage": "UsageSum",
+    "ozzie_server_ext.domain.events.TaskRetried": "TaskRetried",
+    "ozzie_server_ext.gateway.rest.task_shapes.TaskRetried": "TaskRetry",
 }
 
 
 def schema() -> dict[str, Any]:
     """One definition for each shape; `EventBodies` has a property for each fact that the page folds."""
     bodies = make_dataclass("EventBodies", [(fact.type.replace(".", "__"), fact) for fact in FOLLOWED])
-    kinds = [bodies, Request, Response, EventFrame, FeedSubscribe, *ANSWERS]
+    answers = [kind for each in OPERATIONS for kind in each.answers.values() if kind is not NoneType]
+    inputs = [each.asked for each in OPERATIONS]
+    kinds = [bodies, Request, Response, EventFrame, FeedSubscribe, shapes.Error, *answers, *inputs]
     _, defined = msgspec.json.schema_components(kinds, ref_template="#/definitions/{name}")
     text = json.dumps(defined)
     for name, called in _CALLED.items():
@@ -105,7 +127,7 @@ def schema() -> dict[str, Any]:
     for name, shape in definitions.items():
         _untitle(shape)
         shape["title"] = name
-        _complete(shape)
+        _complete(shape, _SENT | {kind.__name__ for kind in inputs})
     return {
         "$comment": "Made by `make types`; not to be changed by hand.",
         "title": "Protocol",
@@ -127,15 +149,19 @@ def _untitle(part: Any) -> None:
             _untitle(value)
 
 
-def _complete(shape: dict[str, Any]) -> None:
-    """What we send has all its fields, also those with a default here; only a frame leaves out what is empty."""
+_SENT = {"EventFrame", "Request", "Response", "ErrorInfo", "FeedSubscribe"}
+
+
+def _complete(shape: dict[str, Any], may_leave_out: Collection[str]) -> None:
+    """What we send has all its fields, also those with a default here; only a frame leaves out what is empty, and a
+    page what it does not ask."""
     for value in (shape, *shape.get("properties", {}).values()):
         value.pop("default", None)
         if "description" in value:
             value["description"] = " ".join(value["description"].split())
         if value.get("type") == "object" and "properties" not in value:
             value["additionalProperties"] = True
-    if shape["title"] not in ("EventFrame", "Request", "Response", "ErrorInfo", "FeedSubscribe"):
+    if shape["title"] not in may_leave_out:
         shape["required"] = list(shape.get("properties", {}))
     shape["additionalProperties"] = False
 
@@ -144,5 +170,38 @@ def written() -> str:
     return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def table() -> str:
+    """The operations for TypeScript: what is sent where, and the types of it."""
+    inputs = {each.name: each.asked.__name__ for each in OPERATIONS}
+    answers = {each.name: [_name(kind) for kind in each.answers.values()] for each in OPERATIONS}
+    names = sorted({*inputs.values(), *(name for found in answers.values() for name in found if name != "null")})
+    lines = [
+        "/** Made by `make types` from the gateway's operations; not to be changed by hand. */",
+        "",
+        "import type {",
+        ",\n".join(f"  {name}" for name in names),
+        "} from './protocol.gen';",
+        "",
+        "/** The method and the path of each operation that the page uses. */",
+        "export const OPERATIONS = {",
+        ",\n".join(f"  {each.name}: '{each.rest}'" for each in OPERATIONS),
+        "} as const;",
+        "",
+        "/** What each takes and answers. */",
+        "export interface Operations {",
+        *(f"  {name}: {{ input: {inputs[name]}; answer: {' | '.join(answers[name])} }};" for name in inputs),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _name(kind: Any) -> str:
+    if kind is NoneType:
+        return "null"
+    name = shape_name(kind)
+    return _CALLED.get(f"{kind.__module__}.{name}", name)
+
+
 if __name__ == "__main__":
     SCHEMA.write_text(written())
+    TABLE.write_text(table())

@@ -68,6 +68,17 @@ export interface ApprovalExpired {
   why: 'changed' | 'revoked' | 'time';
 }
 /**
+ * `extent`: what the yes is good for, this call or also those that `session_cover` tells of.
+ */
+export interface ApprovalGrant {
+  approval_id: string;
+  /**
+   * That of the request that was seen: another one is not answered then. Empty: whatever it asks.
+   */
+  binds?: string;
+  extent?: 'once' | 'session';
+}
+/**
  * The first answer, a yes.
  */
 export interface ApprovalGranted {
@@ -76,12 +87,25 @@ export interface ApprovalGranted {
   extent: 'once' | 'session';
   way: Way;
 }
+export interface ApprovalNamed {
+  approval_id: string;
+}
 /**
  * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
  */
 export interface ApprovalPage {
   items: Approval[];
   next: string | null;
+}
+export interface ApprovalQuery {
+  approval_id: string;
+}
+export interface ApprovalReject {
+  approval_id: string;
+  /**
+   * Why not, for the model to read.
+   */
+  comment?: string;
 }
 /**
  * The first answer, a no. The model gets the comment.
@@ -135,6 +159,19 @@ export interface Cover {
   said: string;
   tool_id: string;
   version: string;
+}
+/**
+ * Of several states where `status` stands several times, of any without it.
+ */
+export interface ApprovalsQuery {
+  cursor?: string | null;
+  /**
+   * How many items a page has at most.
+   */
+  limit?: number;
+  session_id?: string | null;
+  status?: ('expired' | 'granted' | 'pending' | 'rejected')[];
+  task_id?: string | null;
 }
 /**
  * A server that hands on to the owner what it is asked, and takes over when that goes.
@@ -649,6 +686,34 @@ export interface EventRecordPage {
   next: string | null;
 }
 /**
+ * `since` is the first moment that counts, `until` the first that does not any more.
+ */
+export interface EventsQuery {
+  /**
+   * A position in the event log.
+   */
+  after?: number;
+  cursor?: string | null;
+  /**
+   * How many items a page has at most.
+   */
+  limit?: number;
+  newest_first?: boolean;
+  session_id?: string | null;
+  since?:
+    | ({
+        [k: string]: unknown;
+      } & string)
+    | null;
+  task_id?: string | null;
+  type?: string[];
+  until?:
+    | ({
+        [k: string]: unknown;
+      } & string)
+    | null;
+}
+/**
  * A file of text that comes with Ozzie. `path` is its place in a project folder.
  */
 export interface Example {
@@ -662,6 +727,10 @@ export interface ExamplePage {
   items: Example[];
   next: string | null;
 }
+/**
+ * Nothing.
+ */
+export interface ExamplesQuery {}
 /**
  * A step that a run of a skill failed by. `task_id` carried out its last attempt, where that was a task.
  */
@@ -823,6 +892,10 @@ export interface ModelWorker {
   share: number;
 }
 /**
+ * Nothing.
+ */
+export interface HealthQuery {}
+/**
  * What a task waits to be told. `notes` are sentences below the question.
  */
 export interface Question {
@@ -846,6 +919,10 @@ export interface Response {
   payload?: {
     [k: string]: unknown;
   };
+}
+export interface RunStepQuery {
+  step_id: string;
+  task_id: string;
 }
 /**
  * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the model's alias, or the name by which the model knows the tool; `purpose` is a model's: to answer, or to check a call of a tool in the place of a person. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
@@ -983,6 +1060,23 @@ export interface WaitingStep {
   title: string;
 }
 /**
+ * `option` is one of those that the question offers, by its name or label; `amount` takes the place of the one it offers, `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered then.
+ */
+export interface TaskAnswer {
+  amount?: number | null;
+  option: string;
+  prompt_id?: string | null;
+  task_id: string;
+  text?: string;
+}
+/**
+ * `reason` is kept with the task.
+ */
+export interface TaskCancel {
+  reason?: string;
+  task_id: string;
+}
+/**
  * A run of a skill: its steps as they stand, and how they are drawn. `state` is the whole in a word, `current` the state in which a state machine is. `settled` steps have come to their end, whichever. `version` changes with everything but the time.
  */
 export interface TaskGraph {
@@ -1020,6 +1114,17 @@ export interface TaskGraph {
   version: string;
 }
 /**
+ * `known`: the `version` of the answer before. Where the run still is like that, the answer is 204.
+ */
+export interface TaskGraphQuery {
+  known?: string | null;
+  task_id: string;
+  /**
+   * So many px there are for the picture.
+   */
+  width?: number;
+}
+/**
  * A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one `display_data`, and `html` is empty; `graph` is the `data` of a second one where the task is a run of a skill with steps, else empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown.
  */
 export interface TaskOutput {
@@ -1047,11 +1152,44 @@ export interface TaskOutput {
   version: string;
 }
 /**
+ * `known`: the `version` of the answer before. Where that is still how the turn is, the answer is 204.
+ */
+export interface TaskOutputQuery {
+  known?: string | null;
+  task_id: string;
+}
+/**
  * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
  */
 export interface TaskPage {
   items: Task[];
   next: string | null;
+}
+/**
+ * `reason` is kept with the task; empty stands for "by you".
+ */
+export interface TaskPause {
+  reason?: string;
+  task_id: string;
+}
+export interface TaskQuery {
+  task_id: string;
+}
+/**
+ * Which attempt comes, how many turns of its session come before, and what it has left: rounds where it is a turn, steps where it is a run of a workflow, and of its own budget; null where that has no limit.
+ */
+export interface TaskRetry {
+  ahead: number;
+  attempt: number;
+  /**
+   * In 1e-9 USD.
+   */
+  cost_left: number | null;
+  rounds_left: number | null;
+  steps_left: number | null;
+  task_id: string;
+  time_left_s: number | null;
+  tokens_left: number | null;
 }
 /**
  * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile, `failed_steps` those that it failed by. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
@@ -1105,6 +1243,35 @@ export interface TaskWithSteps {
   waits_for: string[];
 }
 /**
+ * `notebook`: those of the session that this notebook has now. `parent`: those that this task has delegated, such as the steps of a run; `all`: those that any has, too.
+ */
+export interface TasksQuery {
+  all?: boolean;
+  cursor?: string | null;
+  /**
+   * How many items a page has at most.
+   */
+  limit?: number;
+  notebook?: string | null;
+  parent?: string | null;
+  session_id?: string | null;
+  status?: (
+    | 'CANCELLED'
+    | 'CREATED'
+    | 'FAILED'
+    | 'PAUSED'
+    | 'QUEUED'
+    | 'RUNNING'
+    | 'SUCCEEDED'
+    | 'WAITING_APPROVAL'
+    | 'WAITING_INPUT'
+  )[];
+}
+/**
+ * Nothing.
+ */
+export interface TodayQuery {}
+/**
  * What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is unknown, `known_cost` what the others cost.
  */
 export interface UsageSum {
@@ -1124,12 +1291,4 @@ export interface UsageSum {
   provider: string | null;
   session_id: string | null;
   unknown_price_calls: number;
-}
-/**
- * Sums of usage by group, and over all of them.
- */
-export interface UsageSums {
-  items: UsageSum[];
-  next: string | null;
-  total: UsageSum;
 }

@@ -1,17 +1,16 @@
 /** Everything that this extension asks the server for: the only file that fetches. */
 
-import type { Approval, ApprovalCard, ApprovalStatus, Extent } from './approval';
+import type { Approval, ApprovalCard, Extent } from './approval';
+import { OPERATIONS, type Operations } from './operations.gen';
 import type {
   Error as Refusal,
   EventRecordPage,
   Example,
-  ExamplePage,
   Health,
   StepDetail,
   Task,
   TaskGraph,
   TaskOutput,
-  TaskPage,
   TaskWithSteps,
   UsageSum
 } from './protocol.gen';
@@ -45,7 +44,14 @@ export interface ISomeTasks {
 /** A page has no more than that. */
 const MOST_IN_PAGE = 500;
 
-type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+type Name = keyof Operations;
+type Input<N extends Name> = Operations[N]['input'];
+
+/** Which part of a list. */
+interface IPart {
+  readonly limit: number;
+  readonly cursor?: string;
+}
 
 interface IPage<T> {
   readonly items: readonly T[];
@@ -75,94 +81,94 @@ export class OzzieApi {
   ) {}
 
   health(): Promise<Health> {
-    return this.get('health');
+    return this.call('get_health', {});
   }
 
   /** The newest tasks first. `notebook` is a path of the contents API. */
   async tasks(query: { limit: number; notebook: string }): Promise<readonly Task[]> {
-    return (await this.get<TaskPage>('tasks', query)).items;
+    return (await this.call('list_tasks', query)).items;
   }
 
   /** The newest tasks first, page by page, but no more than `most` of them; with `all`, the steps of runs as well. */
-  async tasksUpTo(most: number, query: { status?: readonly Task['status'][]; all?: 'true' } = {}): Promise<ISomeTasks> {
-    const { items, isAll } = await this.upTo<Task>(most, 'tasks', query);
+  async tasksUpTo(most: number, query: Input<'list_tasks'> = {}): Promise<ISomeTasks> {
+    const { items, isAll } = await this.upTo(most, page => this.call('list_tasks', { ...query, ...page }));
     return { tasks: items, isAll };
   }
 
   task(taskId: string): Promise<TaskWithSteps> {
-    return this.get(`tasks/${encodeURIComponent(taskId)}`);
+    return this.call('get_task', { task_id: taskId });
   }
 
   /** A turn as a cell shows it; null where nothing is new since the answer of the version `known`. */
   output(taskId: string, known?: string): Promise<TaskOutput | null> {
-    return this.get(`tasks/${encodeURIComponent(taskId)}/output`, { known });
+    return this.call('get_task_output', { task_id: taskId, known: known ?? null });
   }
 
   /** A run of a skill, laid out for `width` px; null where it is as the answer of the version `known` told. */
   graph(taskId: string, width: number, known?: string): Promise<TaskGraph | null> {
-    return this.get(`tasks/${encodeURIComponent(taskId)}/graph`, { width, known });
+    return this.call('get_task_graph', { task_id: taskId, width, known: known ?? null });
   }
 
   /** One step of a run in full. */
   runStep(taskId: string, stepId: string): Promise<StepDetail> {
-    return this.get(`tasks/${encodeURIComponent(taskId)}/steps/${encodeURIComponent(stepId)}`);
+    return this.call('get_run_step', { task_id: taskId, step_id: stepId });
   }
 
   /** The task's newest events first. */
   events(taskId: string, limit: number): Promise<EventRecordPage> {
-    return this.get('events', { task_id: taskId, newest_first: 'true', limit });
+    return this.call('list_events', { task_id: taskId, newest_first: true, limit });
   }
 
   /** What was used since midnight where the gateway runs. */
   usageToday(): Promise<UsageSum> {
-    return this.get('usage/today');
+    return this.call('sum_today', {});
   }
 
   /** The notebook to begin with and what it reads, by their places in the project folder. */
   async examples(): Promise<readonly Example[]> {
-    return (await this.get<ExamplePage>('examples')).items;
+    return (await this.call('list_examples', {})).items;
   }
 
   /** Answer what a task waits to be told. */
   async answer(taskId: string, answer: Given): Promise<void> {
-    await this.post(`tasks/${encodeURIComponent(taskId)}/answer`, answer);
+    await this.call('answer_task', { task_id: taskId, ...answer });
   }
 
   async cancel(taskId: string): Promise<void> {
-    await this.post(`tasks/${encodeURIComponent(taskId)}/cancel`, { reason: '' });
+    await this.call('cancel_task', { task_id: taskId, reason: '' });
   }
 
   /** Hold a task, let it go on, or have it tried again. */
   async act(act: 'pause' | 'resume' | 'retry', taskId: string): Promise<void> {
-    await this.post(`tasks/${encodeURIComponent(taskId)}/${act}`, {});
+    await this.call(`${act}_task`, { task_id: taskId });
   }
 
   approval(approvalId: string): Promise<Approval> {
-    return this.get(approvalPath(approvalId));
+    return this.call('get_approval', { approval_id: approvalId });
   }
 
   /** All that a person has to read before they answer it, with nothing taken out. */
   approvalCard(approvalId: string): Promise<ApprovalCard> {
-    return this.get(approvalPath(approvalId, 'card'));
+    return this.call('get_approval_card', { approval_id: approvalId });
   }
 
   /** The newest approvals first, page by page, but no more than `most` of them. */
-  async approvals(most: number, query: { status?: ApprovalStatus; task_id?: string }): Promise<readonly Approval[]> {
-    return (await this.upTo<Approval>(most, 'approvals', query)).items;
+  async approvals(most: number, query: Input<'list_approvals'>): Promise<readonly Approval[]> {
+    return (await this.upTo(most, page => this.call('list_approvals', { ...query, ...page }))).items;
   }
 
   /** Say yes. `binds` is what was shown: a request that has changed meanwhile is not answered. */
   async approve(approvalId: string, answer: { extent: Extent; binds: string }, signal: AbortSignal): Promise<void> {
-    await this.post(approvalPath(approvalId, 'approve'), answer, signal);
+    await this.call('grant_approval', { approval_id: approvalId, ...answer }, signal);
   }
 
   async reject(approvalId: string, answer: { comment: string }, signal: AbortSignal): Promise<void> {
-    await this.post(approvalPath(approvalId, 'reject'), answer, signal);
+    await this.call('reject_approval', { approval_id: approvalId, ...answer }, signal);
   }
 
   /** Ask again for an approval that expired, or whose card is out of date. */
   async renew(approvalId: string, signal: AbortSignal): Promise<void> {
-    await this.post(approvalPath(approvalId, 'renew'), {}, signal);
+    await this.call('renew_approval', { approval_id: approvalId }, signal);
   }
 
   /** The content of an artifact that is text. */
@@ -171,41 +177,36 @@ export class OzzieApi {
     return response.text();
   }
 
-  private post(path: string, body: object, signal?: AbortSignal): Promise<unknown> {
-    return this.send(path, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'Content-Type': 'application/json' },
-      ...(signal && { signal })
+  /** Carry out an operation: what its path does not name goes into the query of a GET, else into the body. */
+  private async call<N extends Name>(name: N, input: Input<N>, signal?: AbortSignal): Promise<Operations[N]['answer']> {
+    const [method, route] = OPERATIONS[name].split(' /') as [string, string];
+    const rest = new Map<string, unknown>(Object.entries(input));
+    const path = route.replace(/\{(\w+)\}/g, (_, field: string) => {
+      const value = String(rest.get(field));
+      rest.delete(field);
+      return encodeURIComponent(value);
     });
+    const response = await (method === 'GET'
+      ? this.request(path + search(rest), { method })
+      : this.request(path, {
+          method,
+          body: JSON.stringify(Object.fromEntries(rest)),
+          headers: { 'Content-Type': 'application/json' },
+          ...(signal && { signal })
+        }));
+    return (await response.json().catch(() => null)) as Operations[N]['answer'];
   }
 
-  private async upTo<T>(most: number, path: string, query: Query): Promise<ISome<T>> {
+  private async upTo<T>(most: number, ask: (page: IPart) => Promise<IPage<T>>): Promise<ISome<T>> {
     const items: T[] = [];
     let cursor: string | null = null;
     do {
       const limit = Math.min(most - items.length, MOST_IN_PAGE);
-      const page: IPage<T> = await this.get<IPage<T>>(path, { ...query, limit, ...(cursor !== null && { cursor }) });
+      const page: IPage<T> = await ask({ limit, ...(cursor !== null && { cursor }) });
       items.push(...page.items);
       cursor = page.next;
     } while (cursor !== null && items.length < most);
     return { items, isAll: cursor === null };
-  }
-
-  private get<T>(path: string, query: Query = {}): Promise<T> {
-    const asked = new URLSearchParams();
-    for (const [name, value] of Object.entries(query)) {
-      for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
-        asked.append(name, String(one));
-      }
-    }
-    const search = asked.toString();
-    return this.send(search ? `${path}?${search}` : path, { method: 'GET' });
-  }
-
-  private async send<T>(path: string, init: RequestInit): Promise<T> {
-    const response = await this.request(path, init);
-    return (await response.json().catch(() => null)) as T;
   }
 
   /** What was answered, if that was no refusal. Raises AskError. */
@@ -230,6 +231,14 @@ export class OzzieApi {
   }
 }
 
-function approvalPath(approvalId: string, act = ''): string {
-  return ['approvals', encodeURIComponent(approvalId), act].filter(Boolean).join('/');
+/** A query; what is null is left out, and what is a list stands there several times. */
+function search(query: ReadonlyMap<string, unknown>): string {
+  const asked = new URLSearchParams();
+  for (const [name, value] of query) {
+    for (const one of Array.isArray(value) ? value : value === null ? [] : [value]) {
+      asked.append(name, String(one));
+    }
+  }
+  const text = asked.toString();
+  return text && `?${text}`;
 }

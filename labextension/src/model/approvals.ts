@@ -193,7 +193,7 @@ export class ApprovalBook {
     const meanwhile: Recorded[] = [];
     this._meanwhile = meanwhile;
     try {
-      const told = await this.api.approvals(MOST_PENDING, { status: 'pending' });
+      const told = await this.api.approvals(MOST_PENDING, { status: ['pending'] });
       if (loading !== this._loading) {
         return;
       }

@@ -174,7 +174,7 @@ export class TaskBoard {
       // Whatever happens from here on, the feed tells as well.
       const [newest, open] = await Promise.all([
         this.api.tasksUpTo(NEWEST),
-        this.api.tasksUpTo(MOST_OPEN, { status: OPEN_STATES, all: 'true' })
+        this.api.tasksUpTo(MOST_OPEN, { status: [...OPEN_STATES], all: true })
       ]);
       if (loading !== this._loading) {
         return;
