@@ -88,8 +88,7 @@ async def test_what_rest_refuses_the_websocket_refuses_by_the_same_code(
     assert answer["error"]["code"] == refusal["code"]
 
 
-async def test_what_a_person_says_no_with_is_bound_over_the_websocket_too(shared_gateway: Gateway) -> None:
-    """The other methods that take words, which REST does not have."""
+async def test_methods_that_rest_does_not_have_are_bound_too(shared_gateway: Gateway) -> None:
     session_id = post(shared_gateway, "sessions", name="bounds")["id"]
     async with connected(shared_gateway) as client:
         for method, params in (
