@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.tasks.approvals import Answerer
 
@@ -42,15 +42,15 @@ def answerer_of(principal: Principal) -> Answerer:
     return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
 
 
-def _way(principal: Principal) -> Way:
+def _way(principal: Principal) -> AuthStrength:
     match principal.kind:
         case "kernel":
-            return Way.RELAY
+            return AuthStrength.RELAY
         case "user":
-            return Way.BROWSER
+            return AuthStrength.BROWSER
         case "local":
             # An attached server relays its pages with the gateway's own token, and says where their paths begin.
-            return Way.CLI if principal.root is None else Way.BROWSER
+            return AuthStrength.CLI if principal.root is None else AuthStrength.BROWSER
 
 
 class AccessTokens:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.approvals import Extent
+from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.json import JsonObject
@@ -172,7 +172,7 @@ class ApprovalAnswer:
 
     approval_id: ApprovalId
     answer: Literal["approve", "reject", "renew"]
-    extent: Extent = "once"
+    extent: ApprovalScope = "once"
     comment: Comment = ""
     binds: Binds = ""
 

@@ -87,7 +87,7 @@ class Operation:
         return {} if answer is None or isinstance(answer, Done) else encode(answer)
 
     async def _expect_allowed(self, call: Call, asked: Any) -> None:
-        """Raises PolicyError for a kernel that asks for more than it may (THREATS 6), NotFound."""
+        """Raises PolicyError for a kernel that asks for more than it may, NotFound."""
         own = call.principal.session_id
         if own is None or self.kernels == "all":
             return

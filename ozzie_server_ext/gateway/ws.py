@@ -1,4 +1,4 @@
-"""The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out (GW-2)."""
+"""The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out."""
 
 import asyncio
 import contextlib
@@ -357,7 +357,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     async def _pass_back(self, upstream: WebSocketClientConnection) -> None:
         """Send what the owner sends, to its end. What this client does not take stays with the owner, whose feeds fall
-        behind and read on from the log (DESIGN §2.15): here lie two messages at most."""
+        behind and read on from the log: here lie two messages at most."""
         while (message := await upstream.read_message()) is not None:
             await self.write_message(message, binary=isinstance(message, bytes))
         self.close(SERVICE_RESTART, "The gateway went.")
@@ -430,7 +430,7 @@ async def unsubscribe(call: Call, asked: FeedUnsubscribe) -> None:
 
 
 async def notebook_opened(call: Call, asked: PageHas) -> None:
-    """A page has this notebook open. No kernel tells that, whose code could say that an edit was made (THREATS 6)."""
+    """A page has this notebook open. No kernel tells that, whose code could say that an edit was made."""
     await call.state.pages.has_opened(_socket(call).page, asked)
 
 
