@@ -278,7 +278,7 @@ class Ozzie:
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         self.runs.connect(self.driver, self.tasks)
         intake = Intake(self.configuration, self.secrets, self.sessions, self.tasks, self._starts)
-        self.submit, self.run_skill = intake.submit, intake.run_skill
+        self.submit = intake.submit
         self.control = TaskControl(
             self.log,
             self.blobs,

@@ -18,6 +18,7 @@ from ozzie_server_ext.skills.library import told
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 
 
 def answerer_of(principal: Principal) -> Answerer:
@@ -293,33 +294,18 @@ async def message_send(call: Call) -> JsonObject:
         kernel_id=call.principal.kernel_id,
         cell_id=asked.cell_id,
     )
-    session_id = call.session(asked.session_id)
-    message_id = MessageId(asked.message_id) if asked.message_id else None
-    content = content_of(asked.made_from)
-    if asked.skill is not None:
-        begun = await call.ozzie.run_skill(
-            session_id,
-            asked.skill.name,
-            asked.skill.words,
-            origin,
-            text=asked.content,
-            model=asked.model,
-            message_id=message_id,
-            attended=asked.attended,
-            content=content,
-        )
-        return encode(begun)
-    sent = await call.ozzie.submit(
-        session_id,
+    turn = NewTurn(
+        call.session(asked.session_id),
         asked.content,
         origin,
         model=asked.model,
-        message_id=message_id,
+        message_id=MessageId(asked.message_id) if asked.message_id else None,
         attended=asked.attended,
         answer_schema=asked.answer_schema,
-        content=content,
+        content=content_of(asked.made_from),
+        skill=SkillRequest(name=asked.skill.name, words=asked.skill.words) if asked.skill else None,
     )
-    return encode(sent)
+    return encode(await call.ozzie.submit(turn))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.workload import Workload
 
@@ -88,7 +89,7 @@ async def play(workload: Workload, folder: Path) -> Played:
         ozzie.plays(*workload.script())
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        task_id = (await ozzie.submit(session.session_id, workload.message, origin)).task_id
+        task_id = (await ozzie.submit(NewTurn(session.session_id, workload.message, origin))).task_id
         end = await _seen_through(ozzie, task_id, workload)
         events = await ozzie.log.read_stream(task_stream(task_id))
     finally:

@@ -40,6 +40,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.ledger import Ledger, Reserved
 from ozzie_server_ext.tasks.budgets import standing_of, today
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import calc, files, notes, time, user, writing
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, Refusal, ToolCall
@@ -91,7 +92,7 @@ class Bench:
 
     async def submit(self, session: SessionId | None = None, text: str = "Say it.", model: str = "") -> TaskId:
         origin = Origin(channel="test")
-        return (await self.ozzie.submit(session or await self.session(), text, origin, model=model)).task_id
+        return (await self.ozzie.submit(NewTurn(session or await self.session(), text, origin, model=model))).task_id
 
     async def rest(self, task_id: TaskId, after: int = 0) -> int:
         """Until the turn has ended, or waits; the position of that."""

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.approvals import Way
 from ozzie_server_ext.domain.events import ModelCallStarted, Origin, ToolCallFailed
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall
 
@@ -51,7 +52,7 @@ class Bench:
         self.fake.queue(Answer(tool_calls=[use]), Answer(pieces=[verdict], usage=(50, 9)), Answer(pieces=["Done."]))
         session = await self.ozzie.sessions.open(note, title="test", channel="test")
         origin = Origin(channel="test")
-        task = await self.ozzie.submit(session.session_id, f"Write {note}.", origin, attended=attended)
+        task = await self.ozzie.submit(NewTurn(session.session_id, f"Write {note}.", origin, attended=attended))
         await self.rests(task.task_id)
         return task.task_id
 

@@ -34,6 +34,7 @@ from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.changes import replace as changing
 from tests.tiers import SOAK, cut_points
@@ -69,7 +70,7 @@ async def whole_turn(
         patch.setattr(SqliteEventLog, "append", noting)
         ozzie = await Ozzie.start(home, project)
         session = await ozzie.sessions.open("test", title="test", channel="test")
-        task_id = (await ozzie.submit(session.session_id, asked, Origin(channel="test"))).task_id
+        task_id = (await ozzie.submit(NewTurn(session.session_id, asked, Origin(channel="test")))).task_id
         await allowed(ozzie, task_id)
         await seen_through(ozzie, task_id)
         await ozzie.stop()
@@ -287,7 +288,9 @@ async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_
         shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
         await cut_off(home, appends[:cut])
         ozzie = await Ozzie.start(home, project)
-        behind = (await ozzie.submit(await session_of(ozzie, task_id), "And then?", Origin(channel="test"))).task_id
+        behind = (
+            await ozzie.submit(NewTurn(await session_of(ozzie, task_id), "And then?", Origin(channel="test")))
+        ).task_id
         await allowed(ozzie, task_id)
         await succeeded(ozzie, task_id)
         await allowed(ozzie, behind)

@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tasks.signals import awaited
 from tests.integration.tasks.test_every_moment import Append, cut_off
 from tests.integration.tasks.test_skill_runs import WAIT_S, echo
@@ -98,7 +99,11 @@ async def whole_run(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) 
         ozzie = await gateway(home, project)
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ann")
-        task_id = (await ozzie.run_skill(session.session_id, "order", ["tea"], origin)).task_id
+        task_id = (
+            await ozzie.submit(
+                NewTurn(session.session_id, "", origin, skill=SkillRequest(name="order", words=("tea",)))
+            )
+        ).task_id
         assert await person(ozzie, task_id, pauses=True) == "SUCCEEDED"
         await ozzie.stop()
     return task_id, sorted(appends, key=lambda item: item[0])

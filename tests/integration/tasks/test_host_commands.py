@@ -30,6 +30,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.protocol.made_from import VARIABLE, content_in
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 
 WAIT_S = 40
@@ -65,7 +66,7 @@ class Bench:
         self.ozzie.plays(*uses, [Say("Done.")])
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        sent = await self.ozzie.submit(session.session_id, "Go on.", origin, attended=attended)
+        sent = await self.ozzie.submit(NewTurn(session.session_id, "Go on.", origin, attended=attended))
         await self.rests(sent.task_id)
         return sent.task_id
 
@@ -395,7 +396,7 @@ async def test_it_knows_what_its_own_messages_are_made_from(bench: Bench) -> Non
     session = await bench.ozzie.sessions.open("read", title="read", channel="notebook")
     origin = Origin(channel="notebook", sender_id="ana")
     read = Content.of(Label.WEB, ["site.example"])
-    sent = await bench.ozzie.submit(session.session_id, "Go on.", origin, content=read)
+    sent = await bench.ozzie.submit(NewTurn(session.session_id, "Go on.", origin, content=read))
     await bench.rests(sent.task_id)
 
     await bench.yes(sent.task_id)

@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer, leads
@@ -77,7 +78,7 @@ class Bench:
         self.ozzie.plays(*plays, [Say("Done.")])
         origin = Origin(channel="notebook", sender_id="ana")
         session = await self.session(notebook)
-        sent = await self.ozzie.submit(session, said, origin, content=content, attended=attended)
+        sent = await self.ozzie.submit(NewTurn(session, said, origin, content=content, attended=attended))
         await self.rests(sent.task_id)
         return sent.task_id
 

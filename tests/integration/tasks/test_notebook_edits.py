@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.jupyter.cells import CellKind, version_of
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 from tests.unit.tools.notebook.test_text import cell, file
 
@@ -51,7 +52,7 @@ class Bench:
         self.ozzie.plays(*uses, [Say("Done.")])
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         sent = await self.ozzie.submit(
-            session.session_id, "Go on.", Origin(channel="notebook", sender_id="ana"), attended=attended
+            NewTurn(session.session_id, "Go on.", Origin(channel="notebook", sender_id="ana"), attended=attended)
         )
         await self.rests(sent.task_id)
         return sent.task_id
