@@ -125,13 +125,12 @@ class Answer:
 
 
 class Calling:
-    """Makes the calls of one turn. `leaving`: see `Turn`."""
+    """Makes the calls of one turn."""
 
-    def __init__(self, parts: TurnParts, plan: TurnPlan, recorder: Recorder, leaving: Callable[[], bool]) -> None:
+    def __init__(self, parts: TurnParts, plan: TurnPlan, recorder: Recorder) -> None:
         self._parts = parts
         self._plan = plan
         self._recorder = recorder
-        self._leaving = leaving
 
     def began(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
@@ -224,7 +223,7 @@ class Calling:
         try:
             await uncut(self._recorder.append(*before, started))
         except asyncio.CancelledError:
-            who, code = ("Ozzie's gateway", INTERRUPTED) if self._leaving() else ("The turn", "cancelled")
+            who, code = ("Ozzie's gateway", INTERRUPTED) if self._parts.leaving() else ("The turn", "cancelled")
             why = f"{who} was stopped before it was sent."
             not_sent = ModelCallFailed(call_id=started.call_id, code=code, message=why, latency_ms=0.0, settled_cost=0)
             await uncut(self._recorder.append(not_sent))
@@ -254,7 +253,7 @@ class Calling:
         try:
             answer = await self._read(call)
         except asyncio.CancelledError:
-            if self._leaving():
+            if self._parts.leaving():
                 await uncut(broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.", is_billed=True))
             else:
                 stopped = "The turn was stopped." if call.is_shown else "It took too long, or the turn was stopped."

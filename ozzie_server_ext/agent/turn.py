@@ -6,7 +6,6 @@ begins a turn and goes on with one that a crash cut off.
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -54,10 +53,8 @@ class Turn:
         conversation: Conversation,
         recorder: Recorder,
         context: ToolContext,
-        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leaving` says, of a turn that is cancelled, whether it goes on at the next start. Raises InputError where a
-        pinned tool is not there."""
+        """Raises InputError where a pinned tool is not there."""
         toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
         read, _ = recorder.read, toolbox.tools
         recorder = msgspec.structs.replace(recorder, read=lambda: read() | toolbox.told)
@@ -67,7 +64,7 @@ class Turn:
         self._recorder = recorder
         self._context = msgspec.structs.replace(context, toolbox=toolbox)
         self._calls = 0
-        calling = Calling(parts, plan, recorder, leaving)
+        calling = Calling(parts, plan, recorder)
         self._asking = Asking(parts, plan, conversation, recorder, calling, toolbox)
         self._checking = Checking(parts, plan, conversation, recorder, calling)
 

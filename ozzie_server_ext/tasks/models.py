@@ -112,14 +112,14 @@ _TAKES_PICTURES = frozenset({"openai", "openai-compatible", "vllm", "litellm", "
 
 
 class ModelKnowledge:
-    """`registry` gives that of the moment; `is_ready` tells whether a model worker would answer at once."""
+    """`registry` gives that of the moment; `is_ready` tells whether a model worker answers at once."""
 
     def __init__(
         self, registry: Callable[[], ModelRegistry], book: FactBook, *, is_ready: Callable[[], bool] = lambda: False
     ) -> None:
         self._registry = registry
         self._book = book
-        self._is_ready = is_ready
+        self.is_ready = is_ready
 
     async def find(self, choice: ModelChoice) -> Capabilities:
         """Everything that can be known, waiting for the model worker where it has to be asked.
@@ -133,7 +133,7 @@ class ModelKnowledge:
     async def look(self, choice: ModelChoice) -> Capabilities:
         """What can be known at once: a worker that does not run is not started for it."""
         name = self._listed(choice)
-        if name and self._is_ready():
+        if name and self.is_ready():
             with contextlib.suppress(Unavailable):
                 await self._book.learn([name])
         return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)

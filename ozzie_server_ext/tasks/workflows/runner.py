@@ -113,7 +113,7 @@ TELL_AFTER_S = 0.05
 
 
 class GraphRunner:
-    """`leaving`, see `Turn`; `chance` gives the jitter of a pause, from 0 to 1."""
+    """`leaving`: see `TurnParts`; `chance` gives the jitter of a pause, from 0 to 1."""
 
     def __init__(
         self, parts: StepParts, stop: Stop, *, leaving: Callable[[], bool], chance: Callable[[], float] = random.random
