@@ -34,7 +34,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.reconciliation import OpenTool, not_again, stopped, unfinished
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tools.call import MOST_TEXT, outcome_of
+from ozzie_server_ext.tools.broker import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})

@@ -246,6 +246,21 @@ class Telling:
             wrote=result.wrote,
         ), whole
 
+    async def compact(
+        self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
+    ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
+        """Return the outcome that a result comes to, short and without secrets, and the artifacts to record with it:
+        what the call made, and the whole result where it is too long. `since` returns the milliseconds since the call
+        began."""
+        try:
+            made, told = await self.kept(call_id, meta, result.made)
+        except OzzieError as error:
+            return self.failure(call_id, error, since()), []
+        outcome, whole = await self.result(call_id, meta, args, naming(result, made, told), since())
+        if isinstance(outcome, ToolCallFailed):
+            return outcome, []
+        return outcome, [*([whole] if whole else []), *made]
+
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
         """What a call makes, without secrets, and durable; and what its result says of it, see `Made`. Raises
         OzzieError."""

@@ -9,9 +9,8 @@ from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tools.base import InvalidArguments, Question, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import Place, outcome_of, prompt_of
 from ozzie_server_ext.tools.builtin import user
-from ozzie_server_ext.tools.call import outcome_of, prompt_of
 from tests.unit.tools.test_broker import Bench
 
 (ASK,) = user.TOOLS
