@@ -1,10 +1,10 @@
-"""The methods of the WebSocket protocol (DESIGN §8): parameters in, payload out, nothing else."""
+"""The methods of the WebSocket protocol: parameters in, payload out, nothing else."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ozzie_server_ext.domain.approvals import Extent, Way
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
@@ -26,15 +26,15 @@ def answerer_of(principal: Principal) -> Answerer:
     return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
 
 
-def _way(principal: Principal) -> Way:
+def _way(principal: Principal) -> AuthStrength:
     match principal.kind:
         case "kernel":
-            return Way.RELAY
+            return AuthStrength.RELAY
         case "user":
-            return Way.BROWSER
+            return AuthStrength.BROWSER
         case "local":
             # An attached server relays its pages with the gateway's own token, and says where their paths begin.
-            return Way.CLI if principal.root is None else Way.BROWSER
+            return AuthStrength.CLI if principal.root is None else AuthStrength.BROWSER
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Call:
         return own or SessionId(asked)
 
     def expect_all_sessions(self) -> None:
-        """Raises PolicyError for a caller who may know of its own session only (THREATS 6)."""
+        """Raises PolicyError for a caller who may know of its own session only."""
         if self.principal.session_id is not None:
             raise PolicyError("This kernel may use its own session only.", code="policy.session")
 
@@ -355,7 +355,7 @@ class ApprovalAnswer:
 
     approval_id: str
     answer: Literal["approve", "reject", "renew"]
-    extent: Extent = "once"
+    extent: ApprovalScope = "once"
     comment: str = ""
     binds: str = ""
 

@@ -25,7 +25,7 @@ from ozzie_server_ext.models.facts import (
     installed_models,
     is_own_address,
 )
-from ozzie_server_ext.models.failures import Place
+from ozzie_server_ext.models.failures import ErrorContext
 from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry, UnknownModel
 from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
@@ -354,7 +354,7 @@ class ModelService:
         return {**encode(chain.first), "then": then}
 
     async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
+        """Begin to start what the session's model needs: the worker's imports take seconds."""
         try:
             self._make_ready(self._reachable(self.registry.chain(session.model, base_url=session.base_url)).first)
         except OzzieError as error:
@@ -515,7 +515,7 @@ class ModelDetails:
             model=choice.model,
             then=tuple(other.provider for other in chain.choices[1:]),
             stronger=tuple(other.provider for other in chain.stronger),
-            address=Place(address=address).shown,
+            address=ErrorContext(address=address).shown,
             is_default=choice.alias == registry.default,
             tags=configured.tags if configured else {},
             key_name=key_name,
