@@ -14,12 +14,9 @@ def commands() -> str:
     groups = [command for command in COMMANDS if isinstance(command, Group)]
     alone = [command for command in COMMANDS if isinstance(command, Verb)]
     parts = [_table("One word", "", [("ozzie", verb) for verb in alone])]
-    parts += [
-        _table(
-            f"ozzie {group.name}", f"{_sentence(group.about)}\n\n", [(f"ozzie {group.name}", v) for v in group.verbs]
-        )
-        for group in groups
-    ]
+    for group in groups:
+        before = f"ozzie {group.name}"
+        parts.append(_table(before, f"{_sentence(group.about)}\n\n", [(before, verb) for verb in group.verbs]))
     return "\n\n".join(parts)
 
 
