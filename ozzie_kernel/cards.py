@@ -1,8 +1,8 @@
-"""Plain buttons for what a turn asks, where the page does not draw its own cards (NB-3, UX §2.4, §2.6).
+"""Plain buttons for what a turn asks, where the page does not draw its own cards.
 
 Our page draws a card in the cell, of what the gateway says, and answers from there, under the user's identity; the
 kernel has no part in it. A plain button is answered by the kernel, which counts for less: code that runs here could
-press it too (THREATS 5).
+press it too.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What a turn asks, answered by the keyboard where a front end has no widgets: a console (UX §5)."""
+"""What a turn asks, answered by the keyboard where a front end has no widgets: a console."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

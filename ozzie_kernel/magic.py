@@ -23,7 +23,7 @@ class Host(Protocol):
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         """The gateway's answer to what may be asked twice: where the connection ends under the question, it is asked
-        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not (THREATS 6).
+        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not.
 
         Raises Unavailable, and Refused with the gateway's own words.
         """

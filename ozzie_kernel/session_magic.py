@@ -1,4 +1,4 @@
-"""`%session`: which session this is, which others there are, and going on in another (SE-1)."""
+"""`%session`: which session this is, which others there are, and going on in another."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""From files to settings: layers, and environment variables in their values (OB-2)."""
+"""From files to settings: layers, and environment variables in their values."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Which files of project folders a person has trusted, by the hash of their content (DESIGN §2.14).
+"""Which files of project folders a person has trusted, by the hash of their content.
 
 A cloned folder can carry any file: it counts once a person has trusted this very content, and no longer than it stays.
 """

@@ -1,4 +1,4 @@
-"""A tree of settings against its model: every complaint names file, line, column and key (OB-2)."""
+"""A tree of settings against its model: every complaint names file, line, column and key."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be (TL-4, DESIGN §2.6)."""
+"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ GRANT_S = 600
 SESSION_S = 1800
 """How long a yes for the session is good for."""
 MOST_ASKS = 5
-"""How often a turn may ask before it has to be told to go on asking (THREATS 14)."""
+"""How often a turn may ask before it has to be told to go on asking."""
 
 _GRAVE = frozenset(
     {Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL, Category.CONFIG_CHANGE, Category.PAYMENT}
@@ -67,14 +67,14 @@ class Cover:
 
 def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:
     """The weakest way by which a yes to a call of the tool may come. What can't be undone, is of high risk or is made
-    from content from outside is not for a kernel to say (THREATS 5)."""
+    from content from outside is not for a kernel to say."""
     grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
     return Way.CLI if grave or labelled or meta.categories & _GRAVE else Way.RELAY
 
 
 def may_cover(meta: ToolMeta) -> bool:
     """Whether a yes for the session is offered: never for what can't be undone, and not for what is never silently
-    allowed (TL-1)."""
+    allowed."""
     undone = meta.side_effect is SideEffect.REVERSIBLE or meta.side_effect is SideEffect.NONE
     if meta.for_skills:  # a gate is asked about what stands before it, each time
         return False

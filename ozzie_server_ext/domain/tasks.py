@@ -1,4 +1,4 @@
-"""The task's state machine (S4 §5.1.2, TK-1): a pure table, and the fold that applies it."""
+"""The task's state machine: a pure table, and the fold that applies it."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -42,7 +42,7 @@ OPEN = frozenset(TaskStatus) - FINAL
 HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
 
 # Which states a change may leave from. A queued task that is "recovered" was RUNNING when its gateway died; the
-# waiting ones stay as they are (TK-1). FAILED and CANCELLED lead on by retry alone.
+# waiting ones stay as they are. FAILED and CANCELLED lead on by retry alone.
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
@@ -71,7 +71,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of durable work: a turn, a workflow (S4 §8.1.2). `stop_by` is who asked for its end, while that has
+    """One unit of durable work: a turn, a workflow. `stop_by` is who asked for its end, while that has
     not come; then `reason` is why. `pause_by` is who asked for a pause that has not come."""
 
     task_id: TaskId

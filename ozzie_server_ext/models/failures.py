@@ -1,4 +1,4 @@
-"""What a failed model call says to a person: one sentence, and what to do next (UX §10)."""
+"""What a failed model call says to a person: one sentence, and what to do next."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Workers that speak S2 §1 and no more, as a driver (MD-6): one connection for each answer, and for each command.
+"""Workers that speak the plain NDJSON protocol, as a driver: one connection for each answer, and for each command.
 
 Such a worker's events carry no id, so two answers can't share a connection, and a command sent beside an answer
 could not be told from it.

@@ -1,4 +1,4 @@
-"""The ledger: what calls of models reserve before they are made, and are settled at after (MD-5, DESIGN §2.8).
+"""The ledger: what calls of models reserve before they are made, and are settled at after.
 
 What was settled stands in the log. Here is what runs right now: as long as a budget is in use its sum is kept in
 memory, so that looking at it and reserving in it is one step, whatever else runs.

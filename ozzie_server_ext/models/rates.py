@@ -1,4 +1,4 @@
-"""Limits of providers that all turns share: requests and tokens a minute, and calls at once (MD-4)."""
+"""Limits of providers that all turns share: requests and tokens a minute, and calls at once."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Models behind the NDJSON worker, as a driver: every provider that litellm knows (MD-1)."""
+"""Models behind the NDJSON worker, as a driver: every provider that litellm knows."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it (TL-4)."""
+"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it."""
 
 import hashlib
 
@@ -25,7 +25,7 @@ def binding(
 ) -> str:
     """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, the project that
     they are about, what the call would do to what, where it came from what the call is made from, and the rules by
-    which it was asked for (DESIGN §2.6)."""
+    which it was asked for."""
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,

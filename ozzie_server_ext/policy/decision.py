@@ -182,6 +182,6 @@ class Verdict:
 
     @property
     def refusal(self) -> str:
-        """Why the call does not run, where it is refused (UX §10, string 14)."""
+        """Why the call does not run, where it is refused."""
         where = f" Rule {self.rule} in {self.place}." if self.place else ""
         return f"Not allowed: {inside(self.reason)}.{where}"

@@ -1,6 +1,6 @@
 """The files of rules: the system's, the user's, and the project's, which a person has to trust and which only tightens.
 
-Whatever is wrong with one of them, no rule in it is passed over: until it is mended, nothing is allowed (THREATS 15).
+Whatever is wrong with one of them, no rule in it is passed over: until it is mended, nothing is allowed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Rules as they stand in a file, and as the engine applies them (TL-3)."""
+"""Rules as they stand in a file, and as the engine applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -283,7 +283,7 @@ def _listed(words: Iterable[str]) -> str:
 MAX_RULES = 500
 MAX_PATTERNS = 100
 MAX_PATTERNS_IN_FILE = 2000
-"""As many as a call is compared with before it runs (THREATS 15)."""
+"""As many as a call is compared with before it runs."""
 
 
 class KnownTool(Protocol):

@@ -56,7 +56,7 @@ Status: TypeAlias = Literal[
     "Failed",
     "Stopped",
 ]
-"""The words of UX §2.1."""
+"""The states of a turn, in the words that a person reads."""
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
 HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
@@ -185,7 +185,7 @@ class TurnView:
 
 KEPT = "Your message is kept."
 CONTINUED = "Continued after a restart. Nothing was done twice."
-"""String 21 of UX §10."""
+
 _NAMED, _NAME_WIDTH = 4, 60
 QUEUED_AFTER_S = 2.0
 """So long a queued turn says nothing of what is before it: most get their turn sooner."""

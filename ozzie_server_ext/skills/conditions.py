@@ -1,4 +1,4 @@
-"""Conditions of steps and of moves between states: `{{steps.test.output.passed}} == true` (TK-4 "conditions").
+"""Conditions of steps and of moves between states: `{{steps.test.output.passed}} == true`.
 
 Python's own parser reads them, and what is not on a short list of comparisons is refused: nothing is called, looked up
 or made, so a condition takes no longer than it is long.

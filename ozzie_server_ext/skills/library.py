@@ -1,5 +1,4 @@
-"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust
-(TK-3, S3 F2 "Loader", DESIGN §2.14).
+"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust.
 
 A user's skill takes the place of a shipped one of the same name; a project's takes nobody's.
 """

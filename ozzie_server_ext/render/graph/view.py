@@ -22,7 +22,7 @@ StepState: TypeAlias = Literal[
     "Stopped",
     "Paused",
 ]
-"""The words of UX §10, and those that only a step has."""
+"""States of a task, and those that only a step has."""
 
 SETTLED: frozenset[StepState] = frozenset({"Done", "Failed", "Skipped", "Stopped"})
 ASKING: frozenset[StepState] = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision"})
