@@ -93,7 +93,7 @@ export interface ApprovalRejected {
   way: Way;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for; with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -175,7 +175,7 @@ export interface Card {
   undo: string;
 }
 /**
- * A place that the run can go on from: behind `node_id`. `state` tells how far it was then (S4 FR-TASK-4).
+ * A place that the run can go on from: behind `node_id`. `state` tells how far it was then.
  */
 export interface CheckpointSaved {
   checkpoint_id: string;
@@ -320,7 +320,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8. `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed. A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs). `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -439,7 +439,7 @@ export interface Limits {
   skill_bounds: ('cost' | 'time' | 'tokens')[];
 }
 /**
- * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
+ * Ended without its purpose. `kind` is the class of failure; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
  */
 export interface TaskFailed {
   code: string;
@@ -579,7 +579,7 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
+ * The intent: durable before the tool runs. `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
  */
 export interface ToolCallStarted {
   approval_id: string | null;
