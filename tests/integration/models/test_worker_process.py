@@ -92,6 +92,9 @@ async def test_a_worker_that_does_not_abort_is_killed(rig: Rig) -> None:
     send_signal(rig, signal.SIGSTOP)
     await stream.aclose()
     await asyncio.to_thread(rig.server.wait_for, lambda server: server.disconnects == ["endless"])
+    async with asyncio.timeout(WAIT_S):
+        while not rig.lost:  # the provider may see its end before the gateway's loop does
+            await asyncio.sleep(0.01)
     assert text_of(await read(rig, request("echo"))) == "hello big wide world"
     assert ["SIGKILL" in reason for reason in rig.lost] == [True]
     assert rig.plane.pid != pid
