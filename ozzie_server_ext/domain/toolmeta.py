@@ -5,7 +5,6 @@ from enum import StrEnum
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 SKILLS = "delegate."
@@ -116,16 +115,6 @@ class ToolSpec:
     name: str
     description: str
     parameters: JsonObject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A call whose name was resolved and whose arguments were parsed."""
-
-    call_id: CallId
-    tool_id: str
-    args: JsonObject
-    idempotency_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

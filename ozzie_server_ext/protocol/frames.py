@@ -133,11 +133,6 @@ def wire_name(canonical: str) -> str:
     return names.s0 or names.s1 or canonical
 
 
-def s4_name(canonical: str) -> str:
-    """What S4's endpoints call an event."""
-    return NAMES[canonical].s4 or canonical.replace(".", "_").upper()
-
-
 MAX_FRAME_BYTES = 1 << 20
 
 

@@ -165,11 +165,6 @@ class LiveTurn:
         return known[1]
 
 
-def live_html(view: TurnView, now: datetime | None = None) -> str:
-    """The HTML of one moment of a turn; `LiveTurn` gives the same for less work where there are many."""
-    return LiveTurn().html(view, now)
-
-
 def _state_line(view: TurnView, now: datetime | None) -> str:
     seconds = view.elapsed_s(now)
     meta: list[str] = []

@@ -59,7 +59,6 @@ Status: TypeAlias = Literal[
 """The states of a turn, in the words that a person reads."""
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
-HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
