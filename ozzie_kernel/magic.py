@@ -38,7 +38,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class MagicUsage:
     """A form in which a command is written, and what it does, without a full stop."""
 
     text: str
@@ -50,9 +50,9 @@ class Magic:
     """`forms` are all ways to write it where there are several; each begins with `%name`."""
 
     name: str
-    usage: Usage
+    usage: MagicUsage
     run: Callable[[str, Host], Awaitable[Sequence[Block]]]
-    forms: tuple[Usage, ...] = ()
+    forms: tuple[MagicUsage, ...] = ()
     examples: tuple[str, ...] = ()
 
     @property

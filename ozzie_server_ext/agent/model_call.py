@@ -32,8 +32,8 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain, may_be_billed
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError, ModelRequest, Reasoning
 from ozzie_server_ext.models.failures import model_error
-from ozzie_server_ext.models.ledger import Breach, BudgetBreach, Reserved
-from ozzie_server_ext.models.rates import Place
+from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun, Reserved
+from ozzie_server_ext.models.rates import RateSlot
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
@@ -340,7 +340,7 @@ class _Call:
 
     request: ModelRequest
     reply: Reply
-    place: Place
+    place: RateSlot
     reserved: Reserved
     is_shown: bool
 
@@ -422,7 +422,7 @@ class Asking:
         """Who is to answer now."""
         return self._plan.chain.first.alias
 
-    async def end(self, breach: Breach) -> NoReturn:
+    async def end(self, breach: BudgetOverrun) -> NoReturn:
         """End the run of a turn whose budget has no room for what comes next: with a question where that is wanted and
         somebody is there, else in words. Raises TurnHeld, LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
@@ -436,7 +436,7 @@ class Asking:
         await self._recorder.append(exceeded(breach, "ask"), *asked)
         raise TurnHeld
 
-    async def _degrade(self, breach: Breach, choice: ModelChoice) -> bool:
+    async def _degrade(self, breach: BudgetOverrun, choice: ModelChoice) -> bool:
         """Whether the turn goes on with the cheaper chain from here."""
         cheaper = await self._cheaper(breach, choice) if breach.budget.on_breach == "degrade" else None
         if cheaper is None:
@@ -446,7 +446,7 @@ class Asking:
         self._plan = replace(self._plan, chain=cheaper)
         return True
 
-    async def _cheaper(self, breach: Breach, choice: ModelChoice) -> Chain | None:
+    async def _cheaper(self, breach: BudgetOverrun, choice: ModelChoice) -> Chain | None:
         """The chain that is asked instead of `choice`, where there is one and the budgets have room for it."""
         cheaper = None if breach.measure == "time" else await self._plan.cheaper()
         if cheaper is not None and self._shows:

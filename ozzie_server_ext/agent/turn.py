@@ -20,7 +20,7 @@ from ozzie_server_ext.agent.questions import doubt, too_late
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round, many_asks
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
-from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
+from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength, weakest_way
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
@@ -37,7 +37,8 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
-from ozzie_server_ext.tools.broker import Begun, Place
+from ozzie_server_ext.tools.broker import Begun
+from ozzie_server_ext.tools.call import CallPosition
 
 _MOST_CHECKS = 3
 """Of one call that is another one each time by when it may be made."""
@@ -187,7 +188,7 @@ class Turn:
             await self._hold([facts] if facts else [])
         for index, use in behind:
             if index in still_open:
-                await self._parts.broker.put_off(use, Place(asked.number, index), self._recorder)
+                await self._parts.broker.put_off(use, CallPosition(asked.number, index), self._recorder)
 
     async def _call_within(
         self, beside: asyncio.Semaphore, asked: Round, index: int, use: ToolUse
@@ -196,7 +197,7 @@ class Turn:
             return await self._call(asked, index, use)
 
     async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
-        place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
+        place, earlier = CallPosition(asked.number, index), asked.earlier.get(use.call_id)
         begun = None
         if use.call_id in asked.begun:
             begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
@@ -220,12 +221,12 @@ class Turn:
         refused. What it says yes to is made at once, bound to exactly that, or checked anew."""
         for count in itertools.count():
             wanted = facts[-1] if facts else None
-            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not Way.MODEL:
+            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not AuthStrength.MODEL:
                 return facts
             opinion = await self._checking.of(wanted, asked.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
                 return await self._not_by_model(facts, wanted, opinion, use)
-            yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=Way.MODEL)
+            yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
             await self._recorder.append(*facts, yes)
             facts = await self._call(asked, index, use)
         raise AssertionError("an endless loop ended")
@@ -236,7 +237,7 @@ class Turn:
         """What a person is asked where a second model did not say yes; where nobody is there, it is not done."""
         tool = self._parts.registry.find(use.name)
         if self._plan.attended:
-            needs = weakest_way(tool.meta) if tool else Way.CLI
+            needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
             return (*facts[:-1], replace(wanted, needs=needs, checked=opinion.sentence))
         await self._recorder.append(*unattended(facts, wanted, opinion))
         return ()

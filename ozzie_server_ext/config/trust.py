@@ -16,10 +16,10 @@ from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there
 
-Standing: TypeAlias = Literal["trusted", "changed", "unknown"]
+TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
 
 
-def standing(home: Home, file: Path, content: bytes | None) -> Standing:
+def standing(home: Home, file: Path, content: bytes | None) -> TrustState:
     """How `file` stands with this content: trusted, changed since it was, or never trusted. The content is None where
     the file is not there or can't be read: what was trusted has changed then.
 

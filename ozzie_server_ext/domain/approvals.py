@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
 
 
-class Way(StrEnum):
+class AuthStrength(StrEnum):
     """How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which
     runs the user's code; by another program of the user's; from a page under the user's own identity; after the user
     proved once more who they are."""
@@ -26,10 +26,10 @@ class Way(StrEnum):
         return _STRENGTHS[self]
 
 
-_STRENGTHS = {way: strength for strength, way in enumerate(Way)}
+_STRENGTHS = {way: strength for strength, way in enumerate(AuthStrength)}
 
-Extent: TypeAlias = Literal["once", "session"]
-"""What a yes is good for: the call that was shown, or whatever its `Cover` covers."""
+ApprovalScope: TypeAlias = Literal["once", "session"]
+"""What a yes is good for: the call that was shown, or whatever its `SessionGrant` covers."""
 
 EXPIRES_S = 3600
 """How long an approval waits, unless the configuration says otherwise. Nothing is lost then: it can be asked anew."""
@@ -46,7 +46,7 @@ _GRAVE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cover:
+class SessionGrant:
     """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
     where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`,
     and what they are made from bears the same labels. A call that names none of these may do anything, so only the
@@ -65,11 +65,11 @@ class Cover:
     arguments: str = ""
 
 
-def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:
+def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> AuthStrength:
     """The weakest way by which a yes to a call of the tool may come. What can't be undone, is of high risk or is made
     from content from outside is not for a kernel to say."""
     grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
-    return Way.CLI if grave or labelled or meta.categories & _GRAVE else Way.RELAY
+    return AuthStrength.CLI if grave or labelled or meta.categories & _GRAVE else AuthStrength.RELAY
 
 
 def may_cover(meta: ToolMeta) -> bool:

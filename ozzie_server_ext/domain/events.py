@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
-from ozzie_server_ext.domain.approvals import Cover, Extent, Way
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
 from ozzie_server_ext.domain.budget import Measure, OnBreach, Scope, Spending, Usage
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -120,7 +120,7 @@ class LabelsCleared(Fact):
 
     type: ClassVar[str] = "labels.cleared"
     by: str
-    way: Way
+    way: AuthStrength
     path: str = ""
 
 
@@ -478,8 +478,8 @@ class ApprovalRequested(Fact):
     risk_level: RiskLevel
     undo: str
     binds: str
-    needs: Way
-    cover: Cover | None
+    needs: AuthStrength
+    cover: SessionGrant | None
     key: str
     expires_at: str
     checked: str = ""
@@ -495,9 +495,9 @@ class ApprovalGranted(Fact):
 
     type: ClassVar[str] = "approval.granted"
     approval_id: ApprovalId
-    extent: Extent
+    extent: ApprovalScope
     by: str
-    way: Way
+    way: AuthStrength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,7 +508,7 @@ class ApprovalRejected(Fact):
     approval_id: ApprovalId
     comment: str
     by: str
-    way: Way
+    way: AuthStrength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +529,7 @@ class ApprovalRefused(Fact):
     approval_id: str
     answer: Literal["approve", "reject", "renew", "revoke"]
     by: str
-    way: Way
+    way: AuthStrength
     why: Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]
 
 
@@ -705,7 +705,7 @@ class TaskStarted(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStopping(Fact):
+class TaskCancelRequested(Fact):
     """A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing."""
 
     type: ClassVar[str] = "task.stopping"
@@ -730,7 +730,7 @@ class TaskWaitingInput(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPausing(Fact):
+class TaskPauseRequested(Fact):
     """A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run
     its next steps. Where it is not `wanted`, they take that back before it has come."""
 
@@ -792,7 +792,7 @@ class TaskStalled(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTold(Fact):
+class TaskSignalled(Fact):
     """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
     also where it came before that began."""
 
@@ -852,10 +852,10 @@ TaskFact: TypeAlias = (
     TaskCreated
     | TaskQueued
     | TaskStarted
-    | TaskStopping
+    | TaskCancelRequested
     | TaskWaitingApproval
     | TaskWaitingInput
-    | TaskPausing
+    | TaskPauseRequested
     | TaskPaused
     | TaskResumed
     | TaskRetried
@@ -1087,7 +1087,7 @@ EventBody: TypeAlias = (
     | TaskFact
     | TaskModelChosen
     | TaskStalled
-    | TaskTold
+    | TaskSignalled
     | TaskUpdated
     | ModelCallStarted
     | ModelCallCompleted

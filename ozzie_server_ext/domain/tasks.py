@@ -8,16 +8,16 @@ from ozzie_server_ext.domain.errors import Conflict, IllegalTransition
 from ozzie_server_ext.domain.events import (
     Limits,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskFact,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskRetried,
     TaskStarted,
-    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -46,10 +46,10 @@ HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskSta
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
-    TaskStopping: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
+    TaskCancelRequested: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
     TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
     TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
-    TaskPausing: OPEN - {TaskStatus.CREATED, TaskStatus.PAUSED},
+    TaskPauseRequested: OPEN - {TaskStatus.CREATED, TaskStatus.PAUSED},
     TaskPaused: frozenset({TaskStatus.RUNNING}),
     TaskResumed: HELD,
     TaskRetried: frozenset({TaskStatus.FAILED, TaskStatus.CANCELLED}),
@@ -130,8 +130,8 @@ def fold(task: Task, fact: TaskFact) -> Task:
 
     Raises IllegalTransition where the table does not allow it.
     """
-    again = isinstance(fact, TaskStopping) and bool(task.stop_by)
-    again |= isinstance(fact, TaskPausing) and fact.wanted is bool(task.pause_by)
+    again = isinstance(fact, TaskCancelRequested) and bool(task.stop_by)
+    again |= isinstance(fact, TaskPauseRequested) and fact.wanted is bool(task.pause_by)
     if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or again:
         raise IllegalTransition(task.status, fact.type)
     match fact:
@@ -140,13 +140,13 @@ def fold(task: Task, fact: TaskFact) -> Task:
         case TaskStarted():
             reason = task.reason if task.stop_by else ""
             return replace(task, status=TaskStatus.RUNNING, attempt=fact.attempt, epoch=fact.epoch, reason=reason)
-        case TaskStopping():
+        case TaskCancelRequested():
             return replace(task, stop_by=fact.by, reason=fact.reason)
         case TaskWaitingApproval():
             return replace(task, status=TaskStatus.WAITING_APPROVAL)
         case TaskWaitingInput():
             return replace(task, status=TaskStatus.WAITING_INPUT, reason=fact.question)
-        case TaskPausing():
+        case TaskPauseRequested():
             return replace(task, pause_by=fact.by if fact.wanted else "")
         case TaskPaused():
             return replace(task, status=TaskStatus.PAUSED, reason=fact.reason, pause_by="")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ozzie_server_ext.domain.approvals import Extent, Way
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength
 from ozzie_server_ext.domain.errors import InputError, PolicyError
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
@@ -25,15 +25,15 @@ def answerer_of(principal: Principal) -> Answerer:
     return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
 
 
-def _way(principal: Principal) -> Way:
+def _way(principal: Principal) -> AuthStrength:
     match principal.kind:
         case "kernel":
-            return Way.RELAY
+            return AuthStrength.RELAY
         case "user":
-            return Way.BROWSER
+            return AuthStrength.BROWSER
         case "local":
             # An attached server relays its pages with the gateway's own token, and says where their paths begin.
-            return Way.CLI if principal.root is None else Way.BROWSER
+            return AuthStrength.CLI if principal.root is None else AuthStrength.BROWSER
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,7 @@ class ApprovalAnswer:
 
     approval_id: str
     answer: Literal["approve", "reject", "renew"]
-    extent: Extent = "once"
+    extent: ApprovalScope = "once"
     comment: str = ""
     binds: str = ""
 

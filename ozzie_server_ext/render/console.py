@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.questions import Asked, Question, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import Asked, QuestionView, made_from, way_to_answer, ways_to_answer, why_asked
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
     cut_columns,
@@ -166,7 +166,7 @@ def _head(view: TurnView) -> list[str]:
     return [f"[working] {named}".rstrip(), *wrapped(shown)]
 
 
-def question_lines(asked: Question) -> list[str]:
+def question_lines(asked: QuestionView) -> list[str]:
     """What is asked, with its notes."""
     texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
     said = [line for text in texts for line in wrapped(text)]

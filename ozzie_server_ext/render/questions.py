@@ -52,7 +52,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class QuestionView:
     """What a turn asks a person, and waits for. `notes` are sentences below it."""
 
     prompt_id: str
@@ -62,7 +62,7 @@ class Question:
     choices: tuple[Choice, ...] = ()
 
 
-def question_of(payload: Mapping[str, Any]) -> Question:
+def question_of(payload: Mapping[str, Any]) -> QuestionView:
     """The question of a `prompt.requested`."""
     choices = tuple(
         Choice(
@@ -73,7 +73,7 @@ def question_of(payload: Mapping[str, Any]) -> Question:
         )
         for option in payload.get("options") or ()
     )
-    return Question(
+    return QuestionView(
         prompt_id=str(payload.get("prompt_id", "")),
         kind=str(payload.get("kind", "")),
         sentence=str(payload.get("question", "")),

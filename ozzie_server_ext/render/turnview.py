@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.render.questions import Asked, Question
+from ozzie_server_ext.render.questions import Asked, QuestionView
 from ozzie_server_ext.render.text import cut_end, duration, money, token_count
 from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 
@@ -128,7 +128,7 @@ class TurnView:
     reason: str = ""
     closing: str = ""
     step: str = ""
-    question: Question | None = None
+    question: QuestionView | None = None
     asked: tuple[Asked, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
     checked: tuple[tuple[str, str], ...] = ()

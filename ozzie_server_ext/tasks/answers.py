@@ -45,7 +45,7 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class OpenQuestion:
     """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
     knows whether they were had, `open_calls` those without an outcome; `version` is that of the task's stream, when it
     was looked at; `asked` is the event that asks."""
@@ -69,7 +69,7 @@ class Answers:
         self._ledger = ledger
         log.on_commit(self._follow)
 
-    async def question(self, task_id: TaskId) -> Question | None:
+    async def question(self, task_id: TaskId) -> OpenQuestion | None:
         """What the task waits for; None where it waits for nothing. Raises NotFound."""
         row = await self._tasks.get(task_id)
         # Only what waited when its row was read can wait now; what it waits for, and whether still, its events say.
@@ -127,7 +127,7 @@ class Answers:
         except Conflict:
             raise await self._late(task_id) from None
 
-    def _consequences(self, asked: Question, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
+    def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id
         if call_id is not None:
             waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # a clock may be set back
@@ -156,10 +156,10 @@ class Answers:
             self._ledger.raised()
 
 
-def _open_question(events: Iterable[Event]) -> Question | None:
+def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
     """What a task of these events asks, and nobody has answered."""
     breach: BudgetExceeded | None = None
-    found: Question | None = None
+    found: OpenQuestion | None = None
     events = tuple(events)
     for event in events:
         match event.body:
@@ -167,7 +167,7 @@ def _open_question(events: Iterable[Event]) -> Question | None:
                 breach = fact
             case PromptRequested() as fact if event.session_id and (breach or fact.kind != "budget"):
                 why = breach if fact.kind == "budget" else None
-                found = Question(
+                found = OpenQuestion(
                     prompt=fact, asked=event, breach=why, version=event.version, session_id=event.session_id
                 )
             case PromptAnswered() | TaskCancelled() | TaskFailed():
@@ -216,7 +216,7 @@ def _of_budget(breach: BudgetExceeded, answer: PromptAnswered) -> list[EventBody
     return [TaskCancelled(by=answer.by, reason="the budget")]
 
 
-def _resolutions(asked: Question, option: str, by: str) -> list[EventBody]:
+def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
     outcome = _OUTCOMES[option]
     facts: list[EventBody] = [ToolCallResolved(call_id=tool.call_id, outcome=outcome, by=by) for tool in asked.doubtful]
     return [*facts, not_again(asked.doubtful)] if outcome == "left" else [*facts, *goes_on(by)]

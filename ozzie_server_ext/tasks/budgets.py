@@ -21,7 +21,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.models.ledger import Standing
+from ozzie_server_ext.models.ledger import AccountBalance
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
@@ -123,13 +123,13 @@ def limits_under(settings: Settings) -> Limits:
     )
 
 
-async def standing_of(log: EventLog, account: Account) -> Standing:
+async def standing_of(log: EventLog, account: Account) -> AccountBalance:
     """What the log has of an account."""
     rows = await log.rows("budgets", where={"scope": account.scope, "key": account.key}, limit=1)
     if not rows:
-        return Standing()
+        return AccountBalance()
     row = rows[0]
-    return Standing(
+    return AccountBalance(
         settled=Spending(cast(int, row["cost"]), cast(int, row["tokens"])),
         raised=Spending(cast(int, row["raised_cost"]), cast(int, row["raised_tokens"])),
     )

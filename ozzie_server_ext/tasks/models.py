@@ -25,7 +25,7 @@ from ozzie_server_ext.models.facts import (
     installed_models,
     is_own_address,
 )
-from ozzie_server_ext.models.failures import Place
+from ozzie_server_ext.models.failures import ErrorContext
 from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry, UnknownModel
 from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
@@ -515,7 +515,7 @@ class ModelDetails:
             model=choice.model,
             then=tuple(other.provider for other in chain.choices[1:]),
             stronger=tuple(other.provider for other in chain.stronger),
-            address=Place(address=address).shown,
+            address=ErrorContext(address=address).shown,
             is_default=choice.alias == registry.default,
             tags=configured.tags if configured else {},
             key_name=key_name,

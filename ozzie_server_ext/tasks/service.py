@@ -19,9 +19,9 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SkillStarted,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskQueued,
-    TaskStopping,
     content_of,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
@@ -255,7 +255,7 @@ class TaskService:
             running_in = self._runner.interrupt(task_id, by, reason)
             if running_in is not None:
                 try:
-                    await self._say([TaskStopping(by=by, reason=reason)], task_id, running_in)
+                    await self._say([TaskCancelRequested(by=by, reason=reason)], task_id, running_in)
                 except Conflict:  # it has ended by now, its end was asked for before, or it is just let go of
                     if (await self.get(task_id))["status"] in HELD:
                         await self._stop_delegated(task_id)

@@ -256,7 +256,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelQuestion:
     """What a person is asked by the model (UX §2.5). Free: it may be answered in words of one's own."""
 
     text: str
@@ -283,7 +283,7 @@ class Plan:
     preview: Callable[[], Preview] | None = None
     work: Any = None
     nothing: ToolResult | None = None
-    question: Question | None = None
+    question: ModelQuestion | None = None
     categories: frozenset[Category] = frozenset()
     content: Content = CLEAN
 

@@ -11,12 +11,12 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.call import Begun, GateCall, GateParts, Place
+from ozzie_server_ext.tools.call import Begun, CallPosition, GateCall, GateParts
 from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Earlier, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 
-__all__ = ["Begun", "Place", "ToolBroker"]
+__all__ = ["Begun", "CallPosition", "ToolBroker"]
 
 
 def _to_nobody(transient: Transient) -> None:
@@ -52,7 +52,7 @@ class ToolBroker:
     async def call(
         self,
         use: ToolUse,
-        place: Place,
+        place: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None = None,
@@ -77,7 +77,7 @@ class ToolBroker:
         tool = self._parts.registry.find(tool_id)
         return None if tool is None else await self._parts.happened(tool, effect, context)
 
-    async def put_off(self, use: ToolUse, place: Place, recorder: Recorder) -> None:
+    async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
         """Record of a call that it is not made, because it stands behind one that changes something: the model is to
         see what came of that first."""
         tool = self._parts.registry.find(use.name)

@@ -44,8 +44,8 @@ from ozzie_server_ext.tools.base import (
     ArtifactReader,
     InvalidArguments,
     Marks,
+    ModelQuestion,
     Plan,
-    Question,
     Tool,
     ToolContext,
     Unsettled,
@@ -94,7 +94,7 @@ MOST_TEXT = 20_000
 _SUMMARY = 40
 
 
-def prompt_of(question: Question, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
+def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
     """The question as it is put. What the model wrote is shown as text, with nothing invisible in it (THREATS 14)."""
     choices = [
         PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
@@ -146,7 +146,7 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPosition:
     """Where in a turn a call stands: the round of the model, from 1, and its index among that round's calls, from 0."""
 
     round: int
@@ -186,7 +186,7 @@ class GateParts:
         return None
 
     def requested(
-        self, use: ToolUse, place: Place, call_id: CallId, tool: Tool | None, args: JsonObject
+        self, use: ToolUse, place: CallPosition, call_id: CallId, tool: Tool | None, args: JsonObject
     ) -> ToolCallRequested:
         """The fact that the model asked for a call, of a tool that may not be there."""
         return ToolCallRequested(
@@ -208,7 +208,7 @@ class GateCall:
         self,
         parts: GateParts,
         use: ToolUse,
-        place: Place,
+        place: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None,

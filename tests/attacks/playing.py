@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
@@ -135,7 +135,7 @@ async def _hidden(ozzie: ScriptedOzzie, bodies: Sequence[EventBody]) -> list[str
         shown = json.loads((await ozzie.cards.of(approval.approval_id)).arguments)
         if {**requested[asked.call_id].args, **shown} != shown:
             found.append(f"the card of {asked.name} does not show {requested[asked.call_id].args}")
-        if asked.card and asked.needs.strength < Way.CLI.strength:
+        if asked.card and asked.needs.strength < AuthStrength.CLI.strength:
             found.append(f"a kernel may say yes to a card of {asked.name} that lacks something")
     return found
 

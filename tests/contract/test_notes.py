@@ -30,9 +30,9 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import Place
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.notes import MAX_BYTES, MAX_NOTES
+from ozzie_server_ext.tools.call import CallPosition
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 from tests.replay.histories import draft, session_created
@@ -67,7 +67,7 @@ class Desk:
         reading = Reading(content=Content.of(Label.WEB, ["a.b"]))
         context = ToolContext(Path("/"), self.clock, artifacts=self.artifacts.of(session), reading=reading)
         use = ToolUse(call_id=CallId("u"), name=tool, arguments=json.dumps(args))
-        assert await broker.call(use, Place(round=self._calls, index=0), context, recorder) == ()
+        assert await broker.call(use, CallPosition(round=self._calls, index=0), context, recorder) == ()
         return tuple(event.body for event in await self.log.read(after=after))
 
     async def write(self, name: str, text: str, session: SessionId = SESSION) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     Event,
@@ -31,7 +31,7 @@ from tests.workloads.workload import Workload
 WAIT_S = 20
 BEGIN = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 """A Monday: when all of them are asked for."""
-USER = Answerer(name="Ana", way=Way.BROWSER)
+USER = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.gateway.rest.shapes import Time
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
@@ -74,7 +74,7 @@ class Approval:
     side_effect: SideEffect
     risk_level: RiskLevel
     undo: str
-    needs: Way
+    needs: AuthStrength
     binds: str
     key: str
     session_cover: str | None

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any, TypeVar
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import EventBody, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.scripted import Say, Use
@@ -12,7 +12,7 @@ from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from tests.integration.jupyter.rig import WAIT_S
 from tests.scripted_gateway import ScriptedOzzie
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 T = TypeVar("T", bound=EventBody)
 

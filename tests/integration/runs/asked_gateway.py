@@ -26,10 +26,10 @@ from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
     Origin,
-    TaskPausing,
+    TaskPauseRequested,
     TaskResumed,
     TaskRetried,
-    TaskTold,
+    TaskSignalled,
     TaskUpdated,
 )
 from ozzie_server_ext.domain.ids import TaskId
@@ -41,7 +41,7 @@ from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client
 from tests.integration.runs.dying_gateway import Fate, counting_tool, keyed
 
-REQUESTS: tuple[type[EventBody], ...] = (TaskPausing, TaskResumed, TaskRetried, TaskTold, TaskUpdated)
+REQUESTS: tuple[type[EventBody], ...] = (TaskPauseRequested, TaskResumed, TaskRetried, TaskSignalled, TaskUpdated)
 WORDS = "In French, please."
 GOES_ON = ["CREATED", "QUEUED", "RUNNING"]
 LINGERS_S = 0.1

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ozzie_server_ext import app
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Origin
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
@@ -30,7 +30,7 @@ from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 COUNTED = tuple(f"count-{number}" for number in range(10))
 
 

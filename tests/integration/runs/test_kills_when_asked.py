@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskResumed,
     TaskRetried,
-    TaskTold,
+    TaskSignalled,
     TaskUpdated,
     ToolCallStarted,
 )
@@ -217,7 +217,7 @@ def is_told(home: RunsHome, chance: random.Random) -> str:
     assert home.effects("count-0", "count-1") == {"count-0": 1, "count-1": 1}
     left = home.left(story.run)
     assert_ended(left, "<end 1 2>")
-    assert len(left.facts(TaskTold)) == 2
+    assert len(left.facts(TaskSignalled)) == 2
     return story.told()
 
 
@@ -240,7 +240,7 @@ def is_told_for_what_is_within(home: RunsHome, chance: random.Random) -> str:
     assert home.effects("in-0") == {"in-0": 2}
     left = home.left(story.run)
     assert_ended(left, "<end <got 1> <got 2>>")
-    assert len(left.below(TaskTold)) == 2
+    assert len(left.below(TaskSignalled)) == 2
     return story.told()
 
 

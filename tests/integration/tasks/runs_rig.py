@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
@@ -26,7 +26,7 @@ from ozzie_server_ext.models.scripted import Say, Step
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from tests.scripted_gateway import ScriptedOzzie
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
 WAIT_S = 20
 T = TypeVar("T", bound=EventBody)

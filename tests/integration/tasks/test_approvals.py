@@ -13,7 +13,7 @@ import pytest
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import SESSION_S, Way
+from ozzie_server_ext.domain.approvals import SESSION_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -34,7 +34,7 @@ from ozzie_server_ext.tasks import approvals
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 
 WAIT_S = 20
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 TEXT = "Line 1 of 2 from Ozzie's offline script.\nLine 2 of 2 from Ozzie's offline script.\n"
 

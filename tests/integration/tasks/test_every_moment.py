@@ -11,7 +11,7 @@ import pytest
 from ozzie_kernel.turn import fold_frame
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     Draft,
@@ -91,7 +91,7 @@ async def seen_through(ozzie: Ozzie, task_id: TaskId) -> None:
                 assert event.type == "task.succeeded"
                 return
             for asked in await ozzie.approvals.list(task_id=task_id, statuses=["pending"]):
-                await ozzie.approvals.approve(asked.approval_id, Answerer(name="ann", way=Way.BROWSER))
+                await ozzie.approvals.approve(asked.approval_id, Answerer(name="ann", way=AuthStrength.BROWSER))
 
 
 async def allowed(ozzie: Ozzie, task_id: TaskId) -> None:

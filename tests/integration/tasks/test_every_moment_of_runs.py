@@ -14,7 +14,15 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.events import Draft, Event, Origin, SkillCompleted, StepCompleted, TaskTold, TaskUpdated
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    Origin,
+    SkillCompleted,
+    StepCompleted,
+    TaskSignalled,
+    TaskUpdated,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.models.scripted import ScriptedDriver
@@ -135,7 +143,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert ends == {"a": 1, "payment": 1, "sum": 1, "b": 1, "c": 1}, where
         (done,) = [body.output for body in bodies if isinstance(body, SkillCompleted)]
         assert done == "<Three>", where
-        assert sum(isinstance(body, TaskTold) for body in bodies) == 1, where
+        assert sum(isinstance(body, TaskSignalled) for body in bodies) == 1, where
         assert sum(isinstance(body, TaskUpdated) for body in bodies) == 1, where
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
@@ -35,7 +35,7 @@ from tests.unit.programs.test_web_hits import result, results_page, through
 pytestmark = pytest.mark.timeout(120)
 
 WAIT_S = 60
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 ALLOW_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Notes are Ozzie's.",
 "when": {"tools": ["write_file", "edit_file"], "paths": ["notes/**"]},
@@ -112,7 +112,7 @@ class Bench:
     async def expect_asked(self, task_id: TaskId) -> None:
         """The write was put to a person, who is told where that came from which is behind it; nothing was written."""
         (asked,) = await self.asked(task_id)
-        assert (asked.name, asked.rule, asked.needs) == ("write_file", "floor.outside", Way.CLI)
+        assert (asked.name, asked.rule, asked.needs) == ("write_file", "floor.outside", AuthStrength.CLI)
         assert asked.made_from == "web content (site.example)"
         assert not (self.project / "notes/b.md").exists()
 

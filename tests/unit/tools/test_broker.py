@@ -53,7 +53,8 @@ from ozzie_server_ext.tools.base import (
     ToolUncertain,
     Unsettled,
 )
-from ozzie_server_ext.tools.broker import Begun, Place, ToolBroker
+from ozzie_server_ext.tools.broker import Begun, ToolBroker
+from ozzie_server_ext.tools.call import CallPosition
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 from tests.unit.policy.rig import rule
@@ -90,7 +91,7 @@ class Bench:
         self, *tools: Tool, name: str = "probe", arguments: str = "{}", begun: Begun | None = None
     ) -> tuple[EventBody, ...]:
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
-        await self.broker(*tools).call(use, Place(round=2, index=1), self.context, self.recorder, begun=begun)
+        await self.broker(*tools).call(use, CallPosition(round=2, index=1), self.context, self.recorder, begun=begun)
         return await self.recorded()
 
     async def recorded(self) -> tuple[EventBody, ...]:
