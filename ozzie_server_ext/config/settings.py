@@ -1,8 +1,9 @@
 """The settings tree: what a configuration file may say, with defaults."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -35,7 +36,19 @@ notebooks that come with Ozzie show."""
 
 
 class _Settings(BaseModel):
+    """`former_keys`: old names of keys, which files may still use; where both are given, the new one counts."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+    former_keys: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_present_keys(cls, data: Any) -> Any:
+        if not cls.former_keys or not isinstance(data, dict):
+            return data
+        given: dict[str, Any] = dict(data)
+        former = {new: given.pop(old) for old, new in cls.former_keys.items() if old in given}
+        return former | given
 
 
 class TasksSettings(_Settings):
@@ -349,9 +362,10 @@ class BudgetSettings(_Settings):
     """What may be used up, and what happens before more is: `ask` waits for a person, `degrade`
     goes on with the alias `cheap` while that fits, and then asks, `stop` ends the turn."""
 
+    former_keys = {"on_breach": "on_exceeded"}
     max_cost_usd: Usd | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_AMOUNT)
-    on_breach: OnBreach = "ask"
+    on_exceeded: OnBreach = "ask"
 
     @property
     def max_cost(self) -> int | None:
@@ -385,7 +399,8 @@ class ToolsSettings(_Settings):
     """With how many tools a turn begins at the most, and which are always among them. Those that are named here
     and are not there are passed over: they may come with a plugin."""
 
-    offer_at_most: int = Field(default=40, ge=1, le=1000)
+    former_keys = {"offer_at_most": "max_offered"}
+    max_offered: int = Field(default=40, ge=1, le=1000)
     always: Annotated[tuple[Name, ...], Field(max_length=200)] = ALWAYS_OFFERED
 
 
@@ -426,7 +441,7 @@ class Settings(_Settings):
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":
         for name in type(self.budgets).model_fields:
-            if getattr(self.budgets, name).on_breach == "degrade" and not self.models.providers_of(CHEAP):
+            if getattr(self.budgets, name).on_exceeded == "degrade" and not self.models.providers_of(CHEAP):
                 raise ValueError(
                     f'"budgets.{name}" goes on with the alias "{CHEAP}", and there is none; name one under '
                     '"models.aliases"'

@@ -166,10 +166,10 @@ class TurnRunner:
         await self._skill_tools.refresh()
         skills, tools = config.settings.skills, config.settings.tools
         room = Room(most=skills.max_delegations, too_deep=len(above) >= skills.max_depth)
-        if brief.tools is None and len(self.parts.registry.all()) > tools.offer_at_most:
+        if brief.tools is None and len(self.parts.registry.all()) > tools.max_offered:
             await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
         offers = Offers(
-            at_most=tools.offer_at_most,
+            at_most=tools.max_offered,
             always=tools.always,
             denied=await self._rules.denied(context.caller),
             pinned=brief.tools,
