@@ -32,6 +32,7 @@ from tests.integration.runs.people import (
     runs_home,
     some_moment,
 )
+from tests.tiers import rows
 
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "8"))
 ROUNDS = 7
@@ -356,7 +357,7 @@ SCENES: dict[str, Scene] = {
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", rows(SCENES, "held", "told within", "tried again"))
 def test_what_a_run_is_asked_for_survives_the_death_of_its_gateway(
     scene: str, tmp_path: Path, say: Callable[[str], None]
 ) -> None:
