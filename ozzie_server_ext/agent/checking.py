@@ -1,4 +1,4 @@
-"""A second model's look at a call that a rule has checked: one question, one word for an answer (TL-4, ADR 29).
+"""A second model's look at a call that a rule has checked: one question, one word for an answer (ADR 29).
 
 It gets the user's message and what a person would be shown, as data, and nothing else of the conversation. Whatever it
 answers but a plain yes is none.

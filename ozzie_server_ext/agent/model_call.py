@@ -349,7 +349,7 @@ class _Call:
 
 
 WARN_SHARE = 0.8
-"""Of a budget (UX §2.6)."""
+"""Of a budget."""
 
 
 class Asking:
@@ -508,7 +508,7 @@ class Asking:
                 raise BudgetBreach(reserved.breach)
 
     def _warn(self, share: float) -> None:
-        """A word in the state line where a budget is nearly used up (UX §2.6)."""
+        """A word in the state line where a budget is nearly used up."""
         if share >= WARN_SHARE:
             self._calling.publish("task.progress", {"budget": round(share * 100)})
 

@@ -11,7 +11,7 @@ EXCEEDED, TOO_LATE = "budget.exceeded", "limit.deadline"
 """The codes of what ends by a budget."""
 
 ALLOW, CHEAPER, STOP = "allow", "cheap", "stop"
-"""The answers to the question of a budget (UX §2.6)."""
+"""The answers to the question of a budget."""
 
 _CENT = NANO_USD_PER_USD // 100
 _SETTING: dict[Measure, str] = {"cost": "max_cost_usd", "tokens": "max_tokens", "time": "deadline_s"}
@@ -68,7 +68,7 @@ def end(breach: BudgetOverrun, *, alone: bool) -> LimitExceeded:
 
 
 def sentence(breach: BudgetOverrun) -> str:
-    """That the budget is used up (string 19 of UX §10), or how nearly: "This task has used $0.98 of its $1.00." """
+    """That the budget is used up, or how nearly: "This task has used $0.98 of its $1.00." """
     limit = amount(breach.measure, breach.limit)
     whose = f'The skill "{breach.skill}"' if breach.skill else f"This {breach.budget.account.scope}"
     if breach.measure == "time":
@@ -108,7 +108,7 @@ DONE, AGAIN, LEAVE = "done", "again", "leave"
 
 
 def doubt(prompt_id: PromptId, said: str) -> tuple[PromptRequested, TaskWaitingInput]:
-    """The question. `said` is string 13 of UX §10."""
+    """The question."""
     prompt = PromptRequested(
         prompt_id=prompt_id,
         kind="uncertain",

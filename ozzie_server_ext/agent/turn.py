@@ -1,4 +1,4 @@
-"""THE loop: ask the model, carry out what it asks for, until it answers (AG-1).
+"""THE loop: ask the model, carry out what it asks for, until it answers.
 
 Everything that the loop needs to know stands in the conversation, which is folded from the log; so the same code
 begins a turn and goes on with one that a crash cut off.
@@ -161,7 +161,7 @@ class Turn:
 
     async def _carry_out(self, asked: Round) -> None:
         """What only reads runs side by side, up to the first call that changes something; then that one; what the model
-        asked for behind it is put off, until it has seen what came of the change (AG-1)."""
+        asked for behind it is put off, until it has seen what came of the change."""
         reading: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None

@@ -1,4 +1,4 @@
-"""The methods of the WebSocket protocol (DESIGN §8): parameters in, payload out, nothing else."""
+"""The methods of the WebSocket protocol: parameters in, payload out, nothing else."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Call:
         return own or SessionId(asked)
 
     def expect_all_sessions(self) -> None:
-        """Raises PolicyError for a caller who may know of its own session only (THREATS 6)."""
+        """Raises PolicyError for a caller who may know of its own session only."""
         if self.principal.session_id is not None:
             raise PolicyError("This kernel may use its own session only.", code="policy.session")
 

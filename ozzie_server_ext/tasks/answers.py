@@ -1,4 +1,4 @@
-"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first (MD-5, UX §2.6)."""
+"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from ozzie_server_ext.tools.call import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
-"""Those of one session: what a kernel may raise (THREATS 6)."""
+"""Those of one session: what a kernel may raise."""
 _OUTCOMES: dict[str, Literal["done", "again", "left"]] = {DONE: "done", AGAIN: "again", LEAVE: "left"}
 MOST_MONEY = 1_000_000 * 1_000_000_000
 """In 1e-9 USD, of one answer."""
@@ -115,7 +115,7 @@ class Answers:
                 source="hub",
                 session_id=asked.session_id,
                 task_id=task_id,
-                # An answer that was offered is made from what the question was made from (DESIGN §2.9).
+                # An answer that was offered is made from what the question was made from.
                 labels=asked.asked.labels,
                 sources=asked.asked.sources,
             )
@@ -140,7 +140,6 @@ class Answers:
         return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
 
     async def _late(self, task_id: TaskId) -> Conflict:
-        """String 8 of UX §10."""
         for event in reversed(await self._events(task_id)):
             if isinstance(event.body, PromptAnswered):
                 at = event.ts.astimezone().strftime("%H:%M")

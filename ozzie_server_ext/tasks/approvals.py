@@ -1,6 +1,6 @@
-"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first (TL-4).
+"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first.
 
-An answer is checked here, whatever a client says of itself; one that does not count is recorded too (THREATS 5, 10).
+An answer is checked here, whatever a client says of itself; one that does not count is recorded too.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class Approvals:
         """Say yes. `binds` is that of the request that was seen: another one is not answered then.
 
         Raises NotFound; PolicyError where the answer may not come from there, or not for the session; Conflict where
-        it is too late, as string 8 of UX §10 says it.
+        it is too late.
         """
 
         def answer(asked: Approval) -> list[EventBody]:
@@ -315,7 +315,7 @@ class Approvals:
         await self._log.append(APPROVALS_STREAM, [draft])
 
     def _late(self, found: Approval, way: AuthStrength) -> Conflict:
-        """Strings 3 and 8 of UX §10. Only in a page it was a click."""
+        """Only in a page it was a click."""
         at = f"{found.answered_at.astimezone():%H:%M}" if found.answered_at else ""
         match found.status:
             case "granted" | "rejected":

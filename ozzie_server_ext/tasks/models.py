@@ -354,7 +354,7 @@ class ModelService:
         return {**encode(chain.first), "then": then}
 
     async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
+        """Begin to start what the session's model needs: the worker's imports take seconds."""
         try:
             self._make_ready(self._reachable(self.registry.chain(session.model, base_url=session.base_url)).first)
         except OzzieError as error:

@@ -1,4 +1,4 @@
-"""Holding a task, and letting it go on (TK-1): durable, whatever it does at that moment, and over a restart."""
+"""Holding a task, and letting it go on: durable, whatever it does at that moment, and over a restart."""
 
 import asyncio
 import contextlib

@@ -98,7 +98,7 @@ class TaskService:
         content: Content = CLEAN,
     ) -> Submitted:
         """Take in a message as a new turn of its session. It is durable when this returns. `content` is what of the
-        message is not a person's own: who submits for a channel, a schedule or another task hands it on (TL-8).
+        message is not a person's own: who submits for a channel, a schedule or another task hands it on.
 
         A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
         second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized

@@ -167,7 +167,7 @@ class TurnRunner:
         skills, tools = config.settings.skills, config.settings.tools
         room = Room(most=skills.max_delegations, too_deep=len(above) >= skills.max_depth)
         if brief.tools is None and len(self.parts.registry.all()) > tools.max_offered:
-            await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
+            await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on
         offers = Offers(
             at_most=tools.max_offered,
             always=tools.always,

@@ -95,7 +95,7 @@ _SUMMARY = 40
 
 
 def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
-    """The question as it is put. What the model wrote is shown as text, with nothing invisible in it (THREATS 14)."""
+    """The question as it is put. What the model wrote is shown as text, with nothing invisible in it."""
     choices = [
         PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
         for number, each in enumerate(question.choices, 1)

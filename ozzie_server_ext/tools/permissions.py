@@ -1,4 +1,4 @@
-"""Whether a call that a person has to be asked for may be made, and what they are asked (TL-4, DESIGN §2.6).
+"""Whether a call that a person has to be asked for may be made, and what they are asked.
 
 What is asked comes from the tool's plan and the checked arguments; a yes is good for exactly that plan.
 """
@@ -32,7 +32,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
-    """Names of an outsider's making are not told: nobody may have been offered them (TL-8)."""
+    """Names of an outsider's making are not told: nobody may have been offered them."""
     names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
     there = "there are"
     if len(names) > OFFERED_AT_MOST:

@@ -37,7 +37,7 @@ Comment: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A call that a person was asked for, and the answer (S4 §8.1.2).
+    """A call that a person was asked for, and the answer.
 
     `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"),
     or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and

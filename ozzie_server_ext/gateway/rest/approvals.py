@@ -1,4 +1,4 @@
-"""`approvals`: list, look at one, say yes or no (TL-4)."""
+"""`approvals`: list, look at one, say yes or no."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

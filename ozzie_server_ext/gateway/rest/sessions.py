@@ -1,4 +1,4 @@
-"""`sessions`: list, look, begin, rename, put away, go on (SE-1)."""
+"""`sessions`: list, look, begin, rename, put away, go on."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`tasks`: list, look at one with its steps, stop (TK-1)."""
+"""`tasks`: list, look at one with its steps, stop."""
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence

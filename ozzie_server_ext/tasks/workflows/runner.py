@@ -1,4 +1,4 @@
-"""Drives runs of skills: begins what is ready, records what came of it, until each has ended (TK-4, DESIGN §2.10).
+"""Drives runs of skills: begins what is ready, records what came of it, until each has ended.
 
 All that is known of a run is folded from the log; so one goes on that a crash cut off, and attempts that were begun are
 waited for by the tasks that carry them out, which recovery has set going again.

@@ -1,4 +1,4 @@
-"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside (TL-7). Of a
+"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside. Of a
 folder that they may edit they get a copy; what they change in it is kept apart, for `apply_changes` (ADR 33)."""
 
 import asyncio

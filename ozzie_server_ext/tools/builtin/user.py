@@ -1,4 +1,4 @@
-"""`user.ask`: a question to the person, whose answer is the result (TL-7, UX §2.5)."""
+"""`user.ask`: a question to the person, whose answer is the result."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.tools.base import EffectTool, ModelQuestion, Offered, Plan, ToolContext, ToolFailed
 
 MOST_OPTIONS = 6
-"""UX §2.5: each has a digit."""
+"""Each has a digit."""
 
 
 class Option(BaseModel):
