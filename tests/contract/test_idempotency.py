@@ -1,4 +1,4 @@
-"""What declares that it may be made twice, is made twice: same result, same world (TL-1)."""
+"""What declares that it may be made twice, is made twice: same result, same world."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Notes of the agent: kept with the outcome of the call or not at all, by version, with no secret in them (TL-7)."""
+"""Notes of the agent: kept with the outcome of the call or not at all, by version, with no secret in them."""
 
 import json
 from collections.abc import Mapping
@@ -232,7 +232,7 @@ async def test_how_long_and_how_many_they_are_is_bounded(desk: Desk) -> None:
 
 
 async def test_one_that_there_is_not_is_told_with_how_to_list_them(desk: Desk) -> None:
-    """And not with their names: they may be from outside, and a failure bears no label (TL-8)."""
+    """And not with their names: they may be from outside, and a failure bears no label."""
     await desk.write("a", "x")
 
     said = await desk.refusal("read_note", name="plan")

@@ -1,4 +1,4 @@
-"""AGENTS.md names every program, handler, driver, provider and tool that there is, and no other (OB-5)."""
+"""AGENTS.md names every program, handler, driver, provider and tool that there is, and no other."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`shell` and `python` as a model calls them: through the broker, into the sandbox, and back as a result (TL-7)."""
+"""`shell` and `python` as a model calls them: through the broker, into the sandbox, and back as a result."""
 
 import asyncio
 import json

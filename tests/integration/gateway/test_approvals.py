@@ -1,4 +1,4 @@
-"""Approvals over REST and the WebSocket: who may answer, which answer counts, and what becomes of the call (TL-4)."""
+"""Approvals over REST and the WebSocket: who may answer, which answer counts, and what becomes of the call."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
 """kill -9 directly before and behind what a person asks of a run: to be held and let go on, tried again, told of an
-event, told more. Each is done once or not at all, and the run ends as an undisturbed one (TK-1, TK-2, TK-4; ADR 41)."""
+event, told more. Each is done once or not at all, and the run ends as an undisturbed one (ADR 41)."""
 
 import os
 import random

@@ -268,7 +268,7 @@ async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
 async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_one_that_was_not(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its question, between that and the answer, and behind it (DESIGN §2.8, docs/adr/0021)."""
+    """Before its question, between that and the answer, and behind it (docs/adr/0021)."""
     first = Home(tmp_path / "whole")
     first.create()
     budget = '{"budgets": {"task": {"max_tokens": 1000}}}'

@@ -1,5 +1,5 @@
 """A run that is paused, hears more, and waits for something outside, cut off behind any of its appends: it ends as one
-that was not, with each step done once and nothing heard twice (TK-2, TK-4)."""
+that was not, with each step done once and nothing heard twice."""
 
 import asyncio
 import contextlib

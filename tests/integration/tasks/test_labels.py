@@ -1,4 +1,4 @@
-"""Content from outside in real turns: whatever way it takes, what may be made from it asks (TL-8, THREATS 9).
+"""Content from outside in real turns: whatever way it takes, what may be made from it asks.
 
 The gateway, its log, its tools, the sandbox, the web's process and its server are real; what the model says is written
 down here.

@@ -1,6 +1,6 @@
 """Turns with many tools in a real gateway: what fits is offered, the log says what was, and a kill changes nothing.
 
-The gateway, its log, its rules and the tools are real; what the model says is written down here (TL-6).
+The gateway, its log, its rules and the tools are real; what the model says is written down here.
 """
 
 import asyncio

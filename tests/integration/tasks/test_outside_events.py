@@ -1,4 +1,4 @@
-"""Steps that wait for something outside: told in time, too early, too late, twice, and over a restart (TK-4)."""
+"""Steps that wait for something outside: told in time, too early, too late, twice, and over a restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

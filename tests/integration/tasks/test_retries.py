@@ -1,4 +1,4 @@
-"""Tasks that are tried again (TK-1): turns from what was done, runs with what is missing, never what nobody knows."""
+"""Tasks that are tried again: turns from what was done, runs with what is missing, never what nobody knows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

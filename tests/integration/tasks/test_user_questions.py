@@ -1,4 +1,4 @@
-"""A turn that asks the person something, with the offline script: the answer is what the model reads (TL-7)."""
+"""A turn that asks the person something, with the offline script: the answer is what the model reads."""
 
 import asyncio
 from collections.abc import AsyncIterator

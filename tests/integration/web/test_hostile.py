@@ -1,4 +1,4 @@
-"""Servers that send too much, too little, too slowly, or something else than they say (THREATS 16)."""
+"""Servers that send too much, too little, too slowly, or something else than they say."""
 
 import asyncio
 import gzip

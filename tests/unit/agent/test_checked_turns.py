@@ -1,4 +1,4 @@
-"""Turns whose calls a second model may allow: a plain yes is enough, and whatever else is none (TL-4, ADR 29)."""
+"""Turns whose calls a second model may allow: a plain yes is enough, and whatever else is none (ADR 29)."""
 
 import asyncio
 import json

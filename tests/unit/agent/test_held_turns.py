@@ -1,4 +1,4 @@
-"""Turns that ask a person before a call: they are let go of, and go on from what was answered (TL-4, THREATS 14)."""
+"""Turns that ask a person before a call: they are let go of, and go on from what was answered."""
 
 import os
 from collections.abc import Sequence

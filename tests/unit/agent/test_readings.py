@@ -1,4 +1,4 @@
-"""What a session has read, folded from its events (TL-8, ADR 31)."""
+"""What a session has read, folded from its events (ADR 31)."""
 
 from dataclasses import replace
 

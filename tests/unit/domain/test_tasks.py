@@ -1,4 +1,4 @@
-"""The state machine of a task, walked from every state by every change (TK-1, S4 §5.1.2)."""
+"""The state machine of a task, walked from every state by every change."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""How strong an answer is, is told by who gives it, and by nothing that is said (TL-4, THREATS 5)."""
+"""How strong an answer is, is told by who gives it, and by nothing that is said."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

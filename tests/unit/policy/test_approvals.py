@@ -1,4 +1,4 @@
-"""What a yes is for: nothing but the call that was shown, or calls that are like it in all that counts (TL-4)."""
+"""What a yes is for: nothing but the call that was shown, or calls that are like it in all that counts."""
 
 from dataclasses import replace
 from typing import Any

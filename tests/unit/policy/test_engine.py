@@ -1,4 +1,4 @@
-"""The decision: defaults, a floor, the strictest rule, and conditions that miss nothing (TL-3, S4 §8.6.2)."""
+"""The decision: defaults, a floor, the strictest rule, and conditions that miss nothing."""
 
 from dataclasses import replace
 from typing import Any

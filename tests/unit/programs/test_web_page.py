@@ -1,4 +1,4 @@
-"""Pages as a model reads them: what people see, and nothing that is hidden from them (TL-8)."""
+"""Pages as a model reads them: what people see, and nothing that is hidden from them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""One name for each event here, and the names that the specification documents have for it (EV-1)."""
+"""One name for each event here, and the names that the specification documents have for it."""
 
 from typing import get_args, get_type_hints
 

@@ -1,4 +1,4 @@
-"""A workflow is folded from the frames of its task (UX §3)."""
+"""A workflow is folded from the frames of its task."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

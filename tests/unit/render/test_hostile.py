@@ -1,4 +1,4 @@
-"""Hostile replies, and what hypothesis makes of their pieces, stay text in every form (SX-3, THREATS 1, 2, 14)."""
+"""Hostile replies, and what hypothesis makes of their pieces, stay text in every form."""
 
 import json
 import re

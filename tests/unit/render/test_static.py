@@ -1,4 +1,4 @@
-"""The saved form of a turn (UX §4)."""
+"""The saved form of a turn."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Answers to what a task asks: the first that may come from there counts, and every other is recorded (TL-4)."""
+"""Answers to what a task asks: the first that may come from there counts, and every other is recorded."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a run was asked for is told to the runs within it, also where a gateway died between the two (TK-1, TK-2)."""
+"""What a run was asked for is told to the runs within it, also where a gateway died between the two."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""After a restart nothing is lost, and what keeps killing the gateway is given up (TK-2)."""
+"""After a restart nothing is lost, and what keeps killing the gateway is given up."""
 
 import asyncio
 import contextlib

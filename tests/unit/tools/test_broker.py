@@ -1,4 +1,4 @@
-"""The one gate: what is recorded of a call, in which order, and what never runs (DESIGN §2.4, §2.5)."""
+"""The one gate: what is recorded of a call, in which order, and what never runs."""
 
 import asyncio
 import contextlib
@@ -535,7 +535,7 @@ async def test_what_will_be_done_is_recorded_before_it_is_and_exactly_that_is_do
     kept, content = await bench.artifacts.of(SessionId("s")).open(started.before)
     assert (kept.name, content) == ("a.txt (replaced)", b"old"), "what is replaced is kept before it is gone"
     assert planner.done == ["planned a"]
-    assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same (TL-10)"
+    assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same"
 
 
 IN_DOUBT = Begun(effect={"of": "a"}, in_doubt=True)

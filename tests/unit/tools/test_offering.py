@@ -1,4 +1,4 @@
-"""Which tools a turn is offered: all of few, of many what fits, and never fewer than before (TL-6)."""
+"""Which tools a turn is offered: all of few, of many what fits, and never fewer than before."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Before a call that a person has to be asked for: what they are shown, and which yes counts (TL-4, DESIGN §2.6)."""
+"""Before a call that a person has to be asked for: what they are shown, and which yes counts."""
 
 import asyncio
 import json

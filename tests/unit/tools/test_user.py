@@ -1,4 +1,4 @@
-"""`user.ask`: what a model may ask a person, how it is put, and what an answer comes to (TL-7, UX §2.5)."""
+"""`user.ask`: what a model may ask a person, how it is put, and what an answer comes to."""
 
 from typing import Any
 

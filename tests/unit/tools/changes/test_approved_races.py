@@ -1,5 +1,5 @@
 """Between a person's yes and the write, somebody swaps the file, its folder or a link as fast as they can: what is
-written is what was approved, in the place of what was shown, or nothing is (THREATS 10, 16)."""
+written is what was approved, in the place of what was shown, or nothing is."""
 
 from collections import Counter
 from collections.abc import Callable
