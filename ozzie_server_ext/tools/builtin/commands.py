@@ -182,7 +182,7 @@ def _folder(project: Path, folder: str) -> str:
 
 def _changes(spec: JobSpec, status: JobStatus, left: Collected) -> Proposal:
     if status.exit_code is None:
-        return not_kept("The command did not come to its end.")
+        return not_kept("The command did not finish.")
     return proposal(spec.project, spec.copied or "", left)
 
 
