@@ -1,11 +1,11 @@
-"""`%session`: which session this is, which others there are, and going on in another (SE-1)."""
+"""`%session`: which session this is, which others there are, and going on in another."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import SessionChoice
-from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
+from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
@@ -189,16 +189,16 @@ _ACTS: dict[str, _Act] = {
 
 MAGIC = Magic(
     name="session",
-    usage=Usage("%session [WHAT]", "Shows this session, lists others, begins or resumes one"),
+    usage=MagicUsage("%session [WHAT]", "Shows this session, lists others, begins or resumes one"),
     run=_session,
     forms=(
-        Usage("%session", "Shows which session this is, and what it has used"),
-        Usage("%session list [archived]", "Lists the sessions, those used last first"),
-        Usage("%session new [TITLE]", "Begins a new session in this notebook"),
-        Usage("%session resume TITLE", "Goes on in another session, by its title or its id"),
-        Usage("%session title TEXT", "Gives this session a title"),
-        Usage("%session archive [TITLE]", "Puts a session away; a message in it brings it back"),
-        Usage("%session close [TITLE]", "Takes no more messages until it is resumed"),
+        MagicUsage("%session", "Shows which session this is, and what it has used"),
+        MagicUsage("%session list [archived]", "Lists the sessions, those used last first"),
+        MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
+        MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
+        MagicUsage("%session title TEXT", "Gives this session a title"),
+        MagicUsage("%session archive [TITLE]", "Puts a session away; a message in it brings it back"),
+        MagicUsage("%session close [TITLE]", "Takes no more messages until it is resumed"),
     ),
     examples=("%session new Prices in May", "%session resume Prices in May", "%session list"),
 )

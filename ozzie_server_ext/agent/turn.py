@@ -36,8 +36,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
-from ozzie_server_ext.tools.broker import Begun
-from ozzie_server_ext.tools.call import CallPosition
+from ozzie_server_ext.tools.broker import Begun, CallPosition
 
 _MOST_CHECKS = 3
 """Of one call that is another one each time by when it may be made."""

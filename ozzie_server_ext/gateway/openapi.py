@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of operations and their shapes: nothing is described twice (GW-3)."""
+"""The OpenAPI document, made from the table of operations and their shapes: nothing is described twice."""
 
 import json
 import re

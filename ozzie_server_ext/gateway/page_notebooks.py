@@ -1,4 +1,4 @@
-"""Notebooks that pages have open: read and edited there, beside what a person types (NB-9, ADR 36)."""
+"""Notebooks that pages have open: read and edited there, beside what a person types (ADR 36)."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out (GW-2)."""
+"""The WebSocket at `/ozzie/api/ws`: requests in, responses and the feed out."""
 
 import asyncio
 import contextlib
@@ -332,7 +332,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     async def _of_a_page(self, method: str, params: JsonObject) -> JsonObject:
         """What a page tells of the notebooks that it has open, and answers about them: under the user's own identity,
-        and never a kernel, whose code could say that an edit was made (THREATS 6)."""
+        and never a kernel, whose code could say that an edit was made."""
         if self.principal.session_id is not None:
             raise PolicyError("A kernel has no notebooks open.", code="policy.session")
         if method == "notebook.answer":
@@ -393,7 +393,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     async def _pass_back(self, upstream: WebSocketClientConnection) -> None:
         """Send what the owner sends, to its end. What this client does not take stays with the owner, whose feeds fall
-        behind and read on from the log (DESIGN §2.15): here lie two messages at most."""
+        behind and read on from the log: here lie two messages at most."""
         while (message := await upstream.read_message()) is not None:
             await self.write_message(message, binary=isinstance(message, bytes))
         self.close(SERVICE_RESTART, "The gateway went.")

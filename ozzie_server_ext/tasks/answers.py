@@ -140,7 +140,6 @@ class Answers:
         return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
 
     async def _late(self, task_id: TaskId) -> Conflict:
-        """String 8 of UX §10."""
         for event in reversed(await self._events(task_id)):
             if isinstance(event.body, PromptAnswered):
                 at = event.ts.astimezone().strftime("%H:%M")

@@ -237,7 +237,7 @@ def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsS
         account=Account("task", task_id),
         cost=limits.max_cost,
         tokens=limits.max_tokens,
-        on_breach=settings.task.on_breach,
+        on_breach=settings.task.on_exceeded,
         skill=limits.skill,
         skill_bounds=limits.skill_bounds,
         is_part=is_part,
@@ -254,7 +254,7 @@ def raised_ms(event: Event) -> int:
 
 
 def _budget(account: Account, settings: BudgetSettings) -> Budget:
-    return Budget(account=account, cost=settings.max_cost, tokens=settings.max_tokens, on_breach=settings.on_breach)
+    return Budget(account=account, cost=settings.max_cost, tokens=settings.max_tokens, on_breach=settings.on_exceeded)
 
 
 MOST_TURNS = 100

@@ -148,10 +148,10 @@ class TurnTools:
         """Return what settings and rules say of the tools that a turn is offered, of the skills as their files are
         now."""
         await self._skills.refresh()
-        if brief.tools is None and len(self._index.registry.all()) > settings.offer_at_most:
+        if brief.tools is None and len(self._index.registry.all()) > settings.max_offered:
             await asyncio.to_thread(self._index.refresh)  # in a thread: it may take a while with many tools
         return Offers(
-            at_most=settings.offer_at_most,
+            at_most=settings.max_offered,
             always=settings.always,
             denied=await self._rules.denied(caller),
             pinned=brief.tools,

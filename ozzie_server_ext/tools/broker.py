@@ -146,7 +146,7 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPosition:
     """Where in a turn a call stands: the round of the model, from 1, and its index among that round's calls, from 0."""
 
     round: int
@@ -183,7 +183,7 @@ class ToolBroker:
     async def call(
         self,
         use: ToolUse,
-        place: Place,
+        place: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None = None,
@@ -208,7 +208,7 @@ class ToolBroker:
         tool = self.registry.find(tool_id)
         return None if tool is None else await _happened(tool, effect, context)
 
-    async def put_off(self, use: ToolUse, place: Place, recorder: Recorder) -> None:
+    async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
         """Record that a call is not made because it stands behind one that changes something: the model sees what came
         of that first."""
         tool = self.registry.find(use.name)
@@ -228,7 +228,9 @@ async def _happened(tool: Tool, effect: JsonObject, context: ToolContext) -> boo
     return None
 
 
-def _requested(use: ToolUse, place: Place, call_id: CallId, tool: Tool | None, args: JsonObject) -> ToolCallRequested:
+def _requested(
+    use: ToolUse, place: CallPosition, call_id: CallId, tool: Tool | None, args: JsonObject
+) -> ToolCallRequested:
     return ToolCallRequested(
         call_id=call_id,
         use_id=use.call_id,
@@ -295,7 +297,7 @@ class _Call:
         self,
         broker: ToolBroker,
         use: ToolUse,
-        place: Place,
+        place: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None,

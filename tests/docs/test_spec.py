@@ -1,4 +1,4 @@
-"""SPEC.md says what is spoken: every operation, method, frame, field of the handshake, command and event (OB-5)."""
+"""SPEC.md says what is spoken: every operation, method, frame, field of the handshake, command and event."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""`approvals`: list, look at one, say yes or no (TL-4)."""
+"""`approvals`: list, look at one, say yes or no."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import cast
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.approvals import Extent
+from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.gateway.methods import answerer_of
 from ozzie_server_ext.gateway.rest import approval_shapes, shapes
@@ -69,7 +69,7 @@ class ApprovalGrant:
     """`extent`: what the yes is good for, this call or also those that `session_cover` tells of."""
 
     approval_id: ApprovalId
-    extent: Extent = "once"
+    extent: ApprovalScope = "once"
     binds: Binds = ""
 
 

@@ -1,4 +1,4 @@
-"""`artifacts`: list, look at one, open one (TK-6)."""
+"""`artifacts`: list, look at one, open one."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""`events`: the log, by position, time, type, session and task (EV-1)."""
+"""`events`: the log, by position, time, type, session and task."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime

@@ -23,7 +23,7 @@ _HEADERS = ("Content-Type", "Content-Length", "Content-Disposition", "Allow")
 MAX_COLLECTED_BYTES = 1 << 20
 
 
-class Page(Protocol):
+class Responder(Protocol):
     """What a handler gives an answer to."""
 
     def set_status(self, status_code: int, reason: str | None = None) -> None: ...
@@ -36,7 +36,7 @@ class Passed(Answer):
     """The answer goes on as it comes, and no faster than the page takes it; `gone` is set where that is there no
     more."""
 
-    def __init__(self, page: Page, gone: asyncio.Event) -> None:
+    def __init__(self, page: Responder, gone: asyncio.Event) -> None:
         self._page = page
         self._gone = gone
         self.content_type = ""

@@ -1,4 +1,4 @@
-"""`labels`: what of a session or a file came from outside, and taking that off (TL-8)."""
+"""`labels`: what of a session or a file came from outside, and taking that off."""
 
 from dataclasses import dataclass
 from typing import Annotated

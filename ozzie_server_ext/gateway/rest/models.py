@@ -1,4 +1,4 @@
-"""`models`: what can answer (MD-1)."""
+"""`models`: what can answer."""
 
 import asyncio
 from collections.abc import Iterable
@@ -265,7 +265,7 @@ _SCHEMA = ModelSelector.model_json_schema()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorResolve:
-    """`selector`: `required` and `preferred`, each a list of constraints on tags (S0 §6.4)."""
+    """`selector`: `required` and `preferred`, each a list of constraints on tags."""
 
     selector: Annotated[JsonObject, Meta(extra_json_schema=_inlined(_SCHEMA, _SCHEMA.get("$defs")))]
 

@@ -1,4 +1,4 @@
-"""`secrets`: what a command tells the gateway of the vault (SX-1). No value comes in or goes out here."""
+"""`secrets`: what a command tells the gateway of the vault. No value comes in or goes out here."""
 
 from dataclasses import dataclass, field
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`tools`: what a model can call, and what the rules say to that (TL-1)."""
+"""`tools`: what a model can call, and what the rules say to that."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -33,7 +33,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool's contract in short (S4 §8.5.2). `id` is namespace.name, `name` what the model calls it, `names` what else
+    """A tool's contract in short. `id` is namespace.name, `name` what the model calls it, `names` what else
     it answers to; `version` is that of the contract."""
 
     id: str

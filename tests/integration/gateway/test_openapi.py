@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the gateway does, all of it, and a fuzzer finds nothing else (GW-3)."""
+"""The OpenAPI document says what the gateway does, all of it, and a fuzzer finds nothing else."""
 
 import asyncio
 import json

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ozzie_server_ext.domain.events import Draft, StepCompleted, StepFailed, StepStarted, TaskStopping
+from ozzie_server_ext.domain.events import Draft, StepCompleted, StepFailed, StepStarted, TaskCancelRequested
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.rest import graph_shapes, task_shapes
@@ -256,7 +256,7 @@ async def test_a_task_whose_end_was_asked_for_is_told_as_stopping_until_it_has_e
     task_id = await runs.begin()
     await stops.reached()
     assert not (await runs.told(task_id)).stopping
-    asked_for = Draft(body=TaskStopping(by="Ana", reason=""), actor="user", source="hub", task_id=task_id)
+    asked_for = Draft(body=TaskCancelRequested(by="Ana", reason=""), actor="user", source="hub", task_id=task_id)
     await runs.ozzie.log.append(task_stream(task_id), [asked_for])
     row = await runs.told(task_id)
     assert (row.status, row.stopping) == ("RUNNING", True)

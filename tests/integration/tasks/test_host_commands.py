@@ -1,5 +1,5 @@
 """Commands on the user's own machine in real turns: somebody is asked each time, by all words, and what was shown is
-what runs, or nothing (THREATS 5, 7, 8, 10, 14)."""
+what runs, or nothing."""
 
 import asyncio
 import json

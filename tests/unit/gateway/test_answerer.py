@@ -1,4 +1,4 @@
-"""How strong an answer is, is told by who gives it, and by nothing that is said (TL-4, THREATS 5)."""
+"""How strong an answer is, is told by who gives it, and by nothing that is said."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import InputError, NotFound, PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalRefused,
@@ -38,13 +38,13 @@ PAGE = Principal(kind="user", name="ana")
 @pytest.mark.parametrize(
     ("principal", "way", "session_id"),
     [
-        (KERNEL, Way.RELAY, OWN),
-        (PROGRAM, Way.CLI, None),
-        (RELAYED, Way.BROWSER, None),
-        (PAGE, Way.BROWSER, None),
+        (KERNEL, AuthStrength.RELAY, OWN),
+        (PROGRAM, AuthStrength.CLI, None),
+        (RELAYED, AuthStrength.BROWSER, None),
+        (PAGE, AuthStrength.BROWSER, None),
     ],
 )
-def test_each_caller_has_one_way(principal: Principal, way: Way, session_id: SessionId | None) -> None:
+def test_each_caller_has_one_way(principal: Principal, way: AuthStrength, session_id: SessionId | None) -> None:
     answerer = answerer_of(principal)
 
     assert (answerer.name, answerer.way, answerer.session_id) == ("ana", way, session_id)
@@ -54,7 +54,7 @@ def test_each_caller_has_one_way(principal: Principal, way: Way, session_id: Ses
 def test_nobody_from_outside_answers_as_a_second_model_does(principal: Principal) -> None:
     named = replace(principal, name="cheap (model)")
 
-    assert answerer_of(named).way.strength > Way.MODEL.strength
+    assert answerer_of(named).way.strength > AuthStrength.MODEL.strength
 
 
 def test_a_kernel_that_speaks_for_an_attached_server_stays_a_kernel() -> None:
@@ -64,7 +64,7 @@ def test_a_kernel_that_speaks_for_an_attached_server_stays_a_kernel() -> None:
     holder = access.holder(f"token {token}", on_behalf_of=said[0], root=said[1])
 
     assert holder is not None
-    assert answerer_of(holder).way is Way.RELAY
+    assert answerer_of(holder).way is AuthStrength.RELAY
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Bench:
         self.approval_id = ApprovalId(self.ids.new())
         self.ozzie: Any = Asked(Approvals(self.log, self.clock))
 
-    async def ask(self, needs: Way) -> "Bench":
+    async def ask(self, needs: AuthStrength) -> "Bench":
         task_id = TaskId(self.ids.new())
         requested = ApprovalRequested(
             approval_id=self.approval_id,
@@ -128,15 +128,15 @@ class Bench:
         (row,) = await self.log.rows("approvals")
         return str(row["status"]), str(row["way"])
 
-    async def refusals(self) -> list[tuple[str, str, Way]]:
+    async def refusals(self) -> list[tuple[str, str, AuthStrength]]:
         bodies = [event.body for event in await self.log.read_stream(APPROVALS_STREAM)]
         return [(body.answer, body.why, body.way) for body in bodies if isinstance(body, ApprovalRefused)]
 
 
-@pytest.mark.parametrize("needs", Way)
+@pytest.mark.parametrize("needs", AuthStrength)
 @pytest.mark.parametrize("principal", [KERNEL, PROGRAM, RELAYED, PAGE])
 async def test_a_yes_counts_from_a_way_that_is_strong_enough_and_from_no_other(
-    needs: Way, principal: Principal
+    needs: AuthStrength, principal: Principal
 ) -> None:
     bench, way = await Bench().ask(needs), answerer_of(principal).way
     if way.strength >= needs.strength:
@@ -147,8 +147,8 @@ async def test_a_yes_counts_from_a_way_that_is_strong_enough_and_from_no_other(
     assert (await bench.state(), await bench.refusals()) == (("pending", ""), [("approve", "way", way)])
 
 
-@pytest.mark.parametrize("needs", Way)
-async def test_a_no_counts_from_everywhere(needs: Way) -> None:
+@pytest.mark.parametrize("needs", AuthStrength)
+async def test_a_no_counts_from_everywhere(needs: AuthStrength) -> None:
     bench = await Bench().ask(needs)
 
     assert await bench.answer(KERNEL, "reject", comment="no") == ("rejected", "relay")
@@ -156,16 +156,16 @@ async def test_a_no_counts_from_everywhere(needs: Way) -> None:
 
 @pytest.mark.parametrize("answer", ["approve", "reject", "renew"])
 async def test_a_kernel_of_another_session_answers_nothing_and_that_is_kept(answer: str) -> None:
-    bench = await Bench().ask(Way.RELAY)
+    bench = await Bench().ask(AuthStrength.RELAY)
     stranger = Principal(kind="kernel", name="eve", kernel_id="k2", session_id=SessionId("sess_other"))
     with pytest.raises(PolicyError, match="own session"):
         await bench.answer(stranger, answer)
 
-    assert (await bench.state(), await bench.refusals()) == (("pending", ""), [(answer, "session", Way.RELAY)])
+    assert (await bench.state(), await bench.refusals()) == (("pending", ""), [(answer, "session", AuthStrength.RELAY)])
 
 
 async def test_what_a_client_says_of_itself_does_not_count() -> None:
-    bench = await Bench().ask(Way.BROWSER)
+    bench = await Bench().ask(AuthStrength.BROWSER)
     with pytest.raises(PolicyError):
         await bench.answer(KERNEL, way="step_up", by="root", session_id=None, needs="relay", approved=True)
 
@@ -173,16 +173,16 @@ async def test_what_a_client_says_of_itself_does_not_count() -> None:
 
 
 async def test_an_id_that_names_nothing_is_kept_too() -> None:
-    bench = await Bench().ask(Way.RELAY)
+    bench = await Bench().ask(AuthStrength.RELAY)
     params: JsonObject = {"approval_id": "x" * 400, "answer": "approve"}
     with pytest.raises(NotFound):
         await approval_answer(Call(bench.ozzie, KERNEL, params))
 
-    assert await bench.refusals() == [("approve", "unknown", Way.RELAY)]
+    assert await bench.refusals() == [("approve", "unknown", AuthStrength.RELAY)]
 
 
 async def test_an_endless_comment_is_refused() -> None:
-    bench = await Bench().ask(Way.RELAY)
+    bench = await Bench().ask(AuthStrength.RELAY)
     with pytest.raises(InputError, match="longer than 2,000"):
         await bench.answer(KERNEL, "reject", comment="x" * 2001)
 

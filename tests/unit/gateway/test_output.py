@@ -1,4 +1,4 @@
-"""What a page that follows a turn is told, and when it is told that there is nothing new (NB-6)."""
+"""What a page that follows a turn is told, and when it is told that there is nothing new."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast

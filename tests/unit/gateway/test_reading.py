@@ -1,4 +1,4 @@
-"""From a request to what it asks: strict, and in words (DESIGN §2.16)."""
+"""From a request to what it asks: strict, and in words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

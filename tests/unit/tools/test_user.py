@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
-from ozzie_server_ext.tools.call import CallPosition
 
 from ozzie_server_ext.domain.events import PromptRequested, ToolCallDecided, ToolCallFailed, ToolUse
 from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tools.base import InvalidArguments, ModelQuestion, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import outcome_of, prompt_of
+from ozzie_server_ext.tools.broker import CallPosition, outcome_of, prompt_of
 from ozzie_server_ext.tools.builtin import user
 from tests.unit.tools.test_broker import Bench
 
