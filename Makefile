@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
-SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile --durations=10
+# One more worker than cores: tests wait for processes much of their time.
+SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --durations=10
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
 

@@ -29,7 +29,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 
@@ -77,7 +77,7 @@ class Gate:
         self._facts: tuple[EventBody, ...] = ()
 
     async def call(self) -> None:
-        await self._broker.call(self._use, Place(1, 0), self.context, self._recorder)
+        await self._broker.call(self._use, CallPosition(1, 0), self.context, self._recorder)
 
     async def look(self) -> None:
         """Make a call, and remember what was recorded of it."""

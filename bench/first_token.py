@@ -1,4 +1,4 @@
-"""First visible token of a cell, warm and cold (DESIGN §6).
+"""First visible token of a cell, warm and cold.
 
 Ours is a cell of the Ozzie kernel: gateway, event log, model worker and all. The floor is litellm streamed by hand
 in a cell of the plain Python kernel, as a user would write it. Both talk to the same fake provider in the same

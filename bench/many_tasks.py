@@ -14,6 +14,7 @@ from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.observability.heap import settle_heap
+from ozzie_server_ext.tasks.service import NewTurn
 
 TASKS = 1000
 TARGET_MS = 20
@@ -43,7 +44,7 @@ async def _measured(folder: Path, tasks: int) -> Result:
     watching = asyncio.create_task(lag.watch())
     began = time.perf_counter()
     async with ozzie.feed.subscribe((await ozzie.log.head()).position, types=ENDS) as events:
-        await asyncio.gather(*(ozzie.submit(session, "What is 6 * 7?", origin) for session in sessions))
+        await asyncio.gather(*(ozzie.submit(NewTurn(session, "What is 6 * 7?", origin)) for session in sessions))
         submitted = time.perf_counter() - began
         for _ in range(tasks):
             end = await anext(events)

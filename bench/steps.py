@@ -27,6 +27,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.heap import settle_heap
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 
 STEPS, ROUNDS, AT_ONCE, MANY = 480, 3, 16, 1000
 LIMIT_S = 300
@@ -77,7 +78,9 @@ async def ours(folder: Path, steps: int, at_once: int) -> Ran:
 
 
 async def _run(ozzie: Ozzie, session: SessionId) -> None:
-    sent = await ozzie.run_skill(session, "bench", [], Origin(channel="notebook", sender_id="bench"))
+    sent = await ozzie.submit(
+        NewTurn(session, "", Origin(channel="notebook", sender_id="bench"), skill=SkillRequest(name="bench"))
+    )
     async with ozzie.feed.subscribe(0, types=ENDS, task_id=sent.task_id) as events:
         end = await anext(events)
     if end.type != "task.succeeded":

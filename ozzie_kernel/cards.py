@@ -1,8 +1,8 @@
-"""Plain buttons for what a turn asks, where the page does not draw its own cards (NB-3, UX §2.4, §2.6).
+"""Plain buttons for what a turn asks, where the page does not draw its own cards.
 
 Our page draws a card in the cell, of what the gateway says, and answers from there, under the user's identity; the
 kernel has no part in it. A plain button is answered by the kernel, which counts for less: code that runs here could
-press it too (THREATS 5).
+press it too.
 """
 
 import time
@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.render.questions import Asked, Question
+from ozzie_server_ext.render.questions import Asked, QuestionView
 from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _approval_buttons(asked: Asked, answer: Answer) -> Buttons:
     return Buttons("approval.answer", buttons, answer, hint="Tell Ozzie why (optional)", text_as="comment")
 
 
-def _question_buttons(question: Question, task_id: str, answer: Answer) -> Buttons:
+def _question_buttons(question: QuestionView, task_id: str, answer: Answer) -> Buttons:
     buttons: list[tuple[str, JsonObject]] = []
     for choice in question.choices:
         sent: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id, "option": choice.name}

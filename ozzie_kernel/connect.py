@@ -1,4 +1,4 @@
-"""Finding the gateway of this `OZZIE_PATH`, or starting one, and getting the kernel's own token (GW-7, NB-10)."""
+"""Finding the gateway of this `OZZIE_PATH`, or starting one, and getting the kernel's own token."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ class Link:
 
     @asynccontextmanager
     async def as_user(self) -> AsyncIterator[GatewayClient]:
-        """A connection that may know of every session, as the user may and the kernel's own token may not (THREATS 6).
+        """A connection that may know of every session, as the user may and the kernel's own token may not.
         It is for the moment of one command. Raises Unavailable."""
         client = await GatewayClient.connect(self.handshake.url, self.handshake.token)
         try:

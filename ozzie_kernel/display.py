@@ -55,7 +55,7 @@ def box_of(children: "list[Any]") -> "VBox":
 
 
 def graph_output(view: GraphView) -> dict[str, Any]:
-    """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that (UX §4)."""
+    """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that."""
     return {"data": graph_bundle(view), "metadata": {}, "transient": {}}
 
 
@@ -189,7 +189,7 @@ class WidgetDisplay:
 
 
 class ConsoleDisplay:
-    """Text that is written once and never redrawn, and questions that the keyboard answers (UX §5)."""
+    """Text that is written once and never redrawn, and questions that the keyboard answers."""
 
     def __init__(
         self, publisher: Publisher, keyboard: Keyboard, answer: Callable[[str, JsonObject], Awaitable[object]]

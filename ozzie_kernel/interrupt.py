@@ -19,7 +19,7 @@ async def interruptible(work: Awaitable[T]) -> T:
 
 @contextmanager
 def _on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the loop at SIGINT (FACTS "Kernel")."""
+    """Call `stop` on the loop at SIGINT."""
     if threading.current_thread() is not threading.main_thread():
         yield  # a subshell: signals reach the main thread only
         return

@@ -1,7 +1,7 @@
 """The Jupyter surface: execute, complete, inspect, interrupt. What it does with a cell is the runner's.
 
 It is imported before the kernel can say that it is ready, so it imports nothing that only a cell needs: the runner is
-loaded behind the first answer (DESIGN §6, kernel start).
+loaded behind the first answer.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ READING = frozenset(
 
 
 class ReadingKernel(IPythonKernel):
-    """An IPython kernel in which these requests wait for no cell, as those of widgets do not (FACTS "Kernel")."""
+    """An IPython kernel in which these requests wait for no cell, as those of widgets do not."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -170,7 +170,7 @@ class OzzieKernel(ReadingKernel):
     shell_class = Type(OzzieShell)
     implementation = "ozzie"
     implementation_version = version("jupyter-ozzie")
-    # Markdown, or Lab would colour the words of a sentence as code (UX §4).
+    # Markdown, or Lab would colour the words of a sentence as code.
     language_info: ClassVar[dict[str, Any]] = {
         "name": "markdown",
         "mimetype": "text/markdown",

@@ -1,4 +1,4 @@
-"""What a turn asks, answered by the keyboard where a front end has no widgets: a console (UX §5)."""
+"""What a turn asks, answered by the keyboard where a front end has no widgets: a console."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
-from ozzie_server_ext.render.questions import Asked, Choice, Question
+from ozzie_server_ext.render.questions import Asked, Choice, QuestionView
 from ozzie_server_ext.render.text import wrapped
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -142,7 +142,7 @@ def _read_approval(asked: Asked, line: str) -> JsonObject | None:
     return None
 
 
-def _question(question: Question, task_id: str) -> ToType:
+def _question(question: QuestionView, task_id: str) -> ToType:
     choices = _choices(question)
     named = "  ".join(f"[{key}] {choice.label}" for key, choice in choices.items())
     words = "  or your own words" if _own_words(question) else ""
@@ -155,7 +155,7 @@ def _question(question: Question, task_id: str) -> ToType:
     )
 
 
-def _choices(question: Question) -> dict[str, Choice]:
+def _choices(question: QuestionView) -> dict[str, Choice]:
     """What is typed for each answer: a number, and `-` for none, as a number or a letter may be the answer itself."""
     numbered = [choice for choice in question.choices if choice.name != SKIP and not choice.takes_text]
     keys = {str(number): choice for number, choice in enumerate(numbered, 1)}
@@ -163,11 +163,11 @@ def _choices(question: Question) -> dict[str, Choice]:
     return {**keys, "-": skip} if skip else keys
 
 
-def _own_words(question: Question) -> Choice | None:
+def _own_words(question: QuestionView) -> Choice | None:
     return next((choice for choice in question.choices if choice.takes_text), None)
 
 
-def _read_choice(question: Question, task_id: str, line: str) -> JsonObject | None:
+def _read_choice(question: QuestionView, task_id: str, line: str) -> JsonObject | None:
     answer: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id}
     choices, own = _choices(question), _own_words(question)
     if line in choices:

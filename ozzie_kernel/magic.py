@@ -23,7 +23,7 @@ class Host(Protocol):
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         """The gateway's answer to what may be asked twice: where the connection ends under the question, it is asked
-        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not (THREATS 6).
+        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not.
 
         Raises Unavailable, and Refused with the gateway's own words.
         """
@@ -38,7 +38,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class MagicUsage:
     """A form in which a command is written, and what it does, without a full stop."""
 
     text: str
@@ -50,9 +50,9 @@ class Magic:
     """`forms` are all ways to write it where there are several; each begins with `%name`."""
 
     name: str
-    usage: Usage
+    usage: MagicUsage
     run: Callable[[str, Host], Awaitable[Sequence[Block]]]
-    forms: tuple[Usage, ...] = ()
+    forms: tuple[MagicUsage, ...] = ()
     examples: tuple[str, ...] = ()
 
     @property

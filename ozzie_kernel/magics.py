@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ozzie_kernel import session_magic
-from ozzie_kernel.magic import Host, Magic, Usage, did_you_mean
+from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
 from ozzie_kernel.parameters import read, shown
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject, objects
@@ -91,7 +91,7 @@ def _time(text: Any) -> str:
 
 COST = Magic(
     name="cost",
-    usage=Usage("%cost", "Shows what the turns of this session have used and cost"),
+    usage=MagicUsage("%cost", "Shows what the turns of this session have used and cost"),
     run=_cost,
 )
 
@@ -152,12 +152,12 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
 
 MODEL = Magic(
     name="model",
-    usage=Usage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
+    usage=MagicUsage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
     run=_model,
     forms=(
-        Usage("%model", "Shows the models, and what else was found here"),
-        Usage("%model NAME", "Chooses what answers in this session"),
-        Usage("%model openai/NAME ADDRESS", "The same, at an OpenAI-compatible address"),
+        MagicUsage("%model", "Shows the models, and what else was found here"),
+        MagicUsage("%model NAME", "Chooses what answers in this session"),
+        MagicUsage("%model openai/NAME ADDRESS", "The same, at an OpenAI-compatible address"),
     ),
     examples=("%model openai/gpt-4o-mini", "%model ollama/llama3.2", "%model offline"),
 )
@@ -232,13 +232,13 @@ async def _run(argument: str, host: Host) -> Sequence[Block]:
 
 SKILLS = Magic(
     name="skills",
-    usage=Usage("%skills", "Lists what can be run with %run, and what is wrong with the others"),
+    usage=MagicUsage("%skills", "Lists what can be run with %run, and what is wrong with the others"),
     run=_skills,
 )
 
 RUN = Magic(
     name="run",
-    usage=Usage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
+    usage=MagicUsage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
     run=_run,
     examples=('%run researcher "who sells tea in Bern"', '%run code-review target=src focus="error handling"'),
 )
@@ -258,17 +258,17 @@ async def _parameter(argument: str, host: Host) -> Sequence[Block]:
 
 PARAMETER = Magic(
     name="parameter",
-    usage=Usage("%parameter [NAME = VALUE]", "Shows the notebook's parameters, or sets one"),
+    usage=MagicUsage("%parameter [NAME = VALUE]", "Shows the notebook's parameters, or sets one"),
     run=_parameter,
     forms=(
-        Usage("%parameter", "Shows those that were set"),
-        Usage("%parameter NAME = VALUE", "Sets one: {NAME} in messages, NAME in %%python"),
+        MagicUsage("%parameter", "Shows those that were set"),
+        MagicUsage("%parameter NAME = VALUE", "Sets one: {NAME} in messages, NAME in %%python"),
     ),
     examples=('%parameter month = "May"', "%parameter limit = 3"),
 )
 
 
-PYTHON = Usage("%%python", "Runs the rest of the cell as Python, in this kernel")
+PYTHON = MagicUsage("%%python", "Runs the rest of the cell as Python, in this kernel")
 
 
 async def _help(argument: str, host: Host) -> Sequence[Block]:
@@ -301,7 +301,7 @@ def magic_page(magic: Magic) -> list[Block]:
     return page
 
 
-def _table(forms: Sequence[Usage]) -> Table:
+def _table(forms: Sequence[MagicUsage]) -> Table:
     return Table(
         heads=("Command", "What it does"),
         rows=[(Command(form.text), form.does) for form in forms],
@@ -314,7 +314,7 @@ MAGICS: dict[str, Magic] = {
     for magic in (
         Magic(
             name="help",
-            usage=Usage("%help [COMMAND]", "Lists the commands, or tells more of one"),
+            usage=MagicUsage("%help [COMMAND]", "Lists the commands, or tells more of one"),
             run=_help,
             examples=("%help session",),
         ),

@@ -23,7 +23,7 @@ from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 TICK_S = 1.0
-"""How often the elapsed time is drawn anew while nothing else happens (UX §2.1)."""
+"""How often the elapsed time is drawn anew while nothing else happens."""
 STOP_WAIT_S = 5.0
 """How long the gateway has, in all, to stop a turn and record its end before the cell gives up waiting for it."""
 MAX_LOST_IN_VAIN = 5

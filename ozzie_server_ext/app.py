@@ -1,4 +1,4 @@
-"""The composition root: builds every object once, wires the seams, starts and stops in order."""
+"""Builds every object of the gateway once, starts what runs, and stops it in the opposite order."""
 
 import time
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import OwnerWatch
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals, Cards, Expiry
-from ozzie_server_ext.tasks.budgets import TodaysUsage, limits_under, standing_of
+from ozzie_server_ext.tasks.budgets import TaskBudgets, TodaysUsage, limits_under, standing_of
 from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFiles
 from ozzie_server_ext.tasks.concurrency import Resting, TaskPlaces
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
@@ -57,13 +57,24 @@ from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
+from ozzie_server_ext.tasks.signals import OutsideEvents, Updates
 from ozzie_server_ext.tasks.times import TaskTimes
-from ozzie_server_ext.tasks.turn_runner import Progress, SkillTools, TurnRunner
+from ozzie_server_ext.tasks.turn_runner import (
+    Progress,
+    SkillTools,
+    TurnDelegation,
+    TurnModels,
+    TurnRunner,
+    TurnTools,
+)
 from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
+from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.workflows.skill_runs import SkillRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
+from ozzie_server_ext.tasks.workflows.step_runner import Ends, StepNews, StepParts
+from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
@@ -115,6 +126,18 @@ class Ozzie:
         return ozzie
 
     async def _open(self) -> None:
+        """Build from the bottom up. Each builder says how to let go of what it started; `stop` does that backwards."""
+        await self._build_store()
+        await self._build_settings()
+        await self._build_models()
+        self._build_tools()
+        await self._build_turns()
+        self._build_tasks()
+        self._build_views()
+        await self._go_on()
+
+    async def _build_store(self) -> None:
+        """Build the log and its feed, blobs and artifacts."""
         self._closing.callback(stop_logging, self._log_handler)
         self.log: EventLog = await SqliteEventLog.open(
             self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles
@@ -126,41 +149,60 @@ class Ozzie:
         self.blobs = FileBlobs(self.home.blobs, self.troubles)
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
+        self._sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)
+        self._closing.push_async_callback(self._sweep.ended)
+
+    async def _build_settings(self) -> None:
+        """Read what people set: the configuration, skills, and rules, which name tools."""
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
-        sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)
-        self._closing.push_async_callback(sweep.ended)
+        self.tools = ToolRegistry(builtin_tools())
+        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings)
+        self._skill_tools = SkillTools(self.skills, self.tools)
+        await self._skill_tools.refresh()
+        self.rules = RulesInForce(self.home, self.project, self.tools, self.log, self.blobs)
+        await self.rules.refresh()
+
+    async def _build_models(self) -> None:
+        """Build the drivers of models, their keys and what is known of them. Workers start when they are needed."""
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
-        registry = ToolRegistry(builtin_tools())
-        self.tools = registry
-        self.skills = Library(self.home, self.project, shipped("skills"), lambda: self.config.settings)
-        skill_tools = SkillTools(self.skills, registry)
-        await skill_tools.refresh()
-        self.rules = RulesInForce(self.home, self.project, registry, self.log, self.blobs)
-        await self.rules.refresh()
         self._closing.push_async_callback(self._stop_workers)
-        commands = WorkerRecord(self.log, HOST_PLANE)
-        self._closing.push_async_callback(commands.settle)
-        jobs = BubblewrapRunner(self.ids, self.jupyter.private)
-        self._closing.push_async_callback(jobs.close)
         foreign = ForeignWorkerDriver(self._access)
         self._closing.push_async_callback(foreign.close)
         worker = WorkerDriver(self.workers, self._access, self.blobs.get)
+        self._drivers = Models(offline=self.offline, worker=worker, foreign=foreign)
         vault = Vault(self.home.secrets, key_folder, self.clock)
-        health = Health(self.clock)
+        self._health = Health(self.clock)
 
         async def forget() -> None:
-            health.forget()
+            self._health.forget()
             if vault.locked:
                 self._known_secrets.forget()
             await worker.forget()
 
         self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
+        self._ledger = Ledger(lambda account: standing_of(self.log, account))
+        self.sessions = Sessions(self.log, self.ids)
+        self._last_calls = LastCalls(self.log, self.clock, cooling_s=self._health.cooling_s)
+        self.models = ModelService(
+            self.configuration,
+            self.sessions,
+            warm=worker.warm,
+            last_calls=self._last_calls,
+            config_file=self.home.config_file,
+            health=self._health,
+            secrets=VaultSecrets(vault, ProjectReader.at(self.project)),
+        )
+        self._knowledge = ModelKnowledge(
+            lambda: self.models.registry, FactBook(self.workers.channel), is_ready=lambda: self.workers.ready
+        )
+
+    def _build_tools(self) -> None:
+        """Build the gate to the tools, and what they work with."""
         self.approvals = Approvals(self.log, self.clock)
-        telling = Telling(self.artifacts, self._known_secrets.values)
-        permissions = Permissions(
+        self._permissions = Permissions(
             self.artifacts,
             self.clock,
             self.ids,
@@ -168,144 +210,118 @@ class Ozzie:
             expires_s=lambda: self.config.settings.approvals.expires_s,
             known_secrets=self._known_secrets.values,
         )
+        self._broker = self._gate(self.rules)
+        commands = WorkerRecord(self.log, HOST_PLANE)
+        self._closing.push_async_callback(commands.settle)
+        jobs = BubblewrapRunner(self.ids, self.jupyter.private)
+        self._closing.push_async_callback(jobs.close)
+        self._marks = FileMarks(self.log, self.project)
+        self._tool_context = ToolContext(
+            self.project,
+            self.clock,
+            jobs=jobs,
+            children=commands,
+            marks=self._marks,
+            web=ErrandWeb(),
+            jupyter=self.jupyter,
+        )
+        self._index = ToolIndex(self.tools)
+        self._turn_tools = TurnTools(self._tool_context, self.artifacts, self._index, self.rules, self._skill_tools)
+        self.cards = Cards(self.log, self.approvals, self.tools, self._turn_tools.context_of)
 
-        def gate(rules: Rulings) -> ToolBroker:
-            return ToolBroker(
-                registry, rules, permissions, telling, self.artifacts, self.clock, self.ids, self.feed.publish
-            )
-
-        self._ledger = Ledger(lambda account: standing_of(self.log, account))
+    async def _build_turns(self) -> None:
+        """Build the runner of turns."""
+        self._conversations = Conversations(self.log)
+        self._progress = Progress(self.feed.publish)
+        self.times, self._resting = TaskTimes(self.log, self.clock), Resting()
+        self._pauses = PausePoints(self.log)
+        await self._pauses.load()
         parts = TurnParts(
-            models=Models(offline=self.offline, worker=worker, foreign=foreign),
-            health=health,
+            models=self._drivers,
+            health=self._health,
             rates=Rates(self.clock),
             ledger=self._ledger,
-            registry=registry,
-            index=ToolIndex(registry),
-            broker=gate(self.rules),
+            registry=self.tools,
+            index=self._index,
+            broker=self._broker,
             blobs=self.blobs,
             feed=self.feed,
             clock=self.clock,
             ids=self.ids,
             known_secrets=self._known_secrets.values,
-        )
-        self.sessions = Sessions(self.log, self.ids)
-        self.notebooks = Notebooks(self.sessions)
-        conversations = Conversations(self.log)
-        marks = FileMarks(self.log, self.project)
-        self.labels = Labels(self.log, self.sessions, conversations, self.project, marks)
-        self.earlier = EarlierRuns(self.log, registry)
-        self.today = TodaysUsage(self.log, self.clock)
-        last_calls = LastCalls(self.log, self.clock, cooling_s=health.cooling_s)
-        self.models = ModelService(
-            self.configuration,
-            self.sessions,
-            warm=worker.warm,
-            last_calls=last_calls,
-            config_file=self.home.config_file,
-            health=health,
-            secrets=VaultSecrets(vault, ProjectReader.at(self.project)),
-        )
-        self._knowledge = ModelKnowledge(
-            lambda: self.models.registry, FactBook(self.workers.channel), is_ready=lambda: self.workers.ready
-        )
-        self.details = ModelDetails(self.log, self.clock, self.models, self._knowledge, last_calls)
-        files = ProjectFiles(self.project)
-        self.completion = Completion(self.sessions, self.models, files)
-        self.inspection = Inspection(self.sessions, self.models, self.details, registry, files)
-        progress = Progress(self.feed.publish)
-        self.times, resting = TaskTimes(self.log, self.clock), Resting()
-        pauses = PausePoints(self.log)
-        await pauses.load()
-        self._runner = TurnRunner(
-            parts,
-            self.log,
-            self.project,
-            configuration=self.configuration,
-            sessions=self.sessions,
-            conversations=conversations,
-            marks=marks,
-            rules=self.rules,
-            models=self.models,
-            knowledge=self._knowledge,
-            artifacts=self.artifacts,
-            progress=progress,
-            jobs=jobs,
-            children=commands,
-            web=ErrandWeb(),
-            jupyter=self.jupyter,
-            skill_tools=skill_tools,
-            delegates=lambda row, recorder, room: self.runs.delegates(row, recorder, room),
-            pauses=pauses,
-            times=self.times,
-            resting=resting,
-            worker_ready=lambda: self.workers.ready,
             leaving=lambda: self.driver.stopping,
         )
-        self.cards = Cards(self.log, self.approvals, registry, self._runner.context_of)
-        fates = Fates(registry.may_be_repeated, self._runner.happened, registry.takes_key)
-        self._starts = SkillStarts(
-            self.skills, self.blobs, registry, lambda: self.models.registry, lambda: limits_under(self.config.settings)
+        self._runner = TurnRunner(
+            parts,
+            self.configuration,
+            sessions=self.sessions,
+            conversations=self._conversations,
+            models=TurnModels(self.models, self._knowledge, self._progress),
+            budgets=TaskBudgets(self.log, self.times, lambda: self.config.settings.budgets, self.project, self.clock),
+            tools=self._turn_tools,
+            delegation=TurnDelegation(
+                self.log, self._resting, lambda row, recorder, room: self.runs.delegates(row, recorder, room)
+            ),
+            pauses=self._pauses,
         )
-        self.runs = SkillRuns(
-            self.log,
-            self.blobs,
-            self.ids,
-            self._starts,
-            self._runner.run,
-            progress.step,
-            pauses,
-            self.clock,
-            QuickCalls(gate(RecentRules(self.rules, self.clock)), registry.meta),
-            self._runner.context_of,
-            self.times,
-            resting,
+
+    def _build_tasks(self) -> None:
+        """Build what takes tasks in, drives them, and changes those that go on."""
+        self._fates = Fates(
+            self.tools.may_be_repeated,
+            lambda tool_id, effect: self._broker.happened(tool_id, effect, self._tool_context),
+            self.tools.takes_key,
         )
-        places = TaskPlaces(self.log, lambda: self.config.settings, progress.place)
+        self.runs = SkillRuns(self._runner.run)
+        places = TaskPlaces(self.log, lambda: self.config.settings, self._progress.place)
         self.driver = TaskDriver(
             self.log,
             self.ids,
             self.runs.run,
-            progress.step,
-            progress.place,
-            fates,
+            self._progress.step,
+            self._progress.place,
+            self._fates,
             places.of,
-            rests=resting.rests,
+            rests=self._resting.rests,
         )
         self._closing.push_async_callback(self.driver.stop)
-        self.turns = FoldedTurns(self.log)
-        pictures = PictureIntake(self.project, self.blobs, marks.below)
+        pictures = PictureIntake(self.project, self.blobs, self._marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
-        self.runs.connect(self.driver, self.tasks)
-        intake = Intake(self.configuration, self.secrets, self.sessions, self.tasks, self._starts)
-        self.submit, self.run_skill = intake.submit, intake.run_skill
-        self.control = TaskControl(
-            self.log,
+        starts = SkillStarts(
+            self.skills,
             self.blobs,
-            self.tasks,
-            self.sessions,
-            self.driver,
-            self._starts,
-            self.times,
+            self.tools,
+            lambda: self.models.registry,
+            lambda: limits_under(self.config.settings),
         )
+        self.runs.connect(self._step_parts(starts), self.driver, self.tasks)
+        self.submit = Intake(self.configuration, self.secrets, self.sessions, self.tasks, starts).submit
+        self.control = TaskControl(self.log, self.blobs, self.tasks, self.sessions, self.driver, starts, self.times)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
+
+    def _build_views(self) -> None:
+        """Build what clients read."""
+        self.notebooks = Notebooks(self.sessions)
+        self.labels = Labels(self.log, self.sessions, self._conversations, self.project, self._marks)
+        self.earlier = EarlierRuns(self.log, self.tools)
+        self.today = TodaysUsage(self.log, self.clock)
+        self.turns = FoldedTurns(self.log)
+        self.details = ModelDetails(self.log, self.clock, self.models, self._knowledge, self._last_calls)
+        files = ProjectFiles(self.project)
+        self.completion = Completion(self.sessions, self.models, files)
+        self.inspection = Inspection(self.sessions, self.models, self.details, self.tools, files)
+
+    async def _go_on(self) -> None:
+        """Take up what was unfinished, then start what runs beside the tasks."""
         await self.control.updates.hand_on_the_rest()
-        taken = await recover(
-            self.log,
-            self.driver,
-            ids=self.ids,
-            fates=fates,
-            publish=self.feed.publish,
-        )
+        taken = await recover(self.log, self.driver, ids=self.ids, fates=self._fates, publish=self.feed.publish)
         log.info("started with %d unfinished tasks", taken)
         watchdog = Watchdog(self.log, self.tasks, self.clock, lambda: self.config.settings, self.models.cheaper)
         watchdog.start(self.feed)
         self._closing.callback(watchdog.stop)
-        expiry = Expiry(self.log, self.approvals)
-        expiry.start()
-        self._closing.callback(expiry.stop)
-        sweep.start()
-        self._closing.callback(sweep.stop)
+        for beside in (Expiry(self.log, self.approvals), self._sweep):
+            beside.start()
+            self._closing.callback(beside.stop)
         self.daily_check = DailyCheck(self.home, anchor_key_file(), self.clock)
         await self.daily_check.start()
         self._closing.push_async_callback(self.daily_check.stop)
@@ -316,6 +332,30 @@ class Ozzie:
     async def stop(self) -> None:
         """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
         await self._closing.aclose()
+
+    def _gate(self, rulings: Rulings) -> ToolBroker:
+        telling = Telling(self.artifacts, self._known_secrets.values)
+        return ToolBroker(
+            self.tools, rulings, self._permissions, telling, self.artifacts, self.clock, self.ids, self.feed.publish
+        )
+
+    def _step_parts(self, starts: SkillStarts) -> StepParts:
+        return StepParts(
+            log=self.log,
+            blobs=self.blobs,
+            ids=self.ids,
+            delegation=Delegation(self.log, self.driver),
+            ends=Ends(self.log),
+            starts=starts,
+            news=StepNews(self.log, self._progress.step),
+            pauses=self._pauses,
+            resting=self._resting,
+            outside=OutsideEvents(self.log, self.clock),
+            quick=QuickCalls(self._gate(RecentRules(self.rules, self.clock)), self.tools.meta),
+            times=self.times,
+            context_of=self._turn_tools.context_of,
+            updates=Updates(self.log, self.tasks),
+        )
 
     def _worker(self, number: int) -> Supervisor:
         name = "model worker" if number == 1 else f"model worker {number}"

@@ -2,6 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
 
 SOAK = bool(os.environ.get("OZZIE_SOAK"))
 
@@ -10,3 +13,9 @@ def cut_points(points: Iterable[int], kind: Callable[[int], str]) -> list[int]:
     """Return all points under `make soak`, else the last one of each kind, in their order."""
     points = list(points)
     return points if SOAK else sorted({kind(point): point for point in points}.values())
+
+
+def rows(all_of_them: Iterable[str], *in_make_test: str) -> list[Any]:
+    """Return parameters of a test, of which `make test` has only some: the same is shown by each, in another way."""
+    soak = pytest.mark.soak
+    return [each if each in in_make_test else pytest.param(each, marks=soak) for each in all_of_them]

@@ -1,4 +1,4 @@
-"""Where a secret has left a trace: in files, in texts, in what other processes may read of a process (THREATS 8).
+"""Where a secret has left a trace: in files, in texts, in what other processes may read of a process.
 
 It is looked for as it is, in the spellings in which programs hand such values on, and by any piece of these that is as
 long as PIECE characters of it.

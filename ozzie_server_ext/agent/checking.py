@@ -1,4 +1,4 @@
-"""A second model's look at a call that a rule has checked: one question, one word for an answer (TL-4, ADR 29).
+"""A second model's look at a call that a rule has checked: one question, one word for an answer (ADR 29).
 
 It gets the user's message and what a person would be shown, as data, and nothing else of the conversation. Whatever it
 answers but a plain yes is none.
@@ -13,7 +13,7 @@ from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.model_call import Answer, Calling
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import ApprovalRejected, ApprovalRequested, EventBody, ToolCallFailed
 from ozzie_server_ext.domain.ids import CallId
@@ -89,7 +89,7 @@ def unattended(facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion:
         message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
         return (*facts[:-1], _failed(wanted, "policy.unattended", message))
     comment = opinion.reason or "It is not sure."
-    rejected = ApprovalRejected(approval_id=wanted.approval_id, comment=comment, by=opinion.by, way=Way.MODEL)
+    rejected = ApprovalRejected(approval_id=wanted.approval_id, comment=comment, by=opinion.by, way=AuthStrength.MODEL)
     message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
     return (
         *facts[:-1],

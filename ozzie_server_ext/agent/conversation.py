@@ -13,7 +13,7 @@ from ozzie_server_ext.agent.provenance import Readings
 from ozzie_server_ext.agent.rounds import GO_ON, MAX_CALLS_A_ROUND, Outcomes, Round
 from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -259,7 +259,7 @@ class Conversation:
                 asking, use_id = found
                 asking.earlier[use_id] = Earlier(asked=asked)
                 self._asked[approval_id] = asking, use_id
-                if asked.needs is not Way.MODEL:  # else no person was
+                if asked.needs is not AuthStrength.MODEL:  # else no person was
                     self._asks[event.task_id] += 1
                 if asked.checked:
                     self._doubts.setdefault(event.task_id, {})[asked.binds] = asked.checked

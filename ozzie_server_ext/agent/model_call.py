@@ -32,8 +32,8 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain, may_be_billed
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError, ModelRequest, Reasoning
 from ozzie_server_ext.models.failures import model_error
-from ozzie_server_ext.models.ledger import Breach, BudgetBreach, Reserved
-from ozzie_server_ext.models.rates import Place
+from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun, Reserved
+from ozzie_server_ext.models.rates import RateSlot
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
@@ -125,13 +125,12 @@ class Answer:
 
 
 class Calling:
-    """Makes the calls of one turn. `leaving`: see `Turn`."""
+    """Makes the calls of one turn."""
 
-    def __init__(self, parts: TurnParts, plan: TurnPlan, recorder: Recorder, leaving: Callable[[], bool]) -> None:
+    def __init__(self, parts: TurnParts, plan: TurnPlan, recorder: Recorder) -> None:
         self._parts = parts
         self._plan = plan
         self._recorder = recorder
-        self._leaving = leaving
 
     def began(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
@@ -224,7 +223,7 @@ class Calling:
         try:
             await uncut(self._recorder.append(*before, started))
         except asyncio.CancelledError:
-            who, code = ("Ozzie's gateway", INTERRUPTED) if self._leaving() else ("The turn", "cancelled")
+            who, code = ("Ozzie's gateway", INTERRUPTED) if self._parts.leaving() else ("The turn", "cancelled")
             why = f"{who} was stopped before it was sent."
             not_sent = ModelCallFailed(call_id=started.call_id, code=code, message=why, latency_ms=0.0, settled_cost=0)
             await uncut(self._recorder.append(not_sent))
@@ -254,7 +253,7 @@ class Calling:
         try:
             answer = await self._read(call)
         except asyncio.CancelledError:
-            if self._leaving():
+            if self._parts.leaving():
                 await uncut(broken(None, INTERRUPTED, "Ozzie's gateway stopped in the middle of it.", is_billed=True))
             else:
                 stopped = "The turn was stopped." if call.is_shown else "It took too long, or the turn was stopped."
@@ -340,7 +339,7 @@ class _Call:
 
     request: ModelRequest
     reply: Reply
-    place: Place
+    place: RateSlot
     reserved: Reserved
     is_shown: bool
 
@@ -349,7 +348,7 @@ class _Call:
 
 
 WARN_SHARE = 0.8
-"""Of a budget (UX §2.6)."""
+"""Of a budget."""
 
 
 class Asking:
@@ -422,7 +421,7 @@ class Asking:
         """Who is to answer now."""
         return self._plan.chain.first.alias
 
-    async def end(self, breach: Breach) -> NoReturn:
+    async def end(self, breach: BudgetOverrun) -> NoReturn:
         """End the run of a turn whose budget has no room for what comes next: with a question where that is wanted and
         somebody is there, else in words. Raises TurnHeld, LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
@@ -436,7 +435,7 @@ class Asking:
         await self._recorder.append(exceeded(breach, "ask"), *asked)
         raise TurnHeld
 
-    async def _degrade(self, breach: Breach, choice: ModelChoice) -> bool:
+    async def _degrade(self, breach: BudgetOverrun, choice: ModelChoice) -> bool:
         """Whether the turn goes on with the cheaper chain from here."""
         cheaper = await self._cheaper(breach, choice) if breach.budget.on_breach == "degrade" else None
         if cheaper is None:
@@ -446,7 +445,7 @@ class Asking:
         self._plan = replace(self._plan, chain=cheaper)
         return True
 
-    async def _cheaper(self, breach: Breach, choice: ModelChoice) -> Chain | None:
+    async def _cheaper(self, breach: BudgetOverrun, choice: ModelChoice) -> Chain | None:
         """The chain that is asked instead of `choice`, where there is one and the budgets have room for it."""
         cheaper = None if breach.measure == "time" else await self._plan.cheaper()
         if cheaper is not None and self._shows:
@@ -508,7 +507,7 @@ class Asking:
                 raise BudgetBreach(reserved.breach)
 
     def _warn(self, share: float) -> None:
-        """A word in the state line where a budget is nearly used up (UX §2.6)."""
+        """A word in the state line where a budget is nearly used up."""
         if share >= WARN_SHARE:
             self._calling.publish("task.progress", {"budget": round(share * 100)})
 

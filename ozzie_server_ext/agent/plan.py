@@ -29,6 +29,10 @@ async def _goes_on() -> None:
     """What is not to be held."""
 
 
+def _stays() -> bool:
+    return False
+
+
 async def _as_it_is(choice: ModelChoice) -> ModelChoice:
     return choice
 
@@ -87,7 +91,8 @@ class TurnPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParts:
-    """What every turn works with. `known_secrets`: see `Telling`."""
+    """What every turn works with. `known_secrets`: see `Telling`. `leaving` tells whether a turn that is cancelled now
+    goes on at the next start, because the gateway stops."""
 
     models: ModelDriver
     health: Health
@@ -101,3 +106,4 @@ class TurnParts:
     clock: Clock
     ids: IdSource
     known_secrets: Callable[[], Sequence[str]] = tuple
+    leaving: Callable[[], bool] = _stays

@@ -1,4 +1,4 @@
-"""What a session has read, folded from its events: whence, and which addresses came with it (TL-8, ADR 31)."""
+"""What a session has read, folded from its events: whence, and which addresses came with it (ADR 31)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ _WEB = f"{Label.WEB}:"
 
 class Readings:
     """The fold. What a person says has no label, so their words are their own; a message that bears one came in by a
-    channel, from another task or from a schedule, and gives no address (THREATS 9). Nor does one that was handed over:
+    channel, from another task or from a schedule, and gives no address. Nor does one that was handed over:
     what a person gave for it stands in its brief."""
 
     def __init__(self) -> None:

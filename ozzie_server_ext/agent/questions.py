@@ -4,20 +4,20 @@ from ozzie_server_ext.agent.rounds import LimitExceeded
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Budget, Measure, OnBreach
 from ozzie_server_ext.domain.events import BudgetExceeded, PromptOption, PromptRequested, TaskWaitingInput
 from ozzie_server_ext.domain.ids import PromptId
-from ozzie_server_ext.models.ledger import Breach
+from ozzie_server_ext.models.ledger import BudgetOverrun
 from ozzie_server_ext.render.text import amount_of_money, elapsed, money, token_count
 
 EXCEEDED, TOO_LATE = "budget.exceeded", "limit.deadline"
 """The codes of what ends by a budget."""
 
 ALLOW, CHEAPER, STOP = "allow", "cheap", "stop"
-"""The answers to the question of a budget (UX §2.6)."""
+"""The answers to the question of a budget."""
 
 _CENT = NANO_USD_PER_USD // 100
 _SETTING: dict[Measure, str] = {"cost": "max_cost_usd", "tokens": "max_tokens", "time": "deadline_s"}
 
 
-def exceeded(breach: Breach, action: OnBreach) -> BudgetExceeded:
+def exceeded(breach: BudgetOverrun, action: OnBreach) -> BudgetExceeded:
     """The fact that says so."""
     return BudgetExceeded(
         scope=breach.budget.account.scope,
@@ -31,7 +31,7 @@ def exceeded(breach: Breach, action: OnBreach) -> BudgetExceeded:
 
 
 def question(
-    breach: Breach, prompt_id: PromptId, *, said: str, cheaper: str
+    breach: BudgetOverrun, prompt_id: PromptId, *, said: str, cheaper: str
 ) -> tuple[PromptRequested, TaskWaitingInput]:
     """What a person is asked. `said` is what the next call's model is called, `cheaper` the alias that a cheaper one
     may be asked by; empty where there is none, or no room for it either."""
@@ -54,7 +54,7 @@ def question(
 _NEEDED: dict[Measure, str] = {"cost": "money", "tokens": "tokens", "time": "time"}
 
 
-def end(breach: Breach, *, alone: bool) -> LimitExceeded:
+def end(breach: BudgetOverrun, *, alone: bool) -> LimitExceeded:
     """The error that a turn ends with. `alone`: it would have asked, and nobody was there."""
     scope, setting = breach.budget.account.scope, _SETTING[breach.measure]
     nobody = " Nobody was there to ask." if alone else ""
@@ -67,8 +67,8 @@ def end(breach: Breach, *, alone: bool) -> LimitExceeded:
     )
 
 
-def sentence(breach: Breach) -> str:
-    """That the budget is used up (string 19 of UX §10), or how nearly: "This task has used $0.98 of its $1.00." """
+def sentence(breach: BudgetOverrun) -> str:
+    """That the budget is used up, or how nearly: "This task has used $0.98 of its $1.00." """
     limit = amount(breach.measure, breach.limit)
     whose = f'The skill "{breach.skill}"' if breach.skill else f"This {breach.budget.account.scope}"
     if breach.measure == "time":
@@ -79,13 +79,13 @@ def sentence(breach: Breach) -> str:
     return f"{whose} has used {used} of its {limit}."
 
 
-def too_late(budget: Budget, limit_s: float) -> Breach:
+def too_late(budget: Budget, limit_s: float) -> BudgetOverrun:
     """That all of the time of a budget is used up."""
     limit = round(limit_s * 1000)
-    return Breach(budget=budget, measure="time", limit=limit, used=limit, wanted=0, least=0)
+    return BudgetOverrun(budget=budget, measure="time", limit=limit, used=limit, wanted=0, least=0)
 
 
-def suggested(breach: Breach) -> int:
+def suggested(breach: BudgetOverrun) -> int:
     """How much more is offered: half of what there was, and at least what lets the next call through."""
     more = max(breach.limit // 2, 1, breach.used + breach.least - breach.limit)
     step = {"cost": _CENT, "tokens": 1000, "time": 1000}[breach.measure]
@@ -108,7 +108,7 @@ DONE, AGAIN, LEAVE = "done", "again", "leave"
 
 
 def doubt(prompt_id: PromptId, said: str) -> tuple[PromptRequested, TaskWaitingInput]:
-    """The question. `said` is string 13 of UX §10."""
+    """The question."""
     prompt = PromptRequested(
         prompt_id=prompt_id,
         kind="uncertain",

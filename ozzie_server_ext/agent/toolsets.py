@@ -1,4 +1,4 @@
-"""Which tools a turn was offered, asked for and told of, folded from a session's events (TL-6)."""
+"""Which tools a turn was offered, asked for and told of, folded from a session's events."""
 
 from ozzie_server_ext.domain.events import (
     Event,

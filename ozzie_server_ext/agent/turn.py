@@ -1,4 +1,4 @@
-"""THE loop: ask the model, carry out what it asks for, until it answers (AG-1).
+"""THE loop: ask the model, carry out what it asks for, until it answers.
 
 Everything that the loop needs to know stands in the conversation, which is folded from the log; so the same code
 begins a turn and goes on with one that a crash cut off.
@@ -6,7 +6,6 @@ begins a turn and goes on with one that a crash cut off.
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from ozzie_server_ext.agent.questions import doubt, too_late
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round, many_asks
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
-from ozzie_server_ext.domain.approvals import MOST_ASKS, Way, weakest_way
+from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength, weakest_way
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
@@ -37,7 +36,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
-from ozzie_server_ext.tools.broker import Begun, Place
+from ozzie_server_ext.tools.broker import Begun, CallPosition
 
 _MOST_CHECKS = 3
 """Of one call that is another one each time by when it may be made."""
@@ -54,10 +53,8 @@ class Turn:
         conversation: Conversation,
         recorder: Recorder,
         context: ToolContext,
-        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leaving` says, of a turn that is cancelled, whether it goes on at the next start. Raises InputError where a
-        pinned tool is not there."""
+        """Raises InputError where a pinned tool is not there."""
         toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
         read, _ = recorder.read, toolbox.tools
         recorder = msgspec.structs.replace(recorder, read=lambda: read() | toolbox.told)
@@ -67,7 +64,7 @@ class Turn:
         self._recorder = recorder
         self._context = msgspec.structs.replace(context, toolbox=toolbox)
         self._calls = 0
-        calling = Calling(parts, plan, recorder, leaving)
+        calling = Calling(parts, plan, recorder)
         self._asking = Asking(parts, plan, conversation, recorder, calling, toolbox)
         self._checking = Checking(parts, plan, conversation, recorder, calling)
 
@@ -160,7 +157,7 @@ class Turn:
 
     async def _carry_out(self, asked: Round) -> None:
         """What only reads runs side by side, up to the first call that changes something; then that one; what the model
-        asked for behind it is put off, until it has seen what came of the change (AG-1)."""
+        asked for behind it is put off, until it has seen what came of the change."""
         reading: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None
@@ -187,7 +184,7 @@ class Turn:
             await self._hold([facts] if facts else [])
         for index, use in behind:
             if index in still_open:
-                await self._parts.broker.put_off(use, Place(asked.number, index), self._recorder)
+                await self._parts.broker.put_off(use, CallPosition(asked.number, index), self._recorder)
 
     async def _call_within(
         self, beside: asyncio.Semaphore, asked: Round, index: int, use: ToolUse
@@ -196,7 +193,7 @@ class Turn:
             return await self._call(asked, index, use)
 
     async def _call(self, asked: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
-        place, earlier = Place(asked.number, index), asked.earlier.get(use.call_id)
+        place, earlier = CallPosition(asked.number, index), asked.earlier.get(use.call_id)
         begun = None
         if use.call_id in asked.begun:
             begun = Begun(effect=asked.begun[use.call_id], in_doubt=use.call_id in asked.in_doubt)
@@ -220,12 +217,12 @@ class Turn:
         refused. What it says yes to is made at once, bound to exactly that, or checked anew."""
         for count in itertools.count():
             wanted = facts[-1] if facts else None
-            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not Way.MODEL:
+            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not AuthStrength.MODEL:
                 return facts
             opinion = await self._checking.of(wanted, asked.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
                 return await self._not_by_model(facts, wanted, opinion, use)
-            yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=Way.MODEL)
+            yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
             await self._recorder.append(*facts, yes)
             facts = await self._call(asked, index, use)
         raise AssertionError("an endless loop ended")
@@ -236,7 +233,7 @@ class Turn:
         """What a person is asked where a second model did not say yes; where nobody is there, it is not done."""
         tool = self._parts.registry.find(use.name)
         if self._plan.attended:
-            needs = weakest_way(tool.meta) if tool else Way.CLI
+            needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
             return (*facts[:-1], replace(wanted, needs=needs, checked=opinion.sentence))
         await self._recorder.append(*unattended(facts, wanted, opinion))
         return ()

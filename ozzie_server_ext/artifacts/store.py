@@ -1,4 +1,4 @@
-"""Keeping artifacts, listing them, opening them (TK-6)."""
+"""Keeping artifacts, listing them, opening them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence

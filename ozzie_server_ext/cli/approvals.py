@@ -1,4 +1,4 @@
-"""`ozzie approvals`: list them, look at one, answer one (TL-4)."""
+"""`ozzie approvals`: list them, look at one, answer one."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Following the feed from a terminal, also behind a restart of the gateway (GW-2)."""
+"""Following the feed from a terminal, also behind a restart of the gateway."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping

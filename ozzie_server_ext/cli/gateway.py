@@ -1,4 +1,4 @@
-"""`ozzie gateway`: run it here, leave it running, or stop the one that runs (GW-1)."""
+"""`ozzie gateway`: run it here, leave it running, or stop the one that runs."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""`ozzie labels`: what of a session or a file came from outside, and taking that off (TL-8)."""
+"""`ozzie labels`: what of a session or a file came from outside, and taking that off."""
 
 import argparse
 

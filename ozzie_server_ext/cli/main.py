@@ -1,4 +1,4 @@
-"""`ozzie`: the command line (OB-4). Exit status 0 only when what was asked is so; no traceback reaches the terminal."""
+"""`ozzie`: the command line. Exit status 0 only when what was asked is so; no traceback reaches the terminal."""
 
 import argparse
 import importlib

@@ -9,7 +9,7 @@ from ozzie_server_ext.cli.terminal import counted, print_json
 from ozzie_server_ext.cli.tools import RULINGS
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.jsonc import content_of
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
@@ -73,7 +73,7 @@ def explain_call(options: argparse.Namespace) -> int:
         ruling = "is checked by a second model, and does not run unattended where that does not say yes"
     print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
-    if verdict.needs is not Way.MODEL:
+    if verdict.needs is not AuthStrength.MODEL:
         print(f"  a yes has to be given {NEEDS[verdict.needs]}")
     if found.overruled is not None:
         print(f"  {overruled(found.overruled, tool.meta, verdict)}")
@@ -182,7 +182,7 @@ def _explained(found: Explanation) -> dict[str, Any]:
         "rule": found.verdict.rule,
         "reason": found.verdict.reason,
         "place": found.verdict.place,
-        "needs": None if found.verdict.needs is Way.MODEL else found.verdict.needs.value,
+        "needs": None if found.verdict.needs is AuthStrength.MODEL else found.verdict.needs.value,
         "overruled": found.overruled.rule if found.overruled else None,
         "considered": [
             {"rule": rule.verdict.rule, "decision": rule.verdict.decision.value, "applies": not why, "why_not": why}

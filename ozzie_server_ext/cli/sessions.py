@@ -1,4 +1,4 @@
-"""`ozzie sessions`: list them, read one, go on in one, put one away (SE-1)."""
+"""`ozzie sessions`: list them, read one, go on in one, put one away."""
 
 import argparse
 

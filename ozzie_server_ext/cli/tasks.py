@@ -25,7 +25,7 @@ CAUSES = {
     "business": "what was asked for",
     "system": "Ozzie itself",
 }
-"""The classes of failures of S4 §2.2-5, as people read them."""
+"""The classes of failures, as people read them."""
 
 _ENDS = frozenset({STOP, LEAVE})
 """The answers after which a task does not go on."""

@@ -32,7 +32,7 @@ STATES: Mapping[str, str] = {
     "FAILED": "Failed",
     "CANCELLED": "Stopped",
 }
-"""The words of UX §2.1."""
+"""States of tasks, as people read them."""
 
 _GO_ON = frozenset({"CREATED", "QUEUED", "RUNNING"})
 

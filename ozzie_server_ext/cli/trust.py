@@ -1,4 +1,4 @@
-"""`ozzie config trust`: a person lets a project's own configuration count (DESIGN §2.14)."""
+"""`ozzie config trust`: a person lets a project's own configuration count."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The folder under which all of Ozzie's data lies, and where the shipped files are (S1 "OZZIE_PATH", DESIGN §8)."""
+"""The folder under which all of Ozzie's data lies, and where the shipped files are."""
 
 import os
 from collections.abc import Mapping

@@ -31,7 +31,7 @@ _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A position in a file, both counted from 1."""
 
     file: str
@@ -47,7 +47,7 @@ class Document:
     """A parsed file: its value, and where each key and element stands. The place of a member is that of its key."""
 
     value: Json
-    places: dict[KeyPath, Place] = field(default_factory=dict[KeyPath, Place])
+    places: dict[KeyPath, SourceLocation] = field(default_factory=dict[KeyPath, SourceLocation])
 
 
 class JsoncError(InputError):
@@ -55,7 +55,7 @@ class JsoncError(InputError):
 
     code = "config.syntax"
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, place: SourceLocation) -> None:
         super().__init__(f"{place}: {message}", hint="Correct the file there and try again.")
         self.place = place
 
@@ -67,7 +67,7 @@ def parse(text: str, file: str) -> Document:
     """
     parser = _Parser(text, file)
     if len(text) > MAX_CHARS:
-        raise JsoncError(f"the file is larger than {MAX_CHARS:,} characters.", Place(file, 1, 1))
+        raise JsoncError(f"the file is larger than {MAX_CHARS:,} characters.", SourceLocation(file, 1, 1))
     parser.skip()
     value = parser.value((), 0)
     parser.skip()
@@ -81,12 +81,12 @@ class _Parser:
         self.text = text
         self.file = file
         self.at = 0
-        self.places: dict[KeyPath, Place] = {}
+        self.places: dict[KeyPath, SourceLocation] = {}
         self.lines = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
-    def place(self, at: int) -> Place:
+    def place(self, at: int) -> SourceLocation:
         line = bisect_right(self.lines, at)
-        return Place(self.file, line, at - self.lines[line - 1] + 1)
+        return SourceLocation(self.file, line, at - self.lines[line - 1] + 1)
 
     def error(self, message: str, at: int | None = None) -> JsoncError:
         return JsoncError(message, self.place(self.at if at is None else at))

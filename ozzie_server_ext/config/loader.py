@@ -1,4 +1,4 @@
-"""From files to settings: layers, and environment variables in their values (OB-2)."""
+"""From files to settings: layers, and environment variables in their values."""
 
 import io
 import os
@@ -15,7 +15,7 @@ from ozzie_server_ext.config.jsonc import (
     ConfigError,
     Document,
     KeyPath,
-    Place,
+    SourceLocation,
     content_if_there,
     content_of,
     parse_object,
@@ -81,7 +81,7 @@ def _layers(files: Iterable[FilePath]) -> list[Document]:
 
 def _put_together(layers: Sequence[Document], ignored: tuple[str, ...], variables: Mapping[str, str]) -> Config:
     merged: JsonObject = {}
-    places: dict[KeyPath, Place] = {}
+    places: dict[KeyPath, SourceLocation] = {}
     for layer in layers:
         merged = _merge(merged, layer.value)
         places |= layer.places
@@ -147,7 +147,7 @@ def _merge(below: JsonObject, above: Json) -> JsonObject:
     return merged
 
 
-def _expand(value: Json, path: KeyPath, places: Mapping[KeyPath, Place], env: Mapping[str, str]) -> Json:
+def _expand(value: Json, path: KeyPath, places: Mapping[KeyPath, SourceLocation], env: Mapping[str, str]) -> Json:
     if isinstance(value, dict):
         return {key: _expand(item, (*path, key), places, env) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,9 @@
-"""The settings tree: what a configuration file may say, with defaults (S0 §6.4, S1 "JSONC Config", S3 F1)."""
+"""The settings tree: what a configuration file may say, with defaults."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -35,7 +36,19 @@ notebooks that come with Ozzie show."""
 
 
 class _Settings(BaseModel):
+    """`former_keys`: old names of keys, which files may still use; where both are given, the new one counts."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+    former_keys: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_present_keys(cls, data: Any) -> Any:
+        if not cls.former_keys or not isinstance(data, dict):
+            return data
+        given: dict[str, Any] = dict(data)
+        former = {new: given.pop(old) for old, new in cls.former_keys.items() if old in given}
+        return former | given
 
 
 class TasksSettings(_Settings):
@@ -45,7 +58,7 @@ class TasksSettings(_Settings):
 
 
 class SkillsSettings(_Settings):
-    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills` (S3 F2). `max_parallel_steps`: steps at
+    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills`. `max_parallel_steps`: steps at
     once, of all runs. An agent hands work over to skills at most `max_delegations` times in a task, and tasks do so at
     most `max_depth` deep."""
 
@@ -65,7 +78,7 @@ class WatchdogSettings(_Settings):
 
 
 TEMPLATE = re.compile(r"\$\{\{\s*\.Env\.(?P<long>[A-Za-z_]\w*)\s*\}\}|\$\{(?P<short>[A-Za-z_]\w*)\}")
-"""An environment variable in a value: `${{ .Env.VAR }}` (S0) or `${VAR}` (S1)."""
+"""An environment variable in a value: `${{ .Env.VAR }}` or `${VAR}`."""
 
 _LETTERS = "may hold the letters a to z and A to Z, digits"
 Name = Annotated[
@@ -88,10 +101,10 @@ Scope = Annotated[
 ]
 """RFC 6749 §3.3."""
 OFFLINE = "offline"
-"""The built-in script (MD-7). It is no language model, so it never stands in for one."""
+"""The built-in script. It is no language model, so it never stands in for one."""
 FALLBACK = "fallback"
 CHEAP = "cheap"
-"""The alias that a budget goes on with where it has no room for the model that was chosen (S4 §8.9.2)."""
+"""The alias that a budget goes on with where it has no room for the model that was chosen."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -112,7 +125,7 @@ class GatewaySettings(_Settings):
 
 
 class ApiKeyAuth(_Settings):
-    """A key, by the name of the environment variable or secret that holds it; never the key itself (S0 §6.3).
+    """A key, by the name of the environment variable or secret that holds it; never the key itself.
 
     S1's short form `{"api_key": "${VAR}"}` says the same as `env`. Both names are looked up in the vault first, then in
     the environment; one of them is given.
@@ -187,7 +200,7 @@ class LimitSettings(_Settings):
 
 
 class RetrySettings(_Settings):
-    """How a failed call is repeated (S4 §8.4.1 names both). `max_attempts` counts the first one."""
+    """How a failed call is repeated. `max_attempts` counts the first one."""
 
     max_attempts: int = Field(default=3, ge=1, le=10)
     backoff_ms: int = Field(default=500, ge=0, le=60_000)
@@ -230,7 +243,7 @@ class CapabilitySettings(_Settings):
 class ProviderSettings(_Settings):
     """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning.
 
-    `socket` is where a worker of S2 §1 listens. `timeout_s`: how long the provider may stay silent, before the first
+    `socket` is where an NDJSON worker listens. `timeout_s`: how long the provider may stay silent, before the first
     piece of an answer and between two.
     """
 
@@ -287,8 +300,8 @@ class ModelsSettings(_Settings):
     """Providers by name; aliases, which stand for one provider or for a chain of them, asked in that order; and the one
     that is used where none is asked for.
 
-    The alias `fallback` is the end of every other alias's chain, and of the default's (S4 §8.9). `upgrade` names, for
-    an alias or a provider, the stronger one that is asked where it is not up to a request (S4 §8.3.4).
+    The alias `fallback` is the end of every other alias's chain, and of the default's. `upgrade` names, for
+    an alias or a provider, the stronger one that is asked where it is not up to a request.
     `workers`: how many processes may call models at the most.
     """
 
@@ -346,12 +359,13 @@ class ModelsSettings(_Settings):
 
 
 class BudgetSettings(_Settings):
-    """What may be used up, and what happens before more is (S4 §8.1.2, §8.9.2): `ask` waits for a person, `degrade`
+    """What may be used up, and what happens before more is: `ask` waits for a person, `degrade`
     goes on with the alias `cheap` while that fits, and then asks, `stop` ends the turn."""
 
+    former_keys = {"on_breach": "on_exceeded"}
     max_cost_usd: Usd | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_AMOUNT)
-    on_breach: OnBreach = "ask"
+    on_exceeded: OnBreach = "ask"
 
     @property
     def max_cost(self) -> int | None:
@@ -375,17 +389,18 @@ class BudgetsSettings(_Settings):
 
 
 class AgentSettings(_Settings):
-    """`system_prompt` is added below the persona; it never replaces it (S3 F3)."""
+    """`system_prompt` is added below the persona; it never replaces it."""
 
     system_prompt: str = ""
     max_rounds: int = Field(default=25, ge=1, le=200)
 
 
 class ToolsSettings(_Settings):
-    """With how many tools a turn begins at the most, and which are always among them (TL-6). Those that are named here
+    """With how many tools a turn begins at the most, and which are always among them. Those that are named here
     and are not there are passed over: they may come with a plugin."""
 
-    offer_at_most: int = Field(default=40, ge=1, le=1000)
+    former_keys = {"offer_at_most": "max_offered"}
+    max_offered: int = Field(default=40, ge=1, le=1000)
     always: Annotated[tuple[Name, ...], Field(max_length=200)] = ALWAYS_OFFERED
 
 
@@ -426,7 +441,7 @@ class Settings(_Settings):
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":
         for name in type(self.budgets).model_fields:
-            if getattr(self.budgets, name).on_breach == "degrade" and not self.models.providers_of(CHEAP):
+            if getattr(self.budgets, name).on_exceeded == "degrade" and not self.models.providers_of(CHEAP):
                 raise ValueError(
                     f'"budgets.{name}" goes on with the alias "{CHEAP}", and there is none; name one under '
                     '"models.aliases"'

@@ -1,4 +1,4 @@
-"""Which files of project folders a person has trusted, by the hash of their content (DESIGN §2.14).
+"""Which files of project folders a person has trusted, by the hash of their content.
 
 A cloned folder can carry any file: it counts once a person has trusted this very content, and no longer than it stays.
 """
@@ -16,10 +16,10 @@ from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there
 
-Standing: TypeAlias = Literal["trusted", "changed", "unknown"]
+TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
 
 
-def standing(home: Home, file: Path, content: bytes | None) -> Standing:
+def standing(home: Home, file: Path, content: bytes | None) -> TrustState:
     """How `file` stands with this content: trusted, changed since it was, or never trusted. The content is None where
     the file is not there or can't be read: what was trusted has changed then.
 

@@ -1,4 +1,4 @@
-"""A tree of settings against its model: every complaint names file, line, column and key (OB-2)."""
+"""A tree of settings against its model: every complaint names file, line, column and key."""
 
 import difflib
 import json
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
-from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, Place
+from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation
 from ozzie_server_ext.domain.json import Json
 
 NOT_LIKE_THAT = "not_like_that"
@@ -136,7 +136,7 @@ def _given(item: Any) -> str:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(model: type[Model], tree: Json, places: Mapping[KeyPath, Place]) -> Model:
+def validate(model: type[Model], tree: Json, places: Mapping[KeyPath, SourceLocation]) -> Model:
     """The tree as that model; `places` says where each part of it stands.
 
     Raises ConfigError with a line for each complaint.
@@ -188,7 +188,7 @@ def _known(loc: Iterable[str | int], there: Container[KeyPath]) -> KeyPath:
     return path
 
 
-def line_of(path: KeyPath, places: Mapping[KeyPath, Place]) -> str:
+def line_of(path: KeyPath, places: Mapping[KeyPath, SourceLocation]) -> str:
     """How a complaint about that part begins: its place, and its key."""
     key = ".".join(str(part) for part in path)
     return f"{places[path]}: {key}:" if key else f"{places[path]}:"

@@ -1,4 +1,4 @@
-"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be (TL-4, DESIGN §2.6)."""
+"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
 
 
-class Way(StrEnum):
+class AuthStrength(StrEnum):
     """How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which
     runs the user's code; by another program of the user's; from a page under the user's own identity; after the user
     proved once more who they are."""
@@ -26,10 +26,10 @@ class Way(StrEnum):
         return _STRENGTHS[self]
 
 
-_STRENGTHS = {way: strength for strength, way in enumerate(Way)}
+_STRENGTHS = {way: strength for strength, way in enumerate(AuthStrength)}
 
-Extent: TypeAlias = Literal["once", "session"]
-"""What a yes is good for: the call that was shown, or whatever its `Cover` covers."""
+ApprovalScope: TypeAlias = Literal["once", "session"]
+"""What a yes is good for: the call that was shown, or whatever its `SessionGrant` covers."""
 
 EXPIRES_S = 3600
 """How long an approval waits, unless the configuration says otherwise. Nothing is lost then: it can be asked anew."""
@@ -38,7 +38,7 @@ GRANT_S = 600
 SESSION_S = 1800
 """How long a yes for the session is good for."""
 MOST_ASKS = 5
-"""How often a turn may ask before it has to be told to go on asking (THREATS 14)."""
+"""How often a turn may ask before it has to be told to go on asking."""
 
 _GRAVE = frozenset(
     {Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL, Category.CONFIG_CHANGE, Category.PAYMENT}
@@ -46,7 +46,7 @@ _GRAVE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cover:
+class SessionGrant:
     """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
     where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`,
     and what they are made from bears the same labels. A call that names none of these may do anything, so only the
@@ -65,16 +65,16 @@ class Cover:
     arguments: str = ""
 
 
-def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> Way:
+def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> AuthStrength:
     """The weakest way by which a yes to a call of the tool may come. What can't be undone, is of high risk or is made
-    from content from outside is not for a kernel to say (THREATS 5)."""
+    from content from outside is not for a kernel to say."""
     grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
-    return Way.CLI if grave or labelled or meta.categories & _GRAVE else Way.RELAY
+    return AuthStrength.CLI if grave or labelled or meta.categories & _GRAVE else AuthStrength.RELAY
 
 
 def may_cover(meta: ToolMeta) -> bool:
     """Whether a yes for the session is offered: never for what can't be undone, and not for what is never silently
-    allowed (TL-1)."""
+    allowed."""
     undone = meta.side_effect is SideEffect.REVERSIBLE or meta.side_effect is SideEffect.NONE
     if meta.for_skills:  # a gate is asked about what stands before it, each time
         return False

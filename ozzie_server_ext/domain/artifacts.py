@@ -1,4 +1,4 @@
-"""Artifacts: what a task made or was told at length, kept beside the log by name and version (S4 §8.1.2)."""
+"""Artifacts: what a task made or was told at length, kept beside the log by name and version."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Budgets: what models may use up of money, tokens and time, and how a call counts against them (MD-5, DESIGN §2.8).
+"""Budgets: what models may use up of money, tokens and time, and how a call counts against them.
 
 Amounts of money are 1e-9 USD, of time milliseconds.
 """

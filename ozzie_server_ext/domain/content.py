@@ -1,4 +1,4 @@
-"""Where content came from: labels on all that neither the user nor their project said (TL-8, DESIGN §2.9).
+"""Where content came from: labels on all that neither the user nor their project said.
 
 A label is the kind of place, a source the place itself. What is made from labelled content bears the union of its
 labels and sources; only a person clears them.

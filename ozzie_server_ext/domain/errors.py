@@ -74,7 +74,7 @@ class VersionConflict(Conflict):
 
 
 class IllegalTransition(Conflict):
-    """The task's state does not allow this change (TK-1)."""
+    """The task's state does not allow this change."""
 
     code = "conflict.transition"
 

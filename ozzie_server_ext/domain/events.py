@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
-from ozzie_server_ext.domain.approvals import Cover, Extent, Way
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
 from ozzie_server_ext.domain.budget import Measure, OnBreach, Scope, Spending, Usage
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -32,7 +32,7 @@ from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
-"""Who acted (S4 §8.1.2); `kernel` is S4's word for the orchestrating part, our gateway."""
+"""Who acted; `kernel` is S4's word for the orchestrating part, our gateway."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "cancelled", "failed"]
 """Why a reply ended."""
@@ -116,11 +116,11 @@ class SessionClosed(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsCleared(Fact):
     """A person takes the labels off: of what the session has read so far, or, where there is a `path`, of that file.
-    They looked at it, and answer for it (DESIGN §2.9)."""
+    They looked at it, and answer for it."""
 
     type: ClassVar[str] = "labels.cleared"
     by: str
-    way: Way
+    way: AuthStrength
     path: str = ""
 
 
@@ -238,11 +238,11 @@ class ToolUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallStarted(Fact):
     """One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a
-    deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts
-    them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4).
+    deterministic replay can say which of them changed. A round may take several calls: `attempt` counts
+    them, and `instead_of` names the provider in whose place this one is asked, if it is.
 
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
-    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8.
+    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs).
 
     `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request.
 
@@ -351,7 +351,7 @@ class ToolCallDecided(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Fact):
-    """The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which
+    """The intent: durable before the tool runs. `effect` is what it is about to do, and to what, by which
     the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces,
     `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it
     is about to write: they bear the labels of this fact, whatever becomes of the call."""
@@ -439,7 +439,7 @@ class InjectedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsetInjected(Fact):
-    """Which tools, in which versions, the model was offered (TL-6)."""
+    """Which tools, in which versions, the model was offered."""
 
     type: ClassVar[str] = "toolset.injected"
     tools: tuple[InjectedTool, ...]
@@ -452,7 +452,7 @@ class ApprovalRequested(Fact):
     `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's
     contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`.
     `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is
-    known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the
+    known. `binds` is a SHA-256 of all that the yes is for; with another one, it is void. `needs` is the
     weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered.
     `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
     `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from
@@ -478,8 +478,8 @@ class ApprovalRequested(Fact):
     risk_level: RiskLevel
     undo: str
     binds: str
-    needs: Way
-    cover: Cover | None
+    needs: AuthStrength
+    cover: SessionGrant | None
     key: str
     expires_at: str
     checked: str = ""
@@ -495,9 +495,9 @@ class ApprovalGranted(Fact):
 
     type: ClassVar[str] = "approval.granted"
     approval_id: ApprovalId
-    extent: Extent
+    extent: ApprovalScope
     by: str
-    way: Way
+    way: AuthStrength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,7 +508,7 @@ class ApprovalRejected(Fact):
     approval_id: ApprovalId
     comment: str
     by: str
-    way: Way
+    way: AuthStrength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +529,7 @@ class ApprovalRefused(Fact):
     approval_id: str
     answer: Literal["approve", "reject", "renew", "revoke"]
     by: str
-    way: Way
+    way: AuthStrength
     why: Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]
 
 
@@ -705,7 +705,7 @@ class TaskStarted(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStopping(Fact):
+class TaskCancelRequested(Fact):
     """A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing."""
 
     type: ClassVar[str] = "task.stopping"
@@ -730,7 +730,7 @@ class TaskWaitingInput(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPausing(Fact):
+class TaskPauseRequested(Fact):
     """A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run
     its next steps. Where it is not `wanted`, they take that back before it has come."""
 
@@ -792,7 +792,7 @@ class TaskStalled(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTold(Fact):
+class TaskSignalled(Fact):
     """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
     also where it came before that began."""
 
@@ -823,7 +823,7 @@ class TaskSucceeded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(Fact):
-    """Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a
+    """Ended without its purpose. `kind` is the class of failure; `hint` the next step; `detail` what a
     model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`."""
 
     type: ClassVar[str] = "task.failed"
@@ -852,10 +852,10 @@ TaskFact: TypeAlias = (
     TaskCreated
     | TaskQueued
     | TaskStarted
-    | TaskStopping
+    | TaskCancelRequested
     | TaskWaitingApproval
     | TaskWaitingInput
-    | TaskPausing
+    | TaskPauseRequested
     | TaskPaused
     | TaskResumed
     | TaskRetried
@@ -867,7 +867,7 @@ TaskFact: TypeAlias = (
 
 StepKind: TypeAlias = Literal["agent", "call", "skill", "ask", "approve", "wait", "none"]
 FailureKind: TypeAlias = Literal["model", "parse", "tool", "business", "system"]
-"""The classes of failure of S4 §2.2-5."""
+"""The classes of failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -889,7 +889,7 @@ class PlannedStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillStarted(Fact):
     """A run of a skill began, with its input. `file` is the very text of the skill, `version` its hash: a file that
-    changes meanwhile is not looked at again. `reason` is why it runs as a graph and not as one turn (S4 §8.3.2)."""
+    changes meanwhile is not looked at again. `reason` is why it runs as a graph and not as one turn."""
 
     type: ClassVar[str] = "skill.started"
     skill: str
@@ -998,7 +998,7 @@ class StepSkipped(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Fact):
-    """A place that the run can go on from: behind `node_id`. `state` tells how far it was then (S4 FR-TASK-4)."""
+    """A place that the run can go on from: behind `node_id`. `state` tells how far it was then."""
 
     type: ClassVar[str] = "checkpoint.saved"
     checkpoint_id: str
@@ -1009,7 +1009,7 @@ class CheckpointSaved(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDelegated(Fact):
     """An agent handed work over to a skill. `task` carries it out: as an agent of its own, or as a graph, for that
-    `reason` (S4 §8.3.2)."""
+    `reason`."""
 
     type: ClassVar[str] = "agent.delegated"
     skill: str
@@ -1087,7 +1087,7 @@ EventBody: TypeAlias = (
     | TaskFact
     | TaskModelChosen
     | TaskStalled
-    | TaskTold
+    | TaskSignalled
     | TaskUpdated
     | ModelCallStarted
     | ModelCallCompleted
@@ -1133,7 +1133,7 @@ class Draft(NamedTuple):
     is made in a third of the time.
 
     `source` is the emitting part (S1: agent, hub, ws, plugin, skill …). `labels` and `sources` say what kind of
-    outside content the fact is made from, and where that came from (DESIGN §2.9).
+    outside content the fact is made from, and where that came from.
     """
 
     body: EventBody
@@ -1152,7 +1152,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact in the log (DESIGN §4). `position` is the global order from 1; `version` the one of its stream from 1."""
+    """A fact in the log. `position` is the global order from 1; `version` the one of its stream from 1."""
 
     position: int
     event_id: EventId
@@ -1195,7 +1195,7 @@ def content_of(events: Iterable[Event]) -> Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transient:
-    """Something worth seeing at once and not worth keeping: through the feed, never in the log (DESIGN §2.2)."""
+    """Something worth seeing at once and not worth keeping: through the feed, never in the log."""
 
     type: Literal[
         "reply.delta",

@@ -1,15 +1,24 @@
-"""Python's own parser, for expressions that people and models write. Nothing of them is run."""
+"""Expressions that people and models write: read by Python's own parser, evaluated by a list of what is allowed.
+
+Nothing of an expression runs as Python. A `Language` says which literals, names, operators and functions it has; every
+other node of the tree is refused.
+"""
 
 import ast
 import threading
 import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+V = TypeVar("V")
 
 _ONE_AT_A_TIME = threading.Lock()
 """Filters of warnings are the whole process's: two threads that change and restore them leave the wrong ones behind."""
 
 
 def parsed(text: str) -> ast.expr:
-    """The tree of one expression.
+    """Return the tree of one expression.
 
     Raises SyntaxError for what is none, and for what Python warns of ("1if", which would stand in the server's
     terminal); ValueError for what is too deep for it, or holds a null character.
@@ -23,3 +32,104 @@ def parsed(text: str) -> ast.expr:
         # CPython 3.11 may lose count of the depth, and then raises SystemError (python/cpython#106905).
         except (RecursionError, MemoryError, SystemError):
             raise ValueError("The expression is too deep.") from None
+
+
+class NotAllowed(Exception):
+    """The language has no such `node`."""
+
+    def __init__(self, node: ast.expr) -> None:
+        super().__init__(ast.unparse(node))
+        self.node = node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Generic[V]):
+    """What expressions may use, and what it means. An empty table means that there is nothing of the kind.
+
+    `literal` returns the value of a literal, and raises TypeError for one that the language lacks. `truth` decides for
+    `and`, `or`, `not`; a language with it, or with comparisons, has True and False among its values. `listed` makes a
+    value of several.
+    """
+
+    literal: Callable[[object], V]
+    names: Mapping[str, V] = field(default_factory=dict[str, Any])
+    binary: Mapping[type[ast.operator], Callable[[V, V], V]] = field(default_factory=dict[type[ast.operator], Any])
+    unary: Mapping[type[ast.unaryop], Callable[[V], V]] = field(default_factory=dict[type[ast.unaryop], Any])
+    comparisons: Mapping[type[ast.cmpop], Callable[[V, V], bool]] = field(default_factory=dict[type[ast.cmpop], Any])
+    functions: Mapping[str, Callable[..., V]] = field(default_factory=dict[str, Any])
+    truth: Callable[[V], bool] | None = None
+    listed: Callable[[list[V]], V] | None = None
+
+    def refused(self, tree: ast.expr, variables: Collection[str] = ()) -> ast.expr | None:
+        """Return the first node that the language lacks, before anything is evaluated; None if it has all."""
+        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.expr))
+        return next((node for node in nodes if not self._has(node, variables)), None)
+
+    def value(self, node: ast.expr, variables: Mapping[str, V] | None = None) -> V:
+        """Evaluate a tree. Raises NotAllowed, and whatever the language's own functions raise."""
+        known = self.names if variables is None else {**self.names, **variables}
+        return self._value(node, known)
+
+    def _has(self, node: ast.expr, variables: Collection[str]) -> bool:
+        match node:
+            case ast.Constant(value=value):
+                return self._has_literal(value)
+            case ast.Name(id=name):
+                return name in variables or name in self.names
+            case ast.UnaryOp(op=op):
+                return type(op) in self.unary or (isinstance(op, ast.Not) and self.truth is not None)
+            case ast.BinOp(op=op):
+                return type(op) in self.binary
+            case ast.BoolOp():
+                return self.truth is not None
+            case ast.Compare(ops=ops):
+                return all(type(op) in self.comparisons for op in ops)
+            case ast.List() | ast.Tuple():
+                return self.listed is not None
+            case _:
+                return False
+
+    def _has_literal(self, value: object) -> bool:
+        try:
+            self.literal(value)
+        except TypeError:
+            return False
+        return True
+
+    def _value(self, node: ast.expr, names: Mapping[str, V]) -> V:
+        match node:
+            case ast.Constant(value=value) if self._has_literal(value):
+                return self.literal(value)
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in self.binary:
+                return self.binary[type(op)](self._value(left, names), self._value(right, names))
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in self.unary:
+                return self.unary[type(op)](self._value(operand, names))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in self.functions:
+                return self.functions[name](*(self._value(arg, names) for arg in args))
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) if self.listed is not None:
+                return self.listed([self._value(part, names) for part in parts])
+            case ast.UnaryOp() | ast.BoolOp() | ast.Compare():
+                return cast("V", self._holds(node, names))
+            case _:
+                raise NotAllowed(node)
+
+    def _holds(self, node: ast.expr, names: Mapping[str, V]) -> bool:
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand) if self.truth is not None:
+                return not self.truth(self._value(operand, names))
+            case ast.BoolOp(op=op, values=parts) if self.truth is not None:
+                found = (self.truth(self._value(part, names)) for part in parts)
+                return all(found) if isinstance(op, ast.And) else any(found)
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in self.comparisons for op in ops):
+                return self._compare(self._value(left, names), ops, [self._value(other, names) for other in others])
+            case _:
+                raise NotAllowed(node)
+
+    def _compare(self, left: V, ops: list[ast.cmpop], others: list[V]) -> bool:
+        for op, right in zip(ops, others, strict=True):
+            if not self.comparisons[type(op)](left, right):
+                return False
+            left = right
+        return True

@@ -1,4 +1,4 @@
-"""Names of things, as distinct types. All are ULIDs; a session's carries the prefix `sess_` (DESIGN §8)."""
+"""Names of things, as distinct types. All are ULIDs; a session's carries the prefix `sess_`."""
 
 import os
 import re

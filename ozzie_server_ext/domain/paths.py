@@ -7,7 +7,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 
 MAX_PATH_CHARACTERS = 4096
 MAX_PATH_COMPONENTS = 256
-"""More than any real folder is deep, and few enough to be matched with every rule (THREATS 15)."""
+"""More than any real folder is deep, and few enough to be matched with every rule."""
 
 
 def path_parts(path: str) -> tuple[str, ...] | None:

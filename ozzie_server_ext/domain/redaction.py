@@ -1,4 +1,4 @@
-"""Secrets in what tools give back, taken out before anything else sees it (TL-5; docs/adr/0025).
+"""Secrets in what tools give back, taken out before anything else sees it (docs/adr/0025).
 
 Found are keys by their shape, values by the name that they stand under, and secrets that are known. Ordinary data is
 left alone: hashes, ids, numbers, pictures, code that only speaks of tokens. To redact a text again changes nothing.

@@ -1,6 +1,6 @@
-"""The state machine of a step: a pure table, and the fold that applies it (TK-4).
+"""The state machine of a step: a pure table, and the fold that applies it.
 
-One step of one task has one record, so a second end of it is refused by whoever keeps the records (DESIGN §2.10).
+One step of one task has one record, so a second end of it is refused by whoever keeps the records.
 """
 
 from dataclasses import dataclass, replace

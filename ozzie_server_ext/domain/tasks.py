@@ -1,4 +1,4 @@
-"""The task's state machine (S4 §5.1.2, TK-1): a pure table, and the fold that applies it."""
+"""The task's state machine: a pure table, and the fold that applies it."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,16 +8,16 @@ from ozzie_server_ext.domain.errors import Conflict, IllegalTransition
 from ozzie_server_ext.domain.events import (
     Limits,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskFact,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskRetried,
     TaskStarted,
-    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -42,14 +42,14 @@ OPEN = frozenset(TaskStatus) - FINAL
 HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
 
 # Which states a change may leave from. A queued task that is "recovered" was RUNNING when its gateway died; the
-# waiting ones stay as they are (TK-1). FAILED and CANCELLED lead on by retry alone.
+# waiting ones stay as they are. FAILED and CANCELLED lead on by retry alone.
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
-    TaskStopping: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
+    TaskCancelRequested: frozenset({TaskStatus.QUEUED, TaskStatus.RUNNING}),
     TaskWaitingApproval: frozenset({TaskStatus.RUNNING}),
     TaskWaitingInput: frozenset({TaskStatus.RUNNING}),
-    TaskPausing: OPEN - {TaskStatus.CREATED, TaskStatus.PAUSED},
+    TaskPauseRequested: OPEN - {TaskStatus.CREATED, TaskStatus.PAUSED},
     TaskPaused: frozenset({TaskStatus.RUNNING}),
     TaskResumed: HELD,
     TaskRetried: frozenset({TaskStatus.FAILED, TaskStatus.CANCELLED}),
@@ -71,7 +71,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of durable work: a turn, a workflow (S4 §8.1.2). `stop_by` is who asked for its end, while that has
+    """One unit of durable work: a turn, a workflow. `stop_by` is who asked for its end, while that has
     not come; then `reason` is why. `pause_by` is who asked for a pause that has not come."""
 
     task_id: TaskId
@@ -130,8 +130,8 @@ def fold(task: Task, fact: TaskFact) -> Task:
 
     Raises IllegalTransition where the table does not allow it.
     """
-    again = isinstance(fact, TaskStopping) and bool(task.stop_by)
-    again |= isinstance(fact, TaskPausing) and fact.wanted is bool(task.pause_by)
+    again = isinstance(fact, TaskCancelRequested) and bool(task.stop_by)
+    again |= isinstance(fact, TaskPauseRequested) and fact.wanted is bool(task.pause_by)
     if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or again:
         raise IllegalTransition(task.status, fact.type)
     match fact:
@@ -140,13 +140,13 @@ def fold(task: Task, fact: TaskFact) -> Task:
         case TaskStarted():
             reason = task.reason if task.stop_by else ""
             return replace(task, status=TaskStatus.RUNNING, attempt=fact.attempt, epoch=fact.epoch, reason=reason)
-        case TaskStopping():
+        case TaskCancelRequested():
             return replace(task, stop_by=fact.by, reason=fact.reason)
         case TaskWaitingApproval():
             return replace(task, status=TaskStatus.WAITING_APPROVAL)
         case TaskWaitingInput():
             return replace(task, status=TaskStatus.WAITING_INPUT, reason=fact.question)
-        case TaskPausing():
+        case TaskPauseRequested():
             return replace(task, pause_by=fact.by if fact.wanted else "")
         case TaskPaused():
             return replace(task, status=TaskStatus.PAUSED, reason=fact.reason, pause_by="")

@@ -1,11 +1,10 @@
-"""What a tool declares of itself, and the shapes of a call and its result (S4 §8.5.2, §10.3)."""
+"""What a tool declares of itself, and the shapes of a call and its result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
-from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 SKILLS = "delegate."
@@ -33,8 +32,7 @@ class Idempotency(StrEnum):
 
 
 class Category(StrEnum):
-    """What a tool does that is never silently allowed, whatever its side effect says (TL-1; the last three: the
-    decisions on S4 §17 in REQUIREMENTS, and THREATS 7)."""
+    """What a tool does that is never silently allowed, whatever its side effect says."""
 
     EXTERNAL_SEND = "external_send"
     PAYMENT = "payment"
@@ -66,17 +64,17 @@ class Target:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMeta:
     """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text; `targets` are all
-    arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool.
+     arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool.
 
-    Of content from outside (TL-8): whatever a call of a tool that `brings` a label says, bears it; `is_outbound` says
-    that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
-    that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from. `told_by` is who
-    wrote its name, its description and its schema, where that was somebody outside: whoever is offered it reads
-    those. One that is `for_skills` is called by their steps, and offered to no model. A call of one that
-    `delegates_to` a skill is handed over to that.
+     Of content from outside: whatever a call of a tool that `brings` a label says, bears it; `is_outbound` says
+     that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
+     that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from. `told_by` is who
+     wrote its name, its description and its schema, where that was somebody outside: whoever is offered it reads
+     those. One that is `for_skills` is called by their steps, and offered to no model. A call of one that
+     `delegates_to` a skill is handed over to that.
 
-    By `tags`, words for what it is about, and `examples`, of what people ask it for, it is found among many tools
-    (TL-6); no model is shown them."""
+     By `tags`, words for what it is about, and `examples`, of what people ask it for, it is found among many tools
+    ; no model is shown them."""
 
     tool_id: str
     name: str
@@ -100,13 +98,13 @@ class ToolMeta:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether a call that was begun and has no outcome may be made again unasked (DESIGN §2.5): what has no effect
+        """Whether a call that was begun and has no outcome may be made again unasked: what has no effect
         may. Of another one, the tool is asked first whether it was done (`Tool.happened`)."""
         return self.side_effect is SideEffect.NONE
 
     @property
     def takes_key(self) -> bool:
-        """Whether a call that is made twice with the same key has its effect once (TL-10)."""
+        """Whether a call that is made twice with the same key has its effect once."""
         return self.idempotency is not Idempotency.NOT_SUPPORTED
 
 
@@ -117,16 +115,6 @@ class ToolSpec:
     name: str
     description: str
     parameters: JsonObject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A call whose name was resolved and whose arguments were parsed."""
-
-    call_id: CallId
-    tool_id: str
-    args: JsonObject
-    idempotency_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +142,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """S4 §10.3. `summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
+    """`summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
     outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done. `content`
     is what of it came from outside. `links` are addresses that stand in what came from the web, as they stand there:
     who asks for one of them makes nothing up (ADR 31). `wrote` are the files, with their whole paths, that hold by now

@@ -3,7 +3,7 @@
 For programs and test suites that want the one path to a tool without a gateway: docs/embedding.md.
 """
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.embedding.gate import Gate, Outcome, open_gate
@@ -11,6 +11,9 @@ from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.cards import Card
+
+Way = AuthStrength
+"""The name of `AuthStrength` for programs that embed the gate."""
 
 __all__ = [
     "Answerer",

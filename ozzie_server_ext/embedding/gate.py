@@ -17,7 +17,7 @@ import msgspec
 
 from ozzie_server_ext.agent.provenance import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, Way
+from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
@@ -63,7 +63,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolUncertain
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 from ozzie_server_ext.tools.cards import Card, changed, draw
 from ozzie_server_ext.tools.outcome import Telling
 from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
@@ -180,7 +180,7 @@ def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> Funct
 
 POLICY_TEXT = Path("policy.jsonc")
 """What a policy that is given as a text is called where a rule of it decides."""
-_PLACE = Place(round=1, index=0)
+_PLACE = CallPosition(round=1, index=0)
 
 
 @asynccontextmanager
@@ -491,5 +491,5 @@ def _earlier(approval: Approval) -> Earlier:
     """What the broker has to know of a question about the same call."""
     grant = None
     if approval.status == "granted" and not approval.why and approval.answered_at is not None:
-        grant = Grant(way=Way(approval.way), at=approval.answered_at)
+        grant = Grant(way=AuthStrength(approval.way), at=approval.answered_at)
     return Earlier(asked=approval.asked, grant=grant, is_open=approval.status == "pending")

@@ -1,1 +1,1 @@
-"""Running commands apart from the gateway: the port, and the sandbox of the operating system behind it (WK-2)."""
+"""Running commands apart from the gateway: the port, and the sandbox of the operating system behind it."""

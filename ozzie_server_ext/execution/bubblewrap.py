@@ -1,4 +1,4 @@
-"""Jobs in the operating system's own sandbox, made by bubblewrap: the backend that needs no service (WK-2)."""
+"""Jobs in the operating system's own sandbox, made by bubblewrap: the backend that needs no service."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The port behind which commands run apart from the gateway (WK-2; S4 §8.8.2), and what goes through it."""
+"""The port behind which commands run apart from the gateway, and what goes through it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -12,14 +12,14 @@ _MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ResourceUsage:
     """`memory` in bytes; `files` is how many there are where the job may write."""
 
     memory: int
     files: int
 
 
-def usage(first: int, limit: int, writable: tuple[str, ...]) -> Usage:
+def usage(first: int, limit: int, writable: tuple[str, ...]) -> ResourceUsage:
     """Of the process `first` and all below it. Where the plain sum is over `limit`, each page that several share
     counts once (which takes longer to find out). What has gone meanwhile counts as nothing."""
     pids = with_children(first)
@@ -33,7 +33,7 @@ def usage(first: int, limit: int, writable: tuple[str, ...]) -> Usage:
                 break  # its own places are not there yet
             system = os.statvfs(f"/proc/{first}/root{path}")
             files += system.f_files - system.f_ffree
-    return Usage(memory, files)
+    return ResourceUsage(memory, files)
 
 
 def with_children(first: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The system calls that a job in the sandbox is refused, as a filter for the kernel (THREATS 7; seccomp(2), bpf(4)).
+"""The system calls that a job in the sandbox is refused, as a filter for the kernel (seccomp(2), bpf(4)).
 
 What is refused reaches around the sandbox's walls (other namespaces, other processes, keyrings), takes memory that no
 limit of ours counts, or is there for running a machine and has a history of holes. Calls that are newer than this list

@@ -1,6 +1,6 @@
 """Who is asking, beside Jupyter's own users: holders of the handshake's token, and kernels with one of their own.
 
-A kernel's token is bound to one kernel and one session, and dies with the kernel's connection (THREATS 5, 6).
+A kernel's token is bound to one kernel and one session, and dies with the kernel's connection.
 """
 
 import getpass

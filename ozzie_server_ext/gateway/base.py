@@ -1,4 +1,4 @@
-"""What all handlers share: who asks, JSON only, no token in a URL, and errors in one shape (THREATS 11)."""
+"""What all handlers share: who asks, JSON only, no token in a URL, and errors in one shape."""
 
 import asyncio
 import contextlib

@@ -20,7 +20,7 @@ from ozzie_server_ext.protocol.made_from import content_of
 from ozzie_server_ext.skills.library import told
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
-from ozzie_server_ext.tasks.service import Submitted
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
 
@@ -139,31 +139,18 @@ async def send_message(call: Call, asked: MessageSend) -> Submitted:
         kernel_id=call.principal.kernel_id,
         cell_id=asked.cell_id,
     )
-    session_id = ids.SessionId(asked.session_id)
-    message_id = None if asked.message_id is None else ids.MessageId(asked.message_id)
-    content = content_of(asked.made_from)
-    if asked.skill is not None:
-        return await call.ozzie.run_skill(
-            session_id,
-            asked.skill.name,
-            asked.skill.words,
-            origin,
-            text=asked.content,
-            model=asked.model,
-            message_id=message_id,
-            attended=asked.attended,
-            content=content,
-        )
-    return await call.ozzie.submit(
-        session_id,
+    turn = NewTurn(
+        ids.SessionId(asked.session_id),
         asked.content,
         origin,
         model=asked.model,
-        message_id=message_id,
+        message_id=None if asked.message_id is None else ids.MessageId(asked.message_id),
         attended=asked.attended,
         answer_schema=asked.answer_schema,
-        content=content,
+        content=content_of(asked.made_from),
+        skill=None if asked.skill is None else SkillRequest(name=asked.skill.name, words=asked.skill.words),
     )
+    return await call.ozzie.submit(turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

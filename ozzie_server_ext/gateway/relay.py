@@ -1,4 +1,4 @@
-"""Handing on to the owner what is asked of a server that is attached to it (DESIGN §2.11, ADR 11).
+"""Handing on to the owner what is asked of a server that is attached to it (ADR 11).
 
 Who asks has been let in by this server's own rules; the owner is asked with the token of its handshake, which stays
 here, and is told the user's name. One connection for each request: on one machine that costs little, and a request that

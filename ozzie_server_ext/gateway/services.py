@@ -1,6 +1,5 @@
 """What the handlers need of Ozzie: the port that `app.py` fills."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -9,10 +8,6 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import MessageId, SessionId
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchoring import Anchoring
@@ -30,7 +25,7 @@ from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import ModelDetails, ModelService
 from ozzie_server_ext.tasks.rules import RulesInForce
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
 from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -113,39 +108,6 @@ class Services(Protocol):
         """Whether a task runs or waits here."""
         ...
 
-    async def submit(
-        self,
-        session_id: SessionId,
-        text: str,
-        origin: Origin,
-        *,
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        answer_schema: JsonObject | None = None,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """A message becomes a turn under the settings of this moment; with the same `message_id`, once. Where it is not
-        `attended`, nobody is there to be asked. With an `answer_schema`, its answer is JSON that fits it. `content` is
-        what of it is no person's own.
-
-        Raises NotFound, InputError, or Conflict in a closed session.
-        """
-        ...
-
-    async def run_skill(
-        self,
-        session_id: SessionId,
-        name: str,
-        words: Sequence[str],
-        origin: Origin,
-        *,
-        text: str = "",
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """Begin a run of a skill with an input as it was typed; with the same `message_id`, once. `text` is how it was
-        asked for. Raises NotFound, SkillError, InputError, or Conflict in a closed session."""
+    async def submit(self, turn: NewTurn) -> Submitted:
+        """See `tasks.intake.Intake`."""
         ...

@@ -1,4 +1,4 @@
-"""The port to notebooks that are open somewhere: in a page of Lab, or as a shared document (NB-9)."""
+"""The port to notebooks that are open somewhere: in a page of Lab, or as a shared document."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The port to the kernels of the Jupyter Server that the gateway runs in (NB-9)."""
+"""The port to the kernels of the Jupyter Server that the gateway runs in."""
 
 import keyword
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a kernel shows, as outputs of nbformat 4.5 in which nothing can act: text, and pictures of pixels (THREATS 3).
+"""What a kernel shows, as outputs of nbformat 4.5 in which nothing can act: text, and pictures of pixels.
 
 HTML, scripts, SVG, widgets, Markdown and LaTeX are left out: whoever opens the notebook would run, load or trust them.
 """

@@ -111,9 +111,6 @@ _AT_ONCE_ELSEWHERE = frozenset({"provider.rate_limited", "provider.unreachable",
 _STRONGER = frozenset({"provider.context_length", "provider.bad_request", EMPTY})
 """The provider is well; its model reads too little, lacks what was asked of it, or had nothing to say."""
 
-_OURS = frozenset({"worker.lost", "worker.unavailable"})
-"""What is wrong with Ozzie's own worker says nothing of a provider."""
-
 _NONE = frozenset(
     {
         "provider.content_filter",

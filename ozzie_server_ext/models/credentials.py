@@ -1,4 +1,4 @@
-"""With what a configured provider is asked: key, client or token, by the kind of its `auth` (S0 §6.4, MD-3)."""
+"""With what a configured provider is asked: key, client or token, by the kind of its `auth`."""
 
 import json
 import re

@@ -97,7 +97,7 @@ class ModelRequest:
         return tuple(shown.values())
 
     def to_json(self) -> JsonObject:
-        """The exact request, recorded by content address (DESIGN §2.7): no secret in it, and no `call_id`, so that
+        """The exact request, recorded by content address: no secret in it, and no `call_id`, so that
         the same request has the same address and a replay finds it."""
         return {
             "alias": self.choice.alias,
@@ -176,10 +176,10 @@ ModelErrorCode: TypeAlias = Literal[
 class ModelError(Unavailable):
     """The call gave no whole answer. Made by `failures.model_error`, which knows the words.
 
-    `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be sent
-    again by itself. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider
-    asks to wait. `detail`: the provider's own message, bounded and without any key, for the folded Details of an error
-    (UX §2.8).
+     `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be sent
+     again by itself. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider
+     asks to wait. `detail`: the provider's own message, bounded and without any key, for the folded Details of an error
+    .
     """
 
     def __init__(

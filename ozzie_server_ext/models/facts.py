@@ -1,4 +1,4 @@
-"""What is known of a model: what the configuration says, else its Ollama, else litellm's table, else nothing (MD-1)."""
+"""What is known of a model: what the configuration says, else its Ollama, else litellm's table, else nothing."""
 
 import asyncio
 import contextlib

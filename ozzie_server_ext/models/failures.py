@@ -1,4 +1,4 @@
-"""What a failed model call says to a person: one sentence, and what to do next (UX §10)."""
+"""What a failed model call says to a person: one sentence, and what to do next."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ MAX_QUOTED_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrorContext:
     """Where a call goes, as far as a sentence needs it. `key_name`: what the key came from; `key_place`: where that is.
     `address` is empty for a provider's own."""
 
@@ -169,7 +169,7 @@ _TYPED = (
 _GEMINI_PATH = f"Its address has no path: Google's mostly ends in /v1beta. Check it, {_OR_ANOTHER}"
 _OPENAI_PATH = f"Its address has no path: one that speaks OpenAI's format mostly ends in /v1. Check it, {_OR_ANOTHER}"
 _SPEAK_OPENAI = frozenset({"openai", "openai-compatible", "vllm"})
-_NOWHERE = Place()
+_NOWHERE = ErrorContext()
 _KINDS = {"": "the environment variable", "environment": "the environment variable", "vault": "the secret"}
 
 
@@ -181,7 +181,7 @@ def model_error(
     after_s: float | None = None,
     streamed: bool = False,
     begun: bool = False,
-    place: Place = _NOWHERE,
+    place: ErrorContext = _NOWHERE,
 ) -> ModelError:
     """The error of `code` for a call of `choice`, in words."""
     message, hint = _words(code, choice, place, streamed=streamed)
@@ -207,14 +207,14 @@ def model_error(
     )
 
 
-def _key_in_words(place: Place) -> str:
+def _key_in_words(place: ErrorContext) -> str:
     if not place.key_name:
         return "its auth entry in the configuration"
     kind = _KINDS.get(place.key_place)
     return f"{kind} {place.key_name}" if kind else place.key_name
 
 
-def _words(code: ModelErrorCode, choice: ModelChoice, place: Place, *, streamed: bool) -> tuple[str, str]:
+def _words(code: ModelErrorCode, choice: ModelChoice, place: ErrorContext, *, streamed: bool) -> tuple[str, str]:
     if streamed and code in RETRYABLE:
         return _MIDDLE
     if code in (own := _BY_DRIVER.get(choice.driver, {})):

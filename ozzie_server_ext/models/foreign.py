@@ -1,4 +1,4 @@
-"""Workers that speak S2 §1 and no more, as a driver (MD-6): one connection for each answer, and for each command.
+"""Workers that speak the plain NDJSON protocol, as a driver: one connection for each answer, and for each command.
 
 Such a worker's events carry no id, so two answers can't share a connection, and a command sent beside an answer
 could not be told from it.
@@ -25,7 +25,7 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
     response_json,
 )
-from ozzie_server_ext.models.failures import Place, model_error
+from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.identity import is_trusted, peer_uid
 from ozzie_server_ext.protocol.codec import InvalidShape
@@ -279,7 +279,9 @@ def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, st
             code = "provider.broken_stream"
         case _:
             code = "provider.unreachable"
-    return model_error(code, request.choice, detail=str(error), streamed=streamed, place=Place(address=access.socket))
+    return model_error(
+        code, request.choice, detail=str(error), streamed=streamed, place=ErrorContext(address=access.socket)
+    )
 
 
 def _finished(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:

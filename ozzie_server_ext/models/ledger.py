@@ -1,4 +1,4 @@
-"""The ledger: what calls of models reserve before they are made, and are settled at after (MD-5, DESIGN §2.8).
+"""The ledger: what calls of models reserve before they are made, and are settled at after.
 
 What was settled stands in the log. Here is what runs right now: as long as a budget is in use its sum is kept in
 memory, so that looking at it and reserving in it is one step, whatever else runs.
@@ -13,19 +13,19 @@ from ozzie_server_ext.domain.budget import NOTHING, Account, Budget, Measure, Ne
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AccountBalance:
     """What the log has of an account: what was settled, and what was allowed in addition to its budget."""
 
     settled: Spending = NOTHING
     raised: Spending = NOTHING
 
 
-Look = Callable[[Account], Awaitable[Standing]]
+Look = Callable[[Account], Awaitable[AccountBalance]]
 """Reads what the log has of an account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
+class BudgetOverrun:
     """A call that does not fit: `limit` with all that was raised, `used` so far, `wanted` by the call at the most,
     `least` by one whose answer is as short as it may be."""
 
@@ -51,7 +51,7 @@ class Breach:
 class BudgetBreach(Exception):
     """A budget has no room for the call, even once every other call has ended. The call is not to be made."""
 
-    def __init__(self, breach: Breach) -> None:
+    def __init__(self, breach: BudgetOverrun) -> None:
         super().__init__(f"{breach.measure} of {breach.budget.account.scope}")
         self.breach = breach
 
@@ -107,14 +107,14 @@ class _Room:
             tokens is None or reserved.tokens <= tokens
         )
 
-    def breach(self, need: Need) -> Breach:
+    def breach(self, need: Need) -> BudgetOverrun:
         """By what it bounds `need` the most."""
         limit, raised, used = self.budget, self.open.raised, self.open.settled
         by_cost = limit.cost is not None and need.affordable(cost=self.cost, tokens=None) < need.affordable(
             cost=None, tokens=self.tokens
         )
         if by_cost and limit.cost is not None:
-            return Breach(
+            return BudgetOverrun(
                 budget=limit,
                 measure="cost",
                 limit=limit.cost + raised.cost,
@@ -122,7 +122,7 @@ class _Room:
                 wanted=need.spending().cost,
                 least=need.spending(need.shortest).cost,
             )
-        return Breach(
+        return BudgetOverrun(
             budget=limit,
             measure="tokens",
             limit=(limit.tokens or 0) + raised.tokens,
@@ -165,7 +165,7 @@ class Reserved:
         return self._settled
 
     @property
-    def breach(self) -> Breach | None:
+    def breach(self) -> BudgetOverrun | None:
         """What left no room for a longer answer, by what is used now; None where nothing did."""
         return self._tightest and self._tightest.breach(self._need)
 

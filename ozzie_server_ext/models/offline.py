@@ -1,4 +1,4 @@
-"""The built-in driver without a language model: answers by fixed rules, and says so (MD-7)."""
+"""The built-in driver without a language model: answers by fixed rules, and says so."""
 
 import asyncio
 import posixpath
@@ -206,10 +206,10 @@ NOTEBOOK_RULES: tuple[Rule, ...] = (_add, _change, _delete, _notebook_move, _tak
 
 
 LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
-"""UX §10, string 2. Stands once in a turn's answer, as a line of its own."""
+"""Stands once in a turn's answer, as a line of its own."""
 
 MAX_QUESTION_CHARS = 2000
-"""The rules run on the gateway's loop, and searching takes quadratic time on text made for it (THREATS 15)."""
+"""The rules run on the gateway's loop, and searching takes quadratic time on text made for it."""
 
 _FOLDER = re.compile(r"\b(?:in|of|under|below|inside)\s+(?:the\s+)?(?:folder\s+)?[`\"']?([\w.][\w./-]*)", re.I)
 _HERE = frozenset({"this", "the", "here", "project", "folder", "there", "my", "current", "directory", "it"})

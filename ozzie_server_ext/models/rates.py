@@ -1,4 +1,4 @@
-"""Limits of providers that all turns share: requests and tokens a minute, and calls at once (MD-4)."""
+"""Limits of providers that all turns share: requests and tokens a minute, and calls at once."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ class _Call:
     tokens: int
 
 
-class Place:
+class RateSlot:
     """A call that was let through. `settle` says how many tokens it took in fact."""
 
     def __init__(self, gate: "_Gate", call: _Call) -> None:
@@ -64,7 +64,7 @@ class Rates:
     @asynccontextmanager
     async def place(
         self, provider: str, limits: RateLimits, tokens: int, *, waiting: Callable[[], None] = lambda: None
-    ) -> AsyncIterator[Place]:
+    ) -> AsyncIterator[RateSlot]:
         """Wait until the provider's limits let a call of about so many tokens through. `waiting` is told once, where it
         does not go at once. A request that is larger than all tokens of a minute goes when it is alone in it."""
         gate = self._gates.setdefault(provider, _Gate())
@@ -86,7 +86,7 @@ class Rates:
             gate.recent.append(call)
             gate.running += 1
         try:
-            yield Place(gate, call)
+            yield RateSlot(gate, call)
         finally:
             gate.running -= 1
             gate.freed.set()

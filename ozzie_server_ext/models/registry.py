@@ -32,7 +32,7 @@ SUGGESTIONS: Mapping[str, str] = {
     "deepseek": "deepseek/deepseek-chat",
 }
 WORKER = "worker"
-"""The driver of workers that speak S2 §1 (MD-6)."""
+"""The driver of NDJSON workers."""
 
 KEYLESS = frozenset({"ollama", "vllm"})
 
@@ -100,7 +100,7 @@ class ModelRegistry:
         return self.chain(name, base_url=base_url).first
 
     def chain(self, name: str = "", *, base_url: str = "") -> Chain:
-        """All that may answer for `name`, in order (S4 §8.9). A provider that is asked for by its own name is never
+        """All that may answer for `name`, in order. A provider that is asked for by its own name is never
         replaced by another, but by the one that the configuration's `upgrade` gives for it.
 
         Raises as `resolve` does.
@@ -165,7 +165,7 @@ class ModelRegistry:
 
     def stronger(self, name: str) -> str:
         """Who is asked instead of `name` where that was not up to it: what the configuration's `upgrade` gives for it,
-        the default for the cheap one, else itself (S4 §8.3.4)."""
+        the default for the cheap one, else itself."""
         upgraded = self._settings.upgrade.get(name, "")
         return upgraded or ("" if name == CHEAP else name)
 
@@ -249,7 +249,7 @@ class ModelRegistry:
         return (*found, offline)
 
     def offers(self, ollama: Iterable[str] = ()) -> tuple[Offer, ...]:
-        """What was found here: offered, never silently used (MD-7). `ollama`: the models that an Ollama here has."""
+        """What was found here: offered, never silently used. `ollama`: the models that an Ollama here has."""
         keys = [
             Offer(found=f"{variable} is {'in the vault' if place == 'vault' else 'set'}", choose=SUGGESTIONS[driver])
             for driver in SUGGESTIONS

@@ -1,4 +1,4 @@
-"""Choosing a model by its tags: what is required filters, what is preferred scores, ties go to the first (S0 §6.4)."""
+"""Choosing a model by its tags: what is required filters, what is preferred scores, ties go to the first."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class _Constraint(_Part, ABC):
     """What one tag has to be.
 
     A model without the tag, or with one of another type, matches nothing, `NotEq` and `NotIn` included: what nobody
-    has said of a model must not make it eligible (DESIGN §2.14; Kubernetes, which S0 takes as its example, differs).
+    has said of a model must not make it eligible (Kubernetes' selectors differ).
     """
 
     key: str = Field(min_length=1, max_length=200)
@@ -192,7 +192,7 @@ def parse_selector(raw: Json) -> ModelSelector:
 
 
 def resolve(selector: ModelSelector, models: Mapping[str, Tags]) -> Resolution:
-    """Weigh all `models`, in the order in which they were declared: the algorithm of S0 §6.4."""
+    """Weigh all `models`, in the order in which they were declared."""
     weighed = tuple(
         Weighed(
             name=name,

@@ -1,4 +1,4 @@
-"""Models behind the NDJSON worker, as a driver: every provider that litellm knows (MD-1)."""
+"""Models behind the NDJSON worker, as a driver: every provider that litellm knows."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
     response_json,
 )
-from ozzie_server_ext.models.failures import Place, model_error
+from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost
@@ -223,7 +223,7 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
         after_s=error.after_s,
         streamed=streamed,
         begun=error.begun,
-        place=Place(key_name=access.key_name, key_place=access.key_place, address=access.base_url),
+        place=ErrorContext(key_name=access.key_name, key_place=access.key_place, address=access.base_url),
     )
 
 

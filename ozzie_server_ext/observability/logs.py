@@ -1,4 +1,4 @@
-"""Application logs: one JSON object a line in `logs/app/`, with the ids of what they are about (OB-1)."""
+"""Application logs: one JSON object a line in `logs/app/`, with the ids of what they are about."""
 
 import json
 import logging
@@ -38,7 +38,7 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = redact_text(self.formatException(record.exc_info), self._known_secrets())
-        # ASCII keeps a hostile text from looking like another line or another field in a terminal (THREATS 14).
+        # ASCII keeps a hostile text from looking like another line or another field in a terminal.
         return json.dumps(line, ensure_ascii=True, default=str)
 
 

@@ -1,6 +1,6 @@
 """One NDJSON connection to a child: routes what comes to the call it belongs to, bounded, and ends it for good.
 
-Backpressure (DESIGN §2.15): a call's inbox holds 1 MiB, then the channel stops reading. That stops the other calls
+Backpressure: a call's inbox holds 1 MiB, then the channel stops reading. That stops the other calls
 too, so it lasts `stall_s` at most; then the call that nobody reads is given up and the channel goes on. A slow
 reader thus costs the others a bounded time once, and no set of readers that wait for one another can lock up.
 """

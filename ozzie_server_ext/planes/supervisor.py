@@ -23,7 +23,7 @@ from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The times of DESIGN §2.15, in seconds. A pause is chosen by how many deaths in a row went before it."""
+    """All times are in seconds. A pause is chosen by how many deaths in a row went before it."""
 
     silent_s: float = 20.0
     starting_silent_s: float = 60.0

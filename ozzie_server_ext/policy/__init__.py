@@ -1,1 +1,1 @@
-"""Which calls run, which ask first, which never run: rules, and the pure engine that applies them (TL-3)."""
+"""Which calls run, which ask first, which never run: rules, and the pure engine that applies them."""

@@ -1,8 +1,8 @@
-"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it (TL-4)."""
+"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it."""
 
 import hashlib
 
-from ozzie_server_ext.domain.approvals import Cover, may_cover
+from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
@@ -25,7 +25,7 @@ def binding(
 ) -> str:
     """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, the project that
     they are about, what the call would do to what, where it came from what the call is made from, and the rules by
-    which it was asked for (DESIGN §2.6)."""
+    which it was asked for."""
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,
@@ -40,7 +40,7 @@ def binding(
     return hashlib.sha256(canonical_bytes(snapshot)).hexdigest()
 
 
-def cover_of(action: Action, rule: str) -> Cover | None:
+def cover_of(action: Action, rule: str) -> SessionGrant | None:
     """What a yes for the session to this call would cover: the same tool in the folders of the files that it names, of
     a file that lies in no folder only that one; on the hosts that it names; if it names nothing, only the same call.
     None where no such yes is offered."""
@@ -61,7 +61,7 @@ def cover_of(action: Action, rule: str) -> Cover | None:
             on.append(path)
     folders, files = tuple(dict.fromkeys(below)), tuple(dict.fromkeys(on))
     names_nothing = not (folders or files or hosts)
-    return Cover(
+    return SessionGrant(
         tool_id=meta.tool_id,
         version=meta.version,
         project=action.caller.project,
@@ -75,7 +75,7 @@ def cover_of(action: Action, rule: str) -> Cover | None:
     )
 
 
-def covers(cover: Cover, action: Action, rule: str) -> bool:
+def covers(cover: SessionGrant, action: Action, rule: str) -> bool:
     """Whether a yes for the session is good for this call too."""
     here = cover_of(action, rule)
     if here is None:
@@ -96,7 +96,7 @@ def covers(cover: Cover, action: Action, rule: str) -> bool:
     return same and all(path is not None and _is_in(path, cover) for path in action.paths)
 
 
-def _is_in(path: tuple[str, ...], cover: Cover) -> bool:
+def _is_in(path: tuple[str, ...], cover: SessionGrant) -> bool:
     return path in cover.on or any(path[:-1][: len(folder)] == folder for folder in cover.below)
 
 

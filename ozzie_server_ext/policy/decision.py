@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.paths import path_parts
@@ -173,7 +173,7 @@ class Verdict:
     rule: str
     reason: str
     place: str = ""
-    needs: Way = Way.MODEL
+    needs: AuthStrength = AuthStrength.MODEL
 
     @property
     def strictness(self) -> tuple[int, int]:
@@ -182,6 +182,6 @@ class Verdict:
 
     @property
     def refusal(self) -> str:
-        """Why the call does not run, where it is refused (UX §10, string 14)."""
+        """Why the call does not run, where it is refused."""
         where = f" Rule {self.rule} in {self.place}." if self.place else ""
         return f"Not allowed: {inside(self.reason)}.{where}"

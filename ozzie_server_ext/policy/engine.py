@@ -38,9 +38,9 @@ _CATEGORIES = {
     Category.EXTERNAL_SEND: "It sends something out.",
     Category.CONFIG_CHANGE: "It changes a configuration.",
 }
-"""TL-1: what is never silently allowed, the gravest first."""
+"""Effects that are never allowed silently, the gravest first."""
 ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
-"""What no rule allows unasked, and no model instead of a person (THREATS 7)."""
+"""What no rule allows unasked, and no model instead of a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
 
 
 def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bool:
-    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all (TL-6).
+    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all.
 
     It is one that denies a call which names nothing and is made from nothing: what states paths, hosts, commands or
     sources applies only where a call has one. Nothing is stricter than it, so no other rule matters."""
@@ -88,8 +88,8 @@ def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bo
 
 
 def default_for(meta: ToolMeta) -> Verdict:
-    """What holds where no rule applies (S4 §8.6.2). What can be undone runs, unless its risk is medium, as where the
-    user's own files change: §8.6.2 lets a project ask for those, and UX §9 shows that it is asked."""
+    """What holds where no rule applies. What can be undone runs, unless its risk is medium, as where the
+    user's own files change: a project may ask for those."""
     floor = floor_of(meta)
     if floor is not None:
         return floor
@@ -110,7 +110,7 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
 
 def outside(action: Action) -> Verdict | None:
     """What is asked for where content from outside may be behind the call: effects, but for those in Ozzie's own store,
-    where its labels stay with it, and what leaves this machine (TL-8). An address that somebody gave to the letter
+    where its labels stay with it, and what leaves this machine. An address that somebody gave to the letter
     carries nothing away."""
     meta, content = action.meta, action.reading.content
     if not content:
@@ -164,7 +164,7 @@ class Rulings(Protocol):
 
 
 class FixedRulings:
-    """The same rules for ever, of that version; without any, the defaults of S4 §8.6.2."""
+    """The same rules for ever, of that version; without any, the defaults (docs/policy.md)."""
 
     def __init__(self, rules: tuple[Rule, ...] = (), version: str = "") -> None:
         self._rules = rules
@@ -173,6 +173,6 @@ class FixedRulings:
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         if not self._rules:
             return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version)
-        # A path can be long and the rules many: meanwhile the server goes on (THREATS 17).
+        # A path can be long and the rules many: meanwhile the server goes on.
         verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller, reading), self._rules))
         return Ruling(verdict, self._version)

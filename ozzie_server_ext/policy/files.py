@@ -1,6 +1,6 @@
 """The files of rules: the system's, the user's, and the project's, which a person has to trust and which only tightens.
 
-Whatever is wrong with one of them, no rule in it is passed over: until it is mended, nothing is allowed (THREATS 15).
+Whatever is wrong with one of them, no rule in it is passed over: until it is mended, nothing is allowed.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import ConfigError, Place, content_if_there, content_of, parse_object
+from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_if_there, content_of, parse_object
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
 from ozzie_server_ext.policy.rules import (
@@ -163,5 +163,5 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
     return RuleFile(path=path, content=content, rules=tuple(rules), warnings=tuple(warnings))
 
 
-def _wrong(place: Place, rule: str, why: str) -> ConfigError:
+def _wrong(place: SourceLocation, rule: str, why: str) -> ConfigError:
     return ConfigError(f"{place}: rule {rule}: {why}.", hint="Correct the file there and try again.")

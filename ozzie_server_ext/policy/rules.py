@@ -1,4 +1,4 @@
-"""Rules as they stand in a file, and as the engine applies them (TL-3)."""
+"""Rules as they stand in a file, and as the engine applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ozzie_server_ext.config.validation import like
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import MOST_SOURCES, Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
@@ -283,7 +283,7 @@ def _listed(words: Iterable[str]) -> str:
 MAX_RULES = 500
 MAX_PATTERNS = 100
 MAX_PATTERNS_IN_FILE = 2000
-"""As many as a call is compared with before it runs (THREATS 15)."""
+"""As many as a call is compared with before it runs."""
 
 
 class KnownTool(Protocol):
@@ -425,7 +425,7 @@ def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> 
         raise ValueError('"needs" tells how a yes has to come: only a rule with the decision "ask" can say it')
     if text.when.sources and decision is Decision.CHECK:
         raise ValueError('content from outside may speak to a model: a rule that checks can\'t state "sources"')
-    needs = Way(text.needs) if text.needs else Way.MODEL
+    needs = AuthStrength(text.needs) if text.needs else AuthStrength.MODEL
     return Rule(
         verdict=Verdict(decision=decision, rule=text.id, reason=text.reason, place=place, needs=needs),
         tools=tools,

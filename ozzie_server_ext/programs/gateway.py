@@ -1,4 +1,4 @@
-"""The headless gateway: a Jupyter Server that loads no extension but Ozzie, on loopback (GW-1).
+"""The headless gateway: a Jupyter Server that loads no extension but Ozzie, on loopback.
 
 A kernel starts it where no gateway runs: then on a free port, ending by itself when nobody has used it for a while, or
 when a person has started a server for the same home (ADR 11).
@@ -143,7 +143,7 @@ def _build(gateway: GatewaySettings, project: Path, terminal: Terminal | None) -
         "open_browser": False,
         "jpserver_extensions": "ozzie_server_ext=True",
         "allow_remote_access": False,
-        # Nor does Jupyter's own API say anything to who is not known (THREATS 11).
+        # Nor does Jupyter's own API say anything to who is not known.
         "allow_unauthenticated_access": False,
         # Without Jupyter's "open this page": there is no page.
         "log_level": "CRITICAL" if gateway.port == 0 and terminal is None else "WARN",

@@ -1,4 +1,4 @@
-"""One page, by as many redirects as are allowed, each of which is read and checked like the first address (SX-2)."""
+"""One page, by as many redirects as are allowed, each of which is read and checked like the first address."""
 
 import ipaddress
 import os

@@ -269,7 +269,7 @@ _ARTICLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ReadPage:
     """See `web.port.Fetched`."""
 
     title: str
@@ -278,7 +278,7 @@ class Page:
     cut: bool
 
 
-def page_of(html: str, url: str) -> Page:
+def page_of(html: str, url: str) -> ReadPage:
     """A page that stood at `url`."""
     whole, html = html, _beginning(html)
     soup = soup_of(html)
@@ -296,7 +296,7 @@ def page_of(html: str, url: str) -> Page:
     except Exception:
         # markdownify trips over a few things that no author means. The text is there all the same.
         markdown = without_hidden("\n".join(filter(None, map(str.strip, texts_of(root, skipped)))))
-    return Page(title=_title(soup), markdown=markdown, links=_links(shown(soup), link_of), cut=html != whole)
+    return ReadPage(title=_title(soup), markdown=markdown, links=_links(shown(soup), link_of), cut=html != whole)
 
 
 def _beginning(html: str) -> str:

@@ -1,4 +1,4 @@
-"""`ozzie worker`: serves the configured model to other programs, in the worker protocol of S2 §1 (MD-6)."""
+"""`ozzie worker`: serves the configured model to other programs, in the NDJSON worker protocol."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""Serves S2 §1 to any number of clients: sessions that keep their history, answers in tokens (MD-6)."""
+"""Serves the NDJSON worker protocol to any number of clients: sessions that keep their history, answers in tokens."""
 
 import asyncio
 import contextlib
@@ -214,7 +214,7 @@ _SERVED = (CreateSession, Generate, Abort, CloseSession, Status)
 
 
 class WorkerServer:
-    """One model for all clients. `trusts` decides by a client's uid, before its first byte is read (THREATS 12)."""
+    """One model for all clients. `trusts` decides by a client's uid, before its first byte is read."""
 
     def __init__(
         self,

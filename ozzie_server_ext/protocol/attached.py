@@ -1,4 +1,4 @@
-"""Which servers are attached to a home's owner, and take over when it goes (GW-1).
+"""Which servers are attached to a home's owner, and take over when it goes.
 
 Each has a file below `run/attached` that is locked while its process lives: what is not locked was left by a dead one.
 """

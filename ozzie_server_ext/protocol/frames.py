@@ -1,4 +1,4 @@
-"""WebSocket frames: S0's three kinds, req, res and event, as DESIGN §8 completes them (GW-2).
+"""WebSocket frames of three kinds: req, res and event (SPEC.md).
 
 A message of the socket is one frame, or a JSON array of frames that were ready at the same moment. Clients send one
 frame a message.
@@ -14,7 +14,7 @@ from ozzie_server_ext.protocol.jsontext import dumps, loads
 
 
 class Names(NamedTuple):
-    """`s0` and `s1` are those documents' WebSocket names; `s4` is OctoAgent's; `sse` FazAI's event type (S2 §2)."""
+    """`s0` and `s1` are those documents' WebSocket names; `s4` is OctoAgent's; `sse` FazAI's event type."""
 
     s0: str = ""
     s1: str = ""
@@ -128,14 +128,9 @@ NAMES: dict[str, Names] = {
 
 
 def wire_name(canonical: str) -> str:
-    """What a WebSocket frame calls an event: the S0 or S1 name where one exists, else the canonical one (GW-2)."""
+    """What a WebSocket frame calls an event: the S0 or S1 name where one exists, else the canonical one."""
     names = NAMES[canonical]
     return names.s0 or names.s1 or canonical
-
-
-def s4_name(canonical: str) -> str:
-    """What S4's endpoints call an event (GW-4)."""
-    return NAMES[canonical].s4 or canonical.replace(".", "_").upper()
 
 
 MAX_FRAME_BYTES = 1 << 20

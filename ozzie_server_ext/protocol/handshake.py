@@ -1,4 +1,4 @@
-"""How a kernel or a command finds the gateway: a private file in Jupyter's runtime folder (DESIGN §8).
+"""How a kernel or a command finds the gateway: a private file in Jupyter's runtime folder.
 
 The file names the gateway's address and a token of Ozzie's own; who can read it (mode 0600) is the user. It goes by
 file and not by environment, which other processes of the user could read.

@@ -1,4 +1,4 @@
-"""Strict JSON at every boundary (DESIGN §2.16, THREATS 17).
+"""Strict JSON at every boundary.
 
 Refused: NaN and infinities, duplicate keys, more than 64 levels, text over a size limit, invalid UTF-8. A lone
 surrogate breaks SQLite, UTF-8 and the hash, so it is refused, or replaced by U+FFFD where the text comes from

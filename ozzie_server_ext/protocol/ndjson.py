@@ -1,4 +1,4 @@
-"""One JSON object a line (S2 §1): framing that a peer can neither block nor blow up (DESIGN §2.15)."""
+"""One JSON object a line: framing that a peer can neither block nor blow up."""
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json, JsonObject

@@ -1,4 +1,4 @@
-"""Which process owns a home: what stands in the file of its lock (GW-1).
+"""Which process owns a home: what stands in the file of its lock.
 
 Every kernel asks this before it loads anything else, so nothing is imported for it.
 """

@@ -1,4 +1,4 @@
-"""The worker protocol: S2 §1 with optional fields and further event types, so that a foreign worker speaks it too.
+"""The NDJSON worker protocol, with optional fields and further event types, so that a foreign worker speaks it too.
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
 error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, describe,
@@ -17,7 +17,7 @@ from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 T = TypeVar("T")
 
 DEFAULT_SOCKET = "/run/fazai/gemma.sock"
-"""Where a worker listens that was told nothing else (S2 §1)."""
+"""Where a worker listens that was told nothing else."""
 
 # --- to the worker ------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ def event_json(event: StreamEvent, call_id: str) -> JsonObject:
 
 
 def parse_event(message: JsonObject | str) -> StreamEvent:
-    """The event in `message`; a plain line is a token, and so is `{ok: false, error}` an error (S2).
+    """The event in `message`; a plain line is a token, and so is `{ok: false, error}` an error.
 
     Raises InvalidShape.
     """

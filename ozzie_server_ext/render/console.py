@@ -1,10 +1,10 @@
-"""A turn as text in 80 columns: console, nbclient, anything without rich output (UX §5)."""
+"""A turn as text in 80 columns: console, nbclient, anything without rich output."""
 
 import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.questions import Asked, Question, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import Asked, QuestionView, made_from, way_to_answer, ways_to_answer, why_asked
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
     cut_columns,
@@ -166,7 +166,7 @@ def _head(view: TurnView) -> list[str]:
     return [f"[working] {named}".rstrip(), *wrapped(shown)]
 
 
-def question_lines(asked: Question) -> list[str]:
+def question_lines(asked: QuestionView) -> list[str]:
     """What is asked, with its notes."""
     texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
     said = [line for text in texts for line in wrapped(text)]
@@ -184,7 +184,7 @@ def _question(view: TurnView) -> list[str]:
 
 
 def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
-    """What a person is asked to allow, with all of what would happen, in at most 80 columns (UX §5)."""
+    """What a person is asked to allow, with all of what would happen, in at most 80 columns."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
     told = f"{facts[:1].upper()}{facts[1:]}."
@@ -197,7 +197,7 @@ def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
 
 def quoted_lines(lines: Iterable[str]) -> list[str]:
     """Visible lines behind a mark: nothing in them can pass for a line of ours, and nobody says yes to the end of a
-    line that they did not see (THREATS 14)."""
+    line that they did not see."""
     room = LINE_WIDTH - len(_QUOTE)
     return [f"{_QUOTE}{piece}".rstrip() for line in lines for piece in folded(line.expandtabs(_TAB), room)]
 

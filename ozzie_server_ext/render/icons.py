@@ -1,4 +1,4 @@
-"""Our own state icons: 16-grid, 1.5 px line, coloured by role; a word always stands beside them (UX §1, §2.1)."""
+"""Our own state icons: 16-grid, 1.5 px line, coloured by role; a word always stands beside them."""
 
 _RING = '<circle cx="8" cy="8" r="5.75"/>'
 _DIAMOND = '<path d="M8 2 14 8 8 14 2 8Z"/><path d="M8 5.4v3M8 10.4v.1"/>'

@@ -1,4 +1,4 @@
-"""A turn while it runs: one self-contained, inert piece of HTML (UX §2), for a widget that shows HTML as it is."""
+"""A turn while it runs: one self-contained, inert piece of HTML, for a widget that shows HTML as it is."""
 
 import re
 from collections.abc import Sequence
@@ -165,11 +165,6 @@ class LiveTurn:
         return known[1]
 
 
-def live_html(view: TurnView, now: datetime | None = None) -> str:
-    """The HTML of one moment of a turn; `LiveTurn` gives the same for less work where there are many."""
-    return LiveTurn().html(view, now)
-
-
 def _state_line(view: TurnView, now: datetime | None) -> str:
     seconds = view.elapsed_s(now)
     meta: list[str] = []
@@ -282,7 +277,7 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
 
 
 def _question(view: TurnView) -> str:
-    """What the turn waits for, and how to answer (UX §2.6)."""
+    """What the turn waits for, and how to answer."""
     if view.question is None:
         return ""
     notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
@@ -300,7 +295,7 @@ def _question(view: TurnView) -> str:
 
 
 def _approval(asked: Asked, now: datetime | None) -> str:
-    """What a person is asked to allow, and how to answer (UX §2.4)."""
+    """What a person is asked to allow, and how to answer."""
     ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
     facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
     covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
@@ -332,7 +327,6 @@ def _proof_line(line: str, *, is_diff: bool) -> str:
 
 
 def _left(asked: Asked, now: datetime | None) -> str:
-    """String 3 of UX §10."""
     if asked.expires_at is None:
         return ""
     at = f"{asked.expires_at.astimezone():%H:%M}"

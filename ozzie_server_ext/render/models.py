@@ -1,4 +1,4 @@
-"""What is told of models, in words: their tags, what is known of them, and how their last call ended (UX §10)."""
+"""What is told of models, in words: their tags, what is known of them, and how their last call ended."""
 
 from collections.abc import Mapping
 from decimal import Decimal

@@ -1,7 +1,7 @@
 """What a command answers: paragraphs, tables, lists and samples, as inert Markdown and as text for 80 columns.
 
-Values go in as they are and come out escaped, so that a title, a path or a name can't become more than itself
-(THREATS 14); what stands in a `Command` is to be typed.
+Values go in as they are and come out escaped, so that a title, a path or a name can't become more than itself;
+a `Command` is text for the reader to type.
 """
 
 import re

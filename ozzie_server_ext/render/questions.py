@@ -9,9 +9,9 @@ from ozzie_server_ext.render.text import inside, visible_label, visible_proof
 
 RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
 EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
-"""UX §2.4."""
+"""What a card calls the effects of a call."""
 NOT_KNOWN = "Not known"
-"""What is said of a fact that is missing: never nothing (UX §2.4)."""
+"""What is said of a fact that is missing: never nothing."""
 
 
 def undo_words(undo: str, side_effect: str) -> str:
@@ -52,7 +52,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class QuestionView:
     """What a turn asks a person, and waits for. `notes` are sentences below it."""
 
     prompt_id: str
@@ -62,7 +62,7 @@ class Question:
     choices: tuple[Choice, ...] = ()
 
 
-def question_of(payload: Mapping[str, Any]) -> Question:
+def question_of(payload: Mapping[str, Any]) -> QuestionView:
     """The question of a `prompt.requested`."""
     choices = tuple(
         Choice(
@@ -73,7 +73,7 @@ def question_of(payload: Mapping[str, Any]) -> Question:
         )
         for option in payload.get("options") or ()
     )
-    return Question(
+    return QuestionView(
         prompt_id=str(payload.get("prompt_id", "")),
         kind=str(payload.get("kind", "")),
         sentence=str(payload.get("question", "")),
@@ -92,7 +92,7 @@ SHOWN_LINES = 12
 """Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
 
 NO_SESSION = "Approving for the session is not offered: this cannot be undone."
-"""String 6 of UX §10."""
+
 OPEN_IN_PAGE = "Open it in the page: it contains something that looks like a secret."
 """What is said if only the card without it can be shown."""
 IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab."
@@ -210,7 +210,6 @@ def second_model(by: str) -> str:
 
 
 def why_asked(asked: Asked) -> str:
-    """String 4 of UX §10."""
     return f"Ozzie asks because {inside(asked.reason)}."
 
 

@@ -1,4 +1,4 @@
-"""A finished turn as plain output that any front end shows with no kernel, extension or network (UX §4)."""
+"""A finished turn as plain output that any front end shows with no kernel, extension or network."""
 
 import json
 from dataclasses import replace
@@ -88,7 +88,7 @@ def _opening(view: TurnView) -> str:
         return f"**{view.status}.** " + " ".join(_sentence(text) for text in sentences if text)
     if view.is_final:
         return f"**{view.status}.**"
-    # String 20 of UX §10: this output was saved before the turn had ended.
+    # This output was saved before the turn had ended.
     return text_source(
         "This turn was still running when the notebook was saved. "
         f"Open it with Ozzie to see the rest (task {_task(view)})."
@@ -104,7 +104,7 @@ def _sentence(text: str) -> str:
 
 
 def _failure(view: TurnView, error: TurnError) -> str:
-    """What somebody who looks into a failure wants to know, folded (UX §2.8)."""
+    """What somebody who looks into a failure wants to know, folded."""
     told = {
         "Time": view.finished_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.finished_at else "",
         "Code": code_source(visible_label(error.code)),

@@ -1,4 +1,4 @@
-"""Plain text for people: control and bidi characters made visible, cuts, and how amounts are written (UX §1)."""
+"""Plain text for people: control and bidi characters made visible, cuts, and how amounts are written."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
 from ozzie_server_ext.domain.json import Json
 
 LINE_WIDTH = 80
-"""What a console is taken to have (UX §5)."""
+"""What a console is taken to have."""
 
 _NONE = frozenset({"Mn", "Me", "Cf"})
 _EMOJI_FORM = "\ufe0f"
@@ -80,7 +80,7 @@ def _columns(char: str) -> int:
 
 
 # What can reorder, hide or overwrite the text around it: C0 and C1 controls, bidi embeddings, overrides and isolates,
-# line separators, halves of surrogate pairs, interlinear annotations and tag characters (THREATS 14).
+# line separators, halves of surrogate pairs, interlinear annotations and tag characters.
 _PROSE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -148,7 +148,7 @@ def inside(sentence: str) -> str:
 
 def quoted(name: str) -> str:
     """A name between backticks, as it stands in a question: on one line, with nothing invisible in it, and whole. Of
-    two that are cut in the middle, nobody sees which they say yes to (THREATS 14)."""
+    two that are cut in the middle, nobody sees which they say yes to."""
     return f"`{visible_label(name).replace('`', BACKTICK)}`"
 
 
@@ -205,7 +205,7 @@ def elapsed(seconds: float) -> str:
 
 
 def spoken_duration(seconds: float) -> str:
-    """A time for a screen reader: "9 minutes 41 seconds" (UX §12)."""
+    """A time for a screen reader: "9 minutes 41 seconds"."""
     minutes, rest = divmod(max(int(seconds), 0), 60)
     parts = [_counted(minutes, "minute")] if minutes else []
     if rest or not minutes:

@@ -1,4 +1,4 @@
-"""A tool call as one row: what was called, on what, how it went (UX §2.3)."""
+"""A tool call as one row: what was called, on what, how it went."""
 
 import json
 import shlex
@@ -95,7 +95,7 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
         args = payload.get("args")
         args = args if isinstance(args, Mapping) else {}
         tool_id, name = str(payload.get("tool_id", "")), str(payload.get("name") or payload.get("tool_id") or "tool")
-        if tool_id.startswith(SKILLS):  # UX §2.3: one row with the skill's name
+        if tool_id.startswith(SKILLS):  # one row with the skill's name
             name = name.removeprefix(SKILL_PREFIX)
         return replace(row, tool_id=tool_id, name=visible_label(name), args=args, argument=main_argument(args))
     if row.is_settled:

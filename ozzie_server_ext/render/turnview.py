@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.render.questions import Asked, Question
+from ozzie_server_ext.render.questions import Asked, QuestionView
 from ozzie_server_ext.render.text import cut_end, duration, money, token_count
 from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 
@@ -56,10 +56,9 @@ Status: TypeAlias = Literal[
     "Failed",
     "Stopped",
 ]
-"""The words of UX §2.1."""
+"""The states of a turn, in the words that a person reads."""
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
-HELD_STATUSES = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision", "Paused"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ class TurnView:
     reason: str = ""
     closing: str = ""
     step: str = ""
-    question: Question | None = None
+    question: QuestionView | None = None
     asked: tuple[Asked, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
     checked: tuple[tuple[str, str], ...] = ()
@@ -185,7 +184,7 @@ class TurnView:
 
 KEPT = "Your message is kept."
 CONTINUED = "Continued after a restart. Nothing was done twice."
-"""String 21 of UX §10."""
+
 _NAMED, _NAME_WIDTH = 4, 60
 QUEUED_AFTER_S = 2.0
 """So long a queued turn says nothing of what is before it: most get their turn sooner."""

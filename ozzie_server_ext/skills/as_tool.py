@@ -1,4 +1,4 @@
-"""A skill as a tool: an agent hands work over to it, and gets its result (S0 §3.3, AG-3)."""
+"""A skill as a tool: an agent hands work over to it, and gets its result."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from ozzie_server_ext.skills.parameters import fitted, misfits, parameters_of
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
 
 MAX_NAME = 64
-"""TL-10."""
+
 MOST_TIME_S = 7 * 24 * 3600.0
 """A skill may wait for a person. What bounds it is its own budget, and that of the task that it works for."""
 

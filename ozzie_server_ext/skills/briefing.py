@@ -1,4 +1,4 @@
-"""What whoever carries out a step is told, from the skill and from what earlier steps gave (S3 F2, S4 §8.4.2)."""
+"""What whoever carries out a step is told, from the skill and from what earlier steps gave."""
 
 from dataclasses import dataclass, replace
 

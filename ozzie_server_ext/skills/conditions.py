@@ -1,4 +1,4 @@
-"""Conditions of steps and of moves between states: `{{steps.test.output.passed}} == true` (TK-4 "conditions").
+"""Conditions of steps and of moves between states: `{{steps.test.output.passed}} == true`.
 
 Python's own parser reads them, and what is not on a short list of comparisons is refused: nothing is called, looked up
 or made, so a condition takes no longer than it is long.
@@ -11,21 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.expressions import parsed
+from ozzie_server_ext.domain.expressions import Language, parsed
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.skills.templates import Find, Reference, parse
 
 MAX_CHARS = 500
 _MOST_DIGITS = 40
-_WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
-_ORDERED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_COMPARED = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, *_ORDERED)
 _SYNTAX = "a condition compares values with ==, !=, <, <=, >, >=, in, not in, and joins with and, or, not"
 
 
@@ -55,7 +47,7 @@ class Condition:
 
     def holds(self, find: Find) -> bool:
         """Whether it holds. Raises UnfitValues, and what `find` raises."""
-        return _truth(_value(self.tree, {name: find(each) for name, each in self.references.items()}))
+        return bool(_LANGUAGE.value(self.tree, {name: find(each) for name, each in self.references.items()}))
 
 
 def read_condition(text: str) -> Condition:
@@ -75,9 +67,9 @@ def read_condition(text: str) -> Condition:
     source = source.replace("\n", " ")
     indent = len(source) - len(source.lstrip())
     tree = _parsed(source[indent:], indent)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr):
-            _expect_allowed(node, found, indent + _characters(source[indent:], node.col_offset))
+    refused = _LANGUAGE.refused(tree, found)
+    if refused is not None:
+        raise BadCondition(_why(refused), indent + _characters(source[indent:], refused.col_offset))
     return Condition(text, tree, found)
 
 
@@ -96,76 +88,38 @@ def _characters(source: str, offset: int) -> int:
     return len(source.encode()[:offset].decode(errors="ignore"))
 
 
-def _expect_allowed(node: ast.expr, found: dict[str, Reference], at: int) -> None:
-    match node:
-        case ast.BoolOp() | ast.List() | ast.Tuple():
-            return
-        case ast.UnaryOp(op=ast.Not() | ast.USub()):
-            return
-        case ast.Compare(ops=ops) if all(isinstance(op, _COMPARED) for op in ops):
-            return
-        case ast.Constant(value=str() | int() | float() as value) if not isinstance(value, bool):
-            return
-        case ast.Name(id=name) if name in found or name in _WORDS:
-            return
-        case ast.Name(id=name):
-            raise BadCondition(
-                f'"{name}" means nothing here; a variable stands in braces, {{{{{name}}}}}, and a text in quotes',
-                at,
-            )
-        case _:
-            raise BadCondition(_SYNTAX, at)
+def _why(refused: ast.expr) -> str:
+    if isinstance(refused, ast.Name):
+        name = refused.id
+        return f'"{name}" means nothing here; a variable stands in braces, {{{{{name}}}}}, and a text in quotes'
+    return _SYNTAX
 
 
-def _value(node: ast.expr, found: dict[str, Json]) -> Json:
-    match node:
-        case ast.Constant(value=str() | int() | float() as value):
-            return value
-        case ast.Name(id=name):
-            return found[name] if name in found else _WORDS[name]
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return [_value(part, found) for part in parts]
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _truth(_value(operand, found))
-        case ast.UnaryOp(operand=operand):
-            return -_number(_value(operand, found))
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_truth(_value(part, found)) for part in parts)
-        case ast.BoolOp(values=parts):
-            return any(_truth(_value(part, found)) for part in parts)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            return _compared(_value(left, found), ops, [_value(other, found) for other in others])
-        case _:
-            raise AssertionError(f"{type(node).__name__} was let through")
+def _literal(value: object) -> Json:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return value
 
 
-def _compared(left: Json, ops: list[ast.cmpop], others: list[Json]) -> bool:
-    for op, right in zip(ops, others, strict=True):
-        if not _pair(left, op, right):
-            return False
-        left = right
-    return True
+def _beside_numbers(compare: Callable[[Json, Json], bool]) -> Callable[[Json, Json], bool]:
+    """Compare after reading a text beside a number as a number: tools and models write numbers as text."""
+
+    def compared(left: Json, right: Json) -> bool:
+        if _is_number(right):
+            return compare(_as_number(left), right)
+        return compare(left, _as_number(right) if _is_number(left) else right)
+
+    return compared
 
 
-def _pair(left: Json, op: ast.cmpop, right: Json) -> bool:
-    if _is_number(right):
-        left = _as_number(left)
-    elif _is_number(left):
-        right = _as_number(right)
-    match op:
-        case ast.Eq():
-            return _same(left, right)
-        case ast.NotEq():
-            return not _same(left, right)
-        case ast.In():
-            return _within(left, right)
-        case ast.NotIn():
-            return not _within(left, right)
-        case _:
-            both_texts = isinstance(left, str) and isinstance(right, str)
-            if not both_texts and not (_is_number(left) and _is_number(right)):
-                raise UnfitValues(f"{_kind(left)} and {_kind(right)} have no order.")
-            return _ORDERED[type(op)](left, right)
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Json, Json], bool]:
+    def compared(left: Json, right: Json) -> bool:
+        both_texts = isinstance(left, str) and isinstance(right, str)
+        if not both_texts and not (_is_number(left) and _is_number(right)):
+            raise UnfitValues(f"{_kind(left)} and {_kind(right)} have no order.")
+        return compare(left, right)
+
+    return _beside_numbers(compared)
 
 
 def _same(left: Json, right: Json) -> bool:
@@ -187,19 +141,13 @@ def _within(left: Json, right: Json) -> bool:
             raise UnfitValues(f"Nothing stands in {_kind(right)}.")
 
 
-def _truth(value: Json) -> bool:
-    """Of a value alone: whether there is anything in it."""
-    return bool(value)
-
-
-def _number(value: Json) -> int | float:
+def _minus(value: Json) -> Json:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise UnfitValues(f"There is no minus of {_kind(value)}.")
-    return value
+    return -value
 
 
 def _as_number(value: Json) -> Json:
-    """Tools and models write numbers as text: beside a number, a text that is one counts as that."""
     if not isinstance(value, str) or len(value) > _MOST_DIGITS:
         return value
     try:
@@ -227,3 +175,22 @@ def _kind(value: Json) -> str:
             return "an object"
         case _:
             return "a number"
+
+
+_LANGUAGE = Language[Json](
+    literal=_literal,
+    names={"true": True, "false": False, "null": None},
+    unary={ast.USub: _minus},
+    comparisons={
+        ast.Eq: _beside_numbers(_same),
+        ast.NotEq: _beside_numbers(lambda left, right: not _same(left, right)),
+        ast.In: _beside_numbers(_within),
+        ast.NotIn: _beside_numbers(lambda left, right: not _within(left, right)),
+        ast.Lt: _ordered(operator.lt),
+        ast.LtE: _ordered(operator.le),
+        ast.Gt: _ordered(operator.gt),
+        ast.GtE: _ordered(operator.ge),
+    },
+    truth=bool,
+    listed=lambda values: values,
+)

@@ -1,5 +1,4 @@
-"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust
-(TK-3, S3 F2 "Loader", DESIGN §2.14).
+"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust.
 
 A user's skill takes the place of a shipped one of the same name; a project's takes nobody's.
 """
@@ -14,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, Place, content_of, parse_object
+from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation, content_of, parse_object
 from ozzie_server_ext.config.jsonc import KeyPath as Key
 from ozzie_server_ext.config.settings import ModelsSettings, Settings
 from ozzie_server_ext.config.trust import standing, trust, untrust
@@ -51,7 +50,7 @@ class SkillFile:
     skill: Skill
     path: Path
     digest: str
-    places: Mapping[Key, Place]
+    places: Mapping[Key, SourceLocation]
 
     @property
     def version(self) -> str:
@@ -79,7 +78,7 @@ def read(path: Path, content: bytes) -> SkillFile:
     return file
 
 
-def _type_of(tree: Mapping[str, Json], places: Mapping[Key, Place]) -> str:
+def _type_of(tree: Mapping[str, Json], places: Mapping[Key, SourceLocation]) -> str:
     for key, type_ in (("steps", "workflow"), ("states", "fsm")):
         if key in tree and "type" not in tree:
             raise SkillError(f'{line_of((key,), places)} a skill with "{key}" says "type": "{type_}".', hint=_HINT)
@@ -90,7 +89,7 @@ def _type_of(tree: Mapping[str, Json], places: Mapping[Key, Place]) -> str:
     raise SkillError(f"{line_of(('type',), places)} must be one of {kinds}; it is {said!r}.", hint=_HINT)
 
 
-def _lines(found: Iterable[Complaint], places: Mapping[Key, Place]) -> list[str]:
+def _lines(found: Iterable[Complaint], places: Mapping[Key, SourceLocation]) -> list[str]:
     lines: list[str] = []
     for complaint in found:
         path = complaint.path

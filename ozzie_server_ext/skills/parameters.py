@@ -1,4 +1,4 @@
-"""What a skill takes in: as a schema, as it is typed (`key=value`), and as values that fit (TK-3 "typed input")."""
+"""What a skill takes in: as a schema, as it is typed (`key=value`), and as values that fit."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

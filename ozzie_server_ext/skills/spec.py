@@ -1,4 +1,4 @@
-"""What a skill file may say (S0 §5 level 3, S1 "Skill System", S3 F2, S4 §8.4; TK-3). docs/skills.md explains the keys.
+"""What a skill file may say. docs/skills.md explains the keys.
 
 The names are the specifications'; S4's `tools_allowed` says the same as `tools`. What a step and a state have in common
 is `Work`: something is done, by a model, a tool, another skill or a person.
@@ -68,7 +68,7 @@ class _Part(BaseModel):
 
 
 class Var(_Part):
-    """An input variable (S3 F2). What is neither required nor has a default may be left out, and is null then."""
+    """An input variable. What is neither required nor has a default may be left out, and is null then."""
 
     description: Annotated[str, Field(max_length=500)] = ""
     type: VarType = "string"
@@ -90,7 +90,7 @@ class Var(_Part):
 
 
 class Triggers(_Part):
-    """What starts a skill beside a person: the agent (delegation, S0 §3.3), words in a message, the clock, an event."""
+    """What starts a skill beside a person: the agent (delegation), words in a message, the clock, an event."""
 
     delegation: bool = True
     keywords: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
@@ -99,7 +99,7 @@ class Triggers(_Part):
 
 
 class RetryPolicy(_Part):
-    """S4 §8.4.1. `max_attempts` counts the first one."""
+    """`max_attempts` counts the first one."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     backoff_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 500
@@ -107,14 +107,14 @@ class RetryPolicy(_Part):
 
 
 class ApprovalPolicy(_Part):
-    """S4 §8.4.1. The policy's rules hold whatever this says: `human_in_loop` asks for every call that changes something
+    """The policy's rules hold whatever this says: `human_in_loop` asks for every call that changes something
     besides; `none` and `rule_based` add nothing to them."""
 
     mode: Literal["none", "rule_based", "human_in_loop"] = "rule_based"
 
 
 class Budget(_Part):
-    """What one run may use up (S4 §8.1.2)."""
+    """What one run may use up."""
 
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -181,7 +181,7 @@ KINDS = ("instruction", "call", "skill", "ask", "approve", "wait")
 
 
 class Work(_Thinking):
-    """What a step or a state does, and what has to hold then (TK-5)."""
+    """What a step or a state does, and what has to hold then."""
 
     id: StepId
     title: Short = ""
@@ -224,7 +224,7 @@ class Move(_Part):
 
 
 class State(Work):
-    """A state of a state machine (S4 §8.3.3). In a `final` one nothing is left to do."""
+    """A state of a state machine. In a `final` one nothing is left to do."""
 
     moves: tuple[Move, ...] = ()
     final: bool = False
@@ -257,7 +257,7 @@ class SimpleSkill(_Skill):
 
 
 class WorkflowSkill(_Skill):
-    """Steps that run side by side where what they need allows it (S1, S3 F2)."""
+    """Steps that run side by side where what they need allows it."""
 
     type: Literal["workflow"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]

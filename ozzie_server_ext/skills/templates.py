@@ -1,4 +1,4 @@
-"""`{{name}}` in the texts of a skill: variables, and what earlier steps gave (S1 "Workflow Skills", S3 F2, TK-3).
+"""`{{name}}` in the texts of a skill: variables, and what earlier steps gave.
 
 A text is filled in once. Braces in what is filled in are text: what a page or a model wrote names nothing.
 """

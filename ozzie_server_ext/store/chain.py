@@ -1,4 +1,4 @@
-"""The hash chain: salted commitments to bodies, hashes over envelopes, and the walk that checks them (EV-6).
+"""The hash chain: salted commitments to bodies, hashes over envelopes, and the walk that checks them.
 
     commitment = SHA-256("ozzie body 1\\0" | len(salt), 1 byte | salt | len(body), 8 bytes big-endian | body)
     hash       = SHA-256("ozzie event 1\\0" | canonical JSON of the envelope, with commitment and prev_hash)

@@ -1,4 +1,4 @@
-"""The live feed: everything from a position on, then what happens, without gap or duplicate (EV-4, DESIGN §2.2)."""
+"""The live feed: everything from a position on, then what happens, without gap or duplicate."""
 
 import asyncio
 import weakref
@@ -152,7 +152,7 @@ _BESIDE_THE_BODY = 512
 """About what an event has in bytes beside its body."""
 
 INTERVAL_S = 0.05
-"""How long text that goes on is gathered (DESIGN §2.15), in one rhythm for all replies: so every subscriber gets the
+"""How long text that goes on is gathered, in one rhythm for all replies: so every subscriber gets the
 same few items, however fast a model writes."""
 
 Item = Event | Transient

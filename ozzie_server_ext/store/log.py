@@ -1,4 +1,4 @@
-"""The port of the event log: what every store of facts promises (DESIGN §2.1, EV-1, EV-6)."""
+"""The port of the event log: what every store of facts promises."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

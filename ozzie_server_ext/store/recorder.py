@@ -39,7 +39,7 @@ class Appends(Protocol):
 
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears (TL-8);
+    """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears;
     with a `claim`, nothing is recorded once the task is another attempt's."""
 
     log: Appends

@@ -1,4 +1,4 @@
-"""The event log in SQLite: one file, one writing thread, readers of their own (EV-1, EV-2)."""
+"""The event log in SQLite: one file, one writing thread, readers of their own."""
 
 import asyncio
 import logging

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.domain.events import Event
@@ -12,7 +11,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import FAILURES, is_damage, open_readable, unusable, what_failed
+from ozzie_server_ext.store.database import is_damage, what_failed
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -122,17 +121,6 @@ def verify(connection: sqlite3.Connection) -> Verification:
             raise
         return walk.broken_off(what_failed(error))
     return walk.end()
-
-
-def verify_file(path: Path) -> Verification:
-    """Verify a log that may be closed or in use, without changing it; raises as `open_readable`."""
-    connection = open_readable(path)
-    try:
-        return verify(connection)
-    except FAILURES as error:
-        raise unusable(error, path) from error
-    finally:
-        connection.close()
 
 
 def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: SqliteRows | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Tables of projections: their declaration, and the rows a fold works on, wherever they are kept (EV-2)."""
+"""Tables of projections: their declaration, and the rows a fold works on, wherever they are kept."""
 
 import re
 from collections.abc import Iterable, Mapping

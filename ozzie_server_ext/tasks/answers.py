@@ -1,4 +1,4 @@
-"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first (MD-5, UX §2.6)."""
+"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -34,18 +34,18 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.reconciliation import OpenTool, not_again, stopped, unfinished
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tools.call import MOST_TEXT, outcome_of
+from ozzie_server_ext.tools.broker import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
-"""Those of one session: what a kernel may raise (THREATS 6)."""
+"""Those of one session: what a kernel may raise."""
 _OUTCOMES: dict[str, Literal["done", "again", "left"]] = {DONE: "done", AGAIN: "again", LEAVE: "left"}
 MOST_MONEY = 1_000_000 * 1_000_000_000
 """In 1e-9 USD, of one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class OpenQuestion:
     """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
     knows whether they were had, `open_calls` those without an outcome; `version` is that of the task's stream, when it
     was looked at; `asked` is the event that asks."""
@@ -69,7 +69,7 @@ class Answers:
         self._ledger = ledger
         log.on_commit(self._follow)
 
-    async def question(self, task_id: TaskId) -> Question | None:
+    async def question(self, task_id: TaskId) -> OpenQuestion | None:
         """What the task waits for; None where it waits for nothing. Raises NotFound."""
         row = await self._tasks.get(task_id)
         # Only what waited when its row was read can wait now; what it waits for, and whether still, its events say.
@@ -115,7 +115,7 @@ class Answers:
                 source="hub",
                 session_id=asked.session_id,
                 task_id=task_id,
-                # An answer that was offered is made from what the question was made from (DESIGN §2.9).
+                # An answer that was offered is made from what the question was made from.
                 labels=asked.asked.labels,
                 sources=asked.asked.sources,
             )
@@ -127,7 +127,7 @@ class Answers:
         except Conflict:
             raise await self._late(task_id) from None
 
-    def _consequences(self, asked: Question, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
+    def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id
         if call_id is not None:
             waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # a clock may be set back
@@ -140,7 +140,6 @@ class Answers:
         return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
 
     async def _late(self, task_id: TaskId) -> Conflict:
-        """String 8 of UX §10."""
         for event in reversed(await self._events(task_id)):
             if isinstance(event.body, PromptAnswered):
                 at = event.ts.astimezone().strftime("%H:%M")
@@ -156,10 +155,10 @@ class Answers:
             self._ledger.raised()
 
 
-def _open_question(events: Iterable[Event]) -> Question | None:
+def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
     """What a task of these events asks, and nobody has answered."""
     breach: BudgetExceeded | None = None
-    found: Question | None = None
+    found: OpenQuestion | None = None
     events = tuple(events)
     for event in events:
         match event.body:
@@ -167,7 +166,7 @@ def _open_question(events: Iterable[Event]) -> Question | None:
                 breach = fact
             case PromptRequested() as fact if event.session_id and (breach or fact.kind != "budget"):
                 why = breach if fact.kind == "budget" else None
-                found = Question(
+                found = OpenQuestion(
                     prompt=fact, asked=event, breach=why, version=event.version, session_id=event.session_id
                 )
             case PromptAnswered() | TaskCancelled() | TaskFailed():
@@ -216,7 +215,7 @@ def _of_budget(breach: BudgetExceeded, answer: PromptAnswered) -> list[EventBody
     return [TaskCancelled(by=answer.by, reason="the budget")]
 
 
-def _resolutions(asked: Question, option: str, by: str) -> list[EventBody]:
+def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
     outcome = _OUTCOMES[option]
     facts: list[EventBody] = [ToolCallResolved(call_id=tool.call_id, outcome=outcome, by=by) for tool in asked.doubtful]
     return [*facts, not_again(asked.doubtful)] if outcome == "left" else [*facts, *goes_on(by)]

@@ -1,6 +1,6 @@
-"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first (TL-4).
+"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first.
 
-An answer is checked here, whatever a client says of itself; one that does not count is recorded too (THREATS 5, 10).
+An answer is checked here, whatever a client says of itself; one that does not count is recorded too.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from ozzie_server_ext.domain.approvals import SESSION_S, Cover, Extent, Way
+from ozzie_server_ext.domain.approvals import SESSION_S, ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
 from ozzie_server_ext.domain.events import (
@@ -62,7 +62,7 @@ class Answerer:
     """Who answers, and by which way; `session_id` is the one session that they may answer for, None where any."""
 
     name: str
-    way: Way
+    way: AuthStrength
     session_id: SessionId | None = None
 
 
@@ -105,7 +105,7 @@ class Approvals:
     def __init__(self, log_: EventLog, clock: Clock) -> None:
         self._log = log_
         self._clock = clock
-        self._noted: Counter[tuple[SessionId | None, Way]] = Counter()
+        self._noted: Counter[tuple[SessionId | None, AuthStrength]] = Counter()
 
     async def list(
         self,
@@ -130,11 +130,11 @@ class Approvals:
             raise NotFound(f"There is no approval {_cut(approval_id)}.", hint="List them with ozzie approvals list.")
         return _approval(rows[0])
 
-    async def approve(self, approval_id: str, by: Answerer, *, extent: Extent = "once", binds: str = "") -> None:
+    async def approve(self, approval_id: str, by: Answerer, *, extent: ApprovalScope = "once", binds: str = "") -> None:
         """Say yes. `binds` is that of the request that was seen: another one is not answered then.
 
         Raises NotFound; PolicyError where the answer may not come from there, or not for the session; Conflict where
-        it is too late, as string 8 of UX §10 says it.
+        it is too late.
         """
 
         def answer(asked: Approval) -> list[EventBody]:
@@ -169,7 +169,7 @@ class Approvals:
             stream = task_stream(found.task_id)
             version = await self._log.version(stream)
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
-            if found.status == "pending" and by.way.strength >= Way.CLI.strength:
+            if found.status == "pending" and by.way.strength >= AuthStrength.CLI.strength:
                 facts: list[EventBody] = [ApprovalExpired(approval_id=found.approval_id, why="changed")]
                 facts += goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
                 with suppress(VersionConflict):
@@ -202,7 +202,9 @@ class Approvals:
                 return
         raise _busy()
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
+    async def covering(
+        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
+    ) -> ApprovalId | None:
         """See `tools.permissions.Grants`."""
         rows = await self._log.rows(
             "approvals", where={"session_id": session_id, "status": "granted", "extent": "session"}, descending=True
@@ -210,7 +212,7 @@ class Approvals:
         now = self._clock.now()
         for found in map(_approval, rows):
             until, cover = found.in_force_until(), found.asked.cover
-            if until is None or now >= until or Way(found.way).strength < needs.strength:
+            if until is None or now >= until or AuthStrength(found.way).strength < needs.strength:
                 continue
             if cover is not None and fits(cover):
                 return found.approval_id
@@ -234,7 +236,7 @@ class Approvals:
         act: _Act,
         bodies: _Bodies,
         *,
-        extent: Extent = "once",
+        extent: ApprovalScope = "once",
         binds: str = "",
     ) -> None:
         for _ in range(_TRIES):
@@ -312,13 +314,13 @@ class Approvals:
         draft = Draft(body=refused, actor="user", source="hub", session_id=session_id, task_id=task_id)
         await self._log.append(APPROVALS_STREAM, [draft])
 
-    def _late(self, found: Approval, way: Way) -> Conflict:
-        """Strings 3 and 8 of UX §10. Only in a page it was a click."""
+    def _late(self, found: Approval, way: AuthStrength) -> Conflict:
+        """Only in a page it was a click."""
         at = f"{found.answered_at.astimezone():%H:%M}" if found.answered_at else ""
         match found.status:
             case "granted" | "rejected":
                 did = "approved" if found.status == "granted" else "rejected"
-                what = "click" if way is Way.BROWSER else "answer"
+                what = "click" if way is AuthStrength.BROWSER else "answer"
                 words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your {what} did nothing."
                 return Conflict(words, code="approval.late")
             case "expired" if found.why == "time":
@@ -365,14 +367,14 @@ def _foreign() -> PolicyError:
     return PolicyError("This approval is not of the kernel's own session.", code="policy.session")
 
 
-def _too_weak(asked: ApprovalRequested, way: Way) -> PolicyError:
+def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
     needs = asked.needs
-    if asked.card and way.strength < Way.CLI.strength:
+    if asked.card and way.strength < AuthStrength.CLI.strength:
         return PolicyError(OPEN_IN_PAGE, hint=f"Or run ozzie approvals show {asked.approval_id}.", code="policy.way")
-    where = {Way.CLI: "in the page, or with ozzie approvals approve", Way.BROWSER: "in the page"}
+    where = {AuthStrength.CLI: "in the page, or with ozzie approvals approve", AuthStrength.BROWSER: "in the page"}
     return PolicyError(
         "A yes to this may not come through a kernel: code that runs there could say it too."
-        if needs is Way.CLI
+        if needs is AuthStrength.CLI
         else "A yes to this has to come from a page under your own name.",
         hint=f"Answer it {where.get(needs, 'where you can prove who you are')}.",
         code="policy.way",

@@ -21,7 +21,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.models.ledger import Standing
+from ozzie_server_ext.models.ledger import AccountBalance
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
@@ -123,13 +123,13 @@ def limits_under(settings: Settings) -> Limits:
     )
 
 
-async def standing_of(log: EventLog, account: Account) -> Standing:
+async def standing_of(log: EventLog, account: Account) -> AccountBalance:
     """What the log has of an account."""
     rows = await log.rows("budgets", where={"scope": account.scope, "key": account.key}, limit=1)
     if not rows:
-        return Standing()
+        return AccountBalance()
     row = rows[0]
-    return Standing(
+    return AccountBalance(
         settled=Spending(cast(int, row["cost"]), cast(int, row["tokens"])),
         raised=Spending(cast(int, row["raised_cost"]), cast(int, row["raised_tokens"])),
     )
@@ -176,69 +176,59 @@ def shared_budgets(settings: BudgetsSettings, session_id: SessionId, project: Pa
     return tuple(budget for budget in budgets if budget.is_limited)
 
 
-class Allowances:
-    """Those of one task. `settings` gives the budgets of the moment; the task's own are those that it was created
-    with."""
-
-    def __init__(
-        self,
-        settings: Callable[[], BudgetsSettings],
-        limits: Limits,
-        task_id: TaskId,
-        session_id: SessionId,
-        project: Path,
-        clock: Clock,
-        above: Sequence["TaskLimits"] = (),
-    ) -> None:
-        """`above` are the tasks that delegated this one: what it uses, they use."""
-        self._above = above
-        self._settings = settings
-        self._limits = limits
-        self._task_id = task_id
-        self._session_id = session_id
-        self._project = project
-        self._clock = clock
-
-    def now(self) -> Allowance:
-        """The budgets that a call made now counts against."""
-        settings = self._settings()
-        day, _ = today(self._clock.now())
-        own = [self._own(settings), *(budget_of(*each, settings) for each in self._above)]
-        shared = shared_budgets(settings, self._session_id, self._project, day)
-        budgets = (*(budget for budget in own if budget.is_limited), *shared)
-        return Allowance(budgets=budgets, project=str(self._project), day=day)
-
-    async def deadline(self, log: EventLog, times: TaskTimes) -> Deadline | None:
-        """How much time the task has; None where time does not matter. The log is read for it."""
-        if self._limits.deadline_s is None:
-            return None
-        events = await log.read_stream(task_stream(self._task_id))
-        limit_s = self._limits.deadline_s + sum(raised_ms(event) for event in events) / 1000
-        within = partial(times.bounded, self._task_id, limit_s)
-        return Deadline(limit_s=limit_s, budget=self._own(self._settings()), within=within)
-
-    def _own(self, settings: BudgetsSettings) -> Budget:
-        return budget_of(self._task_id, self._limits, bool(self._above), settings)
-
-
 class TaskLimits(NamedTuple):
-    """A task that delegated another one, its limits, and whether it was delegated itself."""
+    """A task, its limits, and whether another one delegated it."""
 
     task_id: TaskId
     limits: Limits
     is_part: bool
 
 
-async def limits_above(log: EventLog, row: Row) -> list[TaskLimits]:
-    """The limits of the tasks that delegated the one of that row, the nearest first."""
-    found: list[TaskLimits] = []
-    while row["parent_id"] is not None and len(found) < MOST_DEPTH:
-        rows = await log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
-        if not rows:
-            break
-        (row,) = rows
-        found.append(TaskLimits(TaskId(str(row["task_id"])), limits_of(row), row["parent_id"] is not None))
-    return found
+class TaskBudgets:
+    """The budgets that tasks count against. `settings` returns the configured ones of the moment."""
+
+    def __init__(
+        self, log: EventLog, times: TaskTimes, settings: Callable[[], BudgetsSettings], project: Path, clock: Clock
+    ) -> None:
+        self._log = log
+        self._times = times
+        self._settings = settings
+        self._project = project
+        self._clock = clock
+
+    async def lineage(self, row: Row) -> list[TaskLimits]:
+        """Return the task of a row of `tasks`, then those that delegated it, the nearest first. What a task uses, they
+        use too."""
+        found = [_limits_in(row)]
+        while row["parent_id"] is not None and len(found) <= MOST_DEPTH:
+            rows = await self._log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
+            if not rows:
+                break
+            (row,) = rows
+            found.append(_limits_in(row))
+        return found
+
+    def now(self, lineage: Sequence[TaskLimits], session_id: SessionId) -> Allowance:
+        """Return the budgets that a call made now by the first task of `lineage` counts against."""
+        settings = self._settings()
+        day, _ = today(self._clock.now())
+        own = [budget_of(*task, settings) for task in lineage]
+        shared = shared_budgets(settings, session_id, self._project, day)
+        budgets = (*(budget for budget in own if budget.is_limited), *shared)
+        return Allowance(budgets=budgets, project=str(self._project), day=day)
+
+    async def deadline(self, task: TaskLimits) -> Deadline | None:
+        """Return how long the task may work, with what was allowed in addition; None without such a limit."""
+        if task.limits.deadline_s is None:
+            return None
+        events = await self._log.read_stream(task_stream(task.task_id))
+        limit_s = task.limits.deadline_s + sum(raised_ms(event) for event in events) / 1000
+        within = partial(self._times.bounded, task.task_id, limit_s)
+        return Deadline(limit_s=limit_s, budget=budget_of(*task, self._settings()), within=within)
+
+
+def _limits_in(row: Row) -> TaskLimits:
+    return TaskLimits(TaskId(str(row["task_id"])), limits_of(row), row["parent_id"] is not None)
 
 
 def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsSettings) -> Budget:
@@ -247,7 +237,7 @@ def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsS
         account=Account("task", task_id),
         cost=limits.max_cost,
         tokens=limits.max_tokens,
-        on_breach=settings.task.on_breach,
+        on_breach=settings.task.on_exceeded,
         skill=limits.skill,
         skill_bounds=limits.skill_bounds,
         is_part=is_part,
@@ -264,7 +254,7 @@ def raised_ms(event: Event) -> int:
 
 
 def _budget(account: Account, settings: BudgetSettings) -> Budget:
-    return Budget(account=account, cost=settings.max_cost, tokens=settings.max_tokens, on_breach=settings.on_breach)
+    return Budget(account=account, cost=settings.max_cost, tokens=settings.max_tokens, on_breach=settings.on_exceeded)
 
 
 MOST_TURNS = 100

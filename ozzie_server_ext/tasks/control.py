@@ -22,7 +22,7 @@ from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.reconciliation import not_again, unfinished
 from ozzie_server_ext.tasks.service import Runner, TaskService, limits_of
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.signals import Tells, Updates
+from ozzie_server_ext.tasks.signals import SignalIntake, Updates
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun, load_run
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
@@ -316,6 +316,6 @@ class TaskControl:
         times: TaskTimes,
     ) -> None:
         self.pauses = Pauses(log, tasks)
-        self.tells = Tells(log, tasks)
+        self.tells = SignalIntake(log, tasks)
         self.updates = Updates(log, tasks)
         self.retries = Retries(log, blobs, tasks, sessions, runner, starts, times)

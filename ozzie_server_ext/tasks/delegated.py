@@ -1,4 +1,4 @@
-"""Delegated tasks as people see them: parts of the run above them, which waits where one of them does (AG-3), and has
+"""Delegated tasks as people see them: parts of the run above them, which waits where one of them does, and has
 used what they have."""
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Carries tasks out: one at a time in a session; sessions, and what was delegated, side by side (DESIGN §2.3, SE-5)."""
+"""Carries tasks out: one at a time in a session; sessions, and what was delegated, side by side."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The class of a failure, its cause, and the next step (AG-6, S4 §2.2-5)."""
+"""The class of a failure, its cause, and the next step."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,15 +1,12 @@
-"""What comes in from people and programs becomes tasks, by the configuration of that moment."""
+"""Takes in messages from people and programs, with the pictures that they name, by the configuration of the moment."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.events import Origin
-from ozzie_server_ext.domain.ids import MessageId, SessionId
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
@@ -23,7 +20,7 @@ from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tools.base import ToolFailed
@@ -123,7 +120,7 @@ def _refused(sentence: str, advice: str) -> InputError:
 
 
 class Intake:
-    """Looks at the files first, and whether the session takes anything."""
+    """Looks again at the configuration and the secrets first, and whether the session is open."""
 
     def __init__(
         self,
@@ -139,59 +136,16 @@ class Intake:
         self._tasks = tasks
         self._starts = starts
 
-    async def submit(
-        self,
-        session_id: SessionId,
-        text: str,
-        origin: Origin,
-        *,
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        answer_schema: JsonObject | None = None,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """A message, which becomes a turn. Raises as `TaskService.submit`, and for a session that takes none."""
+    async def submit(self, turn: NewTurn) -> Submitted:
+        """Begin a turn, or a run of `turn.skill`, under the settings of this moment.
+
+        Raises as `TaskService.submit` and, for a skill, as `SkillStarts.typed`; NotFound, or Conflict for a closed
+        session.
+        """
         config = await self._configuration.refresh()
         await self._secrets.refresh()
-        await self._sessions.expect_open(session_id)
-        return await self._tasks.submit(
-            session_id,
-            text,
-            origin,
-            limits=limits_under(config.settings),
-            model=model,
-            message_id=message_id,
-            attended=attended,
-            answer_schema=answer_schema,
-            content=content,
-        )
-
-    async def run_skill(
-        self,
-        session_id: SessionId,
-        name: str,
-        words: Sequence[str],
-        origin: Origin,
-        *,
-        text: str = "",
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """A skill, with its input as it was typed. Raises as `SkillStarts.typed`, and for a closed session."""
-        await self._configuration.refresh()
-        await self._secrets.refresh()
-        await self._sessions.expect_open(session_id)
-        return await self._tasks.run_skill(
-            session_id,
-            await self._starts.typed(name, words),
-            text or " ".join(["%run", name, *words]),
-            origin,
-            limits=await self._starts.limits_of(name),
-            model=model,
-            message_id=message_id,
-            attended=attended,
-            content=content,
-        )
+        await self._sessions.expect_open(turn.session_id)
+        if turn.skill is None:
+            return await self._tasks.submit(turn, limits_under(config.settings))
+        started = await self._starts.typed(turn.skill.name, turn.skill.words)
+        return await self._tasks.submit(turn, await self._starts.limits_of(turn.skill.name), started)

@@ -1,4 +1,4 @@
-"""The labels of sessions and files: what of them came from outside, and who takes that off (TL-8, DESIGN §2.9)."""
+"""The labels of sessions and files: what of them came from outside, and who takes that off."""
 
 from dataclasses import dataclass
 from pathlib import Path

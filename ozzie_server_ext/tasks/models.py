@@ -25,7 +25,7 @@ from ozzie_server_ext.models.facts import (
     installed_models,
     is_own_address,
 )
-from ozzie_server_ext.models.failures import Place
+from ozzie_server_ext.models.failures import ErrorContext
 from ozzie_server_ext.models.registry import OFFLINE, ModelRegistry, UnknownModel
 from ozzie_server_ext.models.selector import NoCandidate, parse_selector
 from ozzie_server_ext.observability.logs import logger
@@ -112,14 +112,14 @@ _TAKES_PICTURES = frozenset({"openai", "openai-compatible", "vllm", "litellm", "
 
 
 class ModelKnowledge:
-    """`registry` gives that of the moment; `is_ready` tells whether a model worker would answer at once."""
+    """`registry` gives that of the moment; `is_ready` tells whether a model worker answers at once."""
 
     def __init__(
         self, registry: Callable[[], ModelRegistry], book: FactBook, *, is_ready: Callable[[], bool] = lambda: False
     ) -> None:
         self._registry = registry
         self._book = book
-        self._is_ready = is_ready
+        self.is_ready = is_ready
 
     async def find(self, choice: ModelChoice) -> Capabilities:
         """Everything that can be known, waiting for the model worker where it has to be asked.
@@ -133,7 +133,7 @@ class ModelKnowledge:
     async def look(self, choice: ModelChoice) -> Capabilities:
         """What can be known at once: a worker that does not run is not started for it."""
         name = self._listed(choice)
-        if name and self._is_ready():
+        if name and self.is_ready():
             with contextlib.suppress(Unavailable):
                 await self._book.learn([name])
         return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)
@@ -354,7 +354,7 @@ class ModelService:
         return {**encode(chain.first), "then": then}
 
     async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start what the session's model needs: the worker's imports take seconds (DESIGN §2.15)."""
+        """Begin to start what the session's model needs: the worker's imports take seconds."""
         try:
             self._make_ready(self._reachable(self.registry.chain(session.model, base_url=session.base_url)).first)
         except OzzieError as error:
@@ -515,7 +515,7 @@ class ModelDetails:
             model=choice.model,
             then=tuple(other.provider for other in chain.choices[1:]),
             stronger=tuple(other.provider for other in chain.stronger),
-            address=Place(address=address).shown,
+            address=ErrorContext(address=address).shown,
             is_default=choice.alias == registry.default,
             tags=configured.tags if configured else {},
             key_name=key_name,

@@ -1,4 +1,4 @@
-"""Holding a task, and letting it go on (TK-1): durable, whatever it does at that moment, and over a restart."""
+"""Holding a task, and letting it go on: durable, whatever it does at that moment, and over a restart."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskSucceeded,
@@ -49,7 +49,7 @@ def last_wish(events: Iterable[Event]) -> Wish | None:
     is_paused = False
     for event in events:
         match event.body:
-            case TaskPausing(by=by, reason=reason, wanted=wanted):
+            case TaskPauseRequested(by=by, reason=reason, wanted=wanted):
                 last = Wish(event.position, wanted, by, reason, has_come=not wanted)
             case TaskPaused():
                 is_paused = True
@@ -120,10 +120,10 @@ class PausePoints:
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
             match event.body:
-                case TaskPausing(wanted=True) if event.task_id is not None:
+                case TaskPauseRequested(wanted=True) if event.task_id is not None:
                     self._wished.add(event.task_id)
                     self._wakes.get(event.task_id, _nobody)()
-                case TaskPausing() | TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled():
+                case TaskPauseRequested() | TaskPaused() | TaskSucceeded() | TaskFailed() | TaskCancelled():
                     self._wished -= {event.task_id}
                 case _:
                     pass
@@ -175,10 +175,10 @@ def _facts(run: Row, wanted: Wish) -> tuple[EventBody, ...]:
     is_paused = run["status"] == TaskStatus.PAUSED
     if wanted.held:
         is_held = is_paused or run["pause_by"]
-        return () if is_held else (TaskPausing(by=wanted.by, reason=wanted.reason),)
+        return () if is_held else (TaskPauseRequested(by=wanted.by, reason=wanted.reason),)
     if is_paused:
         return TaskResumed(by=wanted.by), TaskQueued(reason="recovered")
-    return (TaskPausing(by=wanted.by, wanted=False),) if run["pause_by"] else ()
+    return (TaskPauseRequested(by=wanted.by, wanted=False),) if run["pause_by"] else ()
 
 
 class Pauses:
@@ -205,7 +205,7 @@ class Pauses:
                     hint=f"Let it go on with: ozzie tasks resume {task_id}",
                     code="task.paused",
                 )
-            if await self._said(row, version, TaskPausing(by=by, reason=reason)):
+            if await self._said(row, version, TaskPauseRequested(by=by, reason=reason)):
                 break
         for inner in await self._runs_within(row):
             with contextlib.suppress(Conflict):  # it has ended by now, or is held
@@ -218,7 +218,7 @@ class Pauses:
             if row["status"] == TaskStatus.PAUSED:
                 facts: tuple[EventBody, ...] = (TaskResumed(by=by), TaskQueued(reason="resumed"))
             elif row["pause_by"]:
-                facts = (TaskPausing(by=by, wanted=False),)
+                facts = (TaskPauseRequested(by=by, wanted=False),)
             else:
                 raise Conflict(
                     "The task is not paused.",

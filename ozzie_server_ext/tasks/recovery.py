@@ -1,9 +1,9 @@
-"""After a restart: what was running goes on, what was queued runs, nothing is lost or done twice (TK-2, AG-4).
+"""After a restart: what was running goes on, what was queued runs, nothing is lost or done twice.
 
 A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
 failed, and is asked anew; a call of a tool that only reads is made again; of one that may have had an effect, the tool
 itself looks whether it did, and where it can't say, the call is uncertain: made again where it has a key, and else
-a person is asked what is to become of it (DESIGN §2.5). docs/adr/0012-recovery.md has the whole table.
+a person is asked what is to become of it. docs/adr/0012-recovery.md has the whole table.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ async def recover(
     taken: list[tuple[Task, SessionId, bool]] = []
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
-        if waiting.session_id is not None:  # it stays as it is (TK-1), and what was asked after it comes after it
+        if waiting.session_id is not None:  # it stays as it is, and what was asked after it comes after it
             runner.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
             await _end_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]

@@ -82,7 +82,7 @@ class RulesInForce:
             return frozenset()
         metas = [tool.meta for tool in self._registry.all()]
         denying = (meta.tool_id for meta in metas if denies_always(meta, caller, policy.rules))
-        return await asyncio.to_thread(frozenset, denying)  # there can be many of both (THREATS 17)
+        return await asyncio.to_thread(frozenset, denying)  # there can be many of both
 
     @property
     def problem(self) -> str:

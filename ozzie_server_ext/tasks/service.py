@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from ozzie_server_ext.agent.structured_output import expect_schema
@@ -12,6 +11,7 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
 from ozzie_server_ext.domain.events import (
+    Actor,
     Draft,
     EventBody,
     Limits,
@@ -19,9 +19,9 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SkillStarted,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskQueued,
-    TaskStopping,
     content_of,
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
@@ -37,6 +37,48 @@ from ozzie_server_ext.tasks.reconciliation import stopped, unfinished
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillRequest:
+    """A skill by name, and its input as typed: `key=value` each, or one text."""
+
+    name: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """A message on its way to become a task. Whoever takes it in builds it; it stays the same object down to the log.
+
+    - `text`: the message, 1 to MAX_MESSAGE_CHARS characters, not blank. With a `skill` it only says how the run was
+      requested, and may be empty.
+    - `model`: an alias or a model's name, for this turn only; empty for the session's own model.
+    - `message_id`: a fresh ULID of the sender's, which becomes the task's id too. Sent again with the same one, it is
+      the same message. Senders that never repeat a message leave it out.
+    - `attended`: whether somebody is there to answer questions.
+    - `answer_schema`: a JSON Schema that the answer has to fit; ignored for a skill.
+    - `content`: the labels of a message that is not a person's own. Channels, schedules and other tasks pass theirs on.
+    - `skill`: run this skill in place of a turn.
+    """
+
+    session_id: SessionId
+    text: str
+    origin: Origin
+    _: KW_ONLY
+    model: str = ""
+    message_id: MessageId | None = None
+    attended: bool = True
+    answer_schema: JsonObject | None = None
+    content: Content = CLEAN
+    skill: SkillRequest | None = None
+
+    @property
+    def message(self) -> str:
+        """The text to record: for a skill without one, the command that would run it."""
+        if self.text or self.skill is None:
+            return self.text
+        return " ".join(["%run", self.skill.name, *self.skill.words])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,166 +126,87 @@ class TaskService:
         # A message that comes twice at once is taken in once.
         self._sending_again = asyncio.Lock()
 
-    async def submit(
-        self,
-        session_id: SessionId,
-        text: str,
-        origin: Origin,
-        *,
-        limits: Limits,
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        answer_schema: JsonObject | None = None,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """Take in a message as a new turn of its session. It is durable when this returns. `content` is what of the
-        message is not a person's own: who submits for a channel, a schedule or another task hands it on (TL-8).
+    async def submit(self, turn: NewTurn, limits: Limits, started: SkillStarted | None = None) -> Submitted:
+        """Take in a message as a new task of its session: a turn, or the run of a skill that `started` begins. It is
+        durable when this returns. Of two messages with the same id, the second returns the first one's task.
 
-        A sender that may have to send a message twice gives it an id, a fresh ULID, which is its task's as well: the
-        second time, nothing happens but that the same task is named. Raises InputError for an empty or oversized
-        message, for a picture that can't be shown, for an `answer_schema` that is none and for an id that is none,
-        Conflict for one that stands for something else.
+        Raises InputError for an empty or oversized message, a picture that can't be shown, an `answer_schema` that is
+        no JSON Schema, and an id that is no ULID; Conflict for an id that stands for something else.
         """
-        if not text.strip():
-            raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
-        if len(text) > MAX_MESSAGE_CHARS:
-            raise InputError(
-                f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARS:,} are taken.",
-                hint="Put the text into a file of the project and name the file.",
-                code="message.too_long",
-            )
-        begin = partial(
-            self._begin,
-            session_id=session_id,
-            text=text,
-            origin=origin,
-            limits=limits,
-            model=model,
-            attended=attended,
-            answer_schema=answer_schema,
-            content=content,
-        )
-        if message_id is None:
-            return await begin(TaskId(self._ids.new()), named=await self._looked_at(text, answer_schema))
-        if not is_ulid(message_id):
+        if started is None:
+            _expect_sendable(turn.text)
+        if turn.message_id is None:
+            named = await self._look_at(turn, started)
+            return await self._begin(TaskId(self._ids.new()), turn, limits, started, named)
+        if not is_ulid(turn.message_id):
             raise InputError("The message's id is no ULID.", code="message.id")
-        task_id = TaskId(message_id)
-        if taken := await self._taken(task_id, session_id, message_id):
+        task_id = TaskId(turn.message_id)
+        if taken := await self._taken(task_id, turn):
             return taken
-        named = await self._looked_at(text, answer_schema)  # which may take a while: others send meanwhile
+        named = await self._look_at(turn, started)  # which may take a while: others send meanwhile
         async with self._sending_again:
-            taken = await self._taken(task_id, session_id, message_id)
-            return taken or await begin(task_id, named=named, message_id=message_id)
+            return await self._taken(task_id, turn) or await self._begin(task_id, turn, limits, started, named)
 
-    async def _looked_at(self, text: str, answer_schema: JsonObject | None) -> Named:
-        if answer_schema is not None:
-            await expect_schema(answer_schema)
-        return Named() if self._pictures is None else await self._pictures(text)
+    async def _look_at(self, turn: NewTurn, started: SkillStarted | None) -> Named:
+        """Check the schema, and take in the pictures that the message names. Raises InputError."""
+        if started is not None:
+            return Named()
+        if turn.answer_schema is not None:
+            await expect_schema(turn.answer_schema)
+        return Named() if self._pictures is None else await self._pictures(turn.text)
 
-    async def _taken(self, task_id: TaskId, session_id: SessionId, message_id: MessageId) -> Submitted | None:
-        """What became of a message that was taken in before; None where it was not."""
+    async def _taken(self, task_id: TaskId, turn: NewTurn) -> Submitted | None:
+        """Return what became of a message that was taken in before, or None. Raises Conflict."""
         events = await self._log.read_stream(task_stream(task_id))
         if not events:
             return None
         first = events[0].body
-        if not isinstance(first, MessageReceived) or events[0].session_id != session_id:
+        if not isinstance(first, MessageReceived) or events[0].session_id != turn.session_id:
             raise Conflict("The message's id stands for something else.", code="message.id")
-        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=0)
+        return Submitted(task_id=task_id, message_id=MessageId(task_id), position=events[0].position, ahead=0)
 
     async def _begin(
-        self,
-        task_id: TaskId,
-        *,
-        session_id: SessionId,
-        text: str,
-        named: Named,
-        origin: Origin,
-        limits: Limits,
-        model: str,
-        attended: bool,
-        answer_schema: JsonObject | None,
-        content: Content,
-        message_id: MessageId | None = None,
-        started: SkillStarted | None = None,
+        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | None, named: Named
     ) -> Submitted:
-        message_id = message_id or MessageId(self._ids.new())
-        bodies: list[EventBody] = [
-            MessageReceived(
-                message_id=message_id, text=text, origin=origin, pictures=named.pictures, absent=named.absent
-            ),
-            TaskCreated(
-                title=_title(text),
-                mode="FREE" if started is None else "GRAPH",
-                message_id=message_id,
-                limits=limits,
-                thread_id=str(session_id),
-                scope_id=f"chat:{origin.channel}:{session_id}",
-                channel=origin.channel,
-                sender_id=origin.sender_id,
-                model=model,
-                attended=attended,
-                answer_schema=answer_schema,
-            ),
-            *([] if started is None else [started]),
-            TaskQueued(reason="created"),
-        ]
-        events = await self._log.append(
-            task_stream(task_id),
-            [
-                Draft(
-                    body=body,
-                    actor="user" if isinstance(body, MessageReceived) else "kernel",
-                    source="hub",
-                    session_id=session_id,
-                    task_id=task_id,
-                    labels=made_from.labels,
-                    sources=made_from.sources,
-                )
-                for body in bodies
-                # What a person writes is theirs, also beside a picture that is not.
-                for made_from in (content | named.content if isinstance(body, TaskCreated) else content,)
-            ],
-            expected_version=0,
+        """Record the message and its task in one append, and queue the task."""
+        message_id, origin = turn.message_id or MessageId(self._ids.new()), turn.origin
+        received = MessageReceived(
+            message_id=message_id, text=turn.message, origin=origin, pictures=named.pictures, absent=named.absent
         )
-        ahead = self._runner.enqueue(task_id, session_id)
-        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
+        created = TaskCreated(
+            title=_title(turn.message),
+            mode="FREE" if started is None else "GRAPH",
+            message_id=message_id,
+            limits=limits,
+            thread_id=str(turn.session_id),
+            scope_id=f"chat:{origin.channel}:{turn.session_id}",
+            channel=origin.channel,
+            sender_id=origin.sender_id,
+            model=turn.model,
+            attended=turn.attended,
+            answer_schema=turn.answer_schema if started is None else None,
+        )
 
-    async def run_skill(
-        self,
-        session_id: SessionId,
-        started: SkillStarted,
-        text: str,
-        origin: Origin,
-        *,
-        limits: Limits,
-        model: str = "",
-        message_id: MessageId | None = None,
-        attended: bool = True,
-        content: Content = CLEAN,
-    ) -> Submitted:
-        """Begin a run of a skill as a task of its session; `text` is how the person asked for it. It is durable when
-        this returns. `message_id`, and what it raises, as `submit`."""
-        async with self._sending_again:
-            if message_id is not None:
-                if not is_ulid(message_id):
-                    raise InputError("The message's id is no ULID.", code="message.id")
-                if taken := await self._taken(TaskId(message_id), session_id, message_id):
-                    return taken
-            return await self._begin(
-                TaskId(message_id or self._ids.new()),
-                session_id=session_id,
-                text=text,
-                named=Named(),
-                origin=origin,
-                limits=limits,
-                model=model,
-                attended=attended,
-                answer_schema=None,
-                content=content,
-                message_id=message_id,
-                started=started,
+        def draft(body: EventBody, content: Content = turn.content, actor: Actor = "kernel") -> Draft:
+            return Draft(
+                body=body,
+                actor=actor,
+                source="hub",
+                session_id=turn.session_id,
+                task_id=task_id,
+                labels=content.labels,
+                sources=content.sources,
             )
+
+        drafts = [
+            draft(received, actor="user"),  # what a person writes is theirs, also beside a picture that is not
+            draft(created, turn.content | named.content),
+            *([] if started is None else [draft(started)]),
+            draft(TaskQueued(reason="created")),
+        ]
+        events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
+        ahead = self._runner.enqueue(task_id, turn.session_id)
+        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
 
     async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
         """Stop a task, running or not. When this returns, the wish is durable: a gateway that dies before the task has
@@ -255,7 +218,7 @@ class TaskService:
             running_in = self._runner.interrupt(task_id, by, reason)
             if running_in is not None:
                 try:
-                    await self._say([TaskStopping(by=by, reason=reason)], task_id, running_in)
+                    await self._say([TaskCancelRequested(by=by, reason=reason)], task_id, running_in)
                 except Conflict:  # it has ended by now, its end was asked for before, or it is just let go of
                     if (await self.get(task_id))["status"] in HELD:
                         await self._stop_delegated(task_id)
@@ -337,6 +300,18 @@ class TaskService:
 def limits_of(row: Row) -> Limits:
     """The limits that a task's row carries."""
     return decode(Limits, loads(str(row["limits"])))
+
+
+def _expect_sendable(text: str) -> None:
+    """Raises InputError for a message that is blank or too long."""
+    if not text.strip():
+        raise InputError("The message is empty.", hint="Write what you want to ask.", code="message.empty")
+    if len(text) > MAX_MESSAGE_CHARS:
+        raise InputError(
+            f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARS:,} are taken.",
+            hint="Put the text into a file of the project and name the file.",
+            code="message.too_long",
+        )
 
 
 def _title(text: str) -> str:

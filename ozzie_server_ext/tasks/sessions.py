@@ -1,4 +1,4 @@
-"""Sessions: one isolated context per notebook, thread or terminal, found again by its key (SE-1)."""
+"""Sessions: one isolated context per notebook, thread or terminal, found again by its key."""
 
 import asyncio
 import os

@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
     StepStarted,
     TaskCreated,
     TaskRetried,
-    TaskTold,
+    TaskSignalled,
     TaskUpdated,
 )
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
@@ -51,7 +51,7 @@ MOST_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Signal:
     """One that was told, and which no step has heard yet."""
 
     event_id: EventId
@@ -68,7 +68,7 @@ class OutsideEvents:
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
         log.on_commit(self._follow)
 
-    async def next(self, run: TaskId, event: str, heard: set[EventId]) -> Told:
+    async def next(self, run: TaskId, event: str, heard: set[EventId]) -> Signal:
         """The first of that name that the run was told and no step has heard; those in `heard`, others of its steps are
         taking in now. It is one of them then."""
         signal = asyncio.Event()
@@ -97,12 +97,12 @@ class OutsideEvents:
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            if event.task_id is not None and isinstance(event.body, TaskTold):
+            if event.task_id is not None and isinstance(event.body, TaskSignalled):
                 for signal in self._waiting.get(event.task_id, ()):
                     signal.set()
 
 
-class Tells:
+class SignalIntake:
     """Takes in what people say has happened."""
 
     def __init__(self, log: EventLog, tasks: TaskService) -> None:
@@ -146,7 +146,7 @@ class Tells:
                     code="event.too_many",
                 )
             draft = Draft(
-                body=TaskTold(event=event, by=by, data=data),
+                body=TaskSignalled(event=event, by=by, data=data),
                 actor="user",
                 source="hub",
                 session_id=SessionId(str(row["session_id"])),
@@ -204,13 +204,13 @@ class Tells:
         )
 
 
-def unheard(events: Iterable[Event], name: str) -> list[Told]:
+def unheard(events: Iterable[Event], name: str) -> list[Signal]:
     """The events of that name that a run of these events was told, and that no step of it has heard."""
-    found: dict[str, Told] = {}
+    found: dict[str, Signal] = {}
     for event in events:
         match event.body:
-            case TaskTold(event=told, data=data) if told == name:
-                found[event.event_id] = Told(event.event_id, data, event.content)
+            case TaskSignalled(event=told, data=data) if told == name:
+                found[event.event_id] = Signal(event.event_id, data, event.content)
             case StepCompleted(told=told) if told:
                 found.pop(told, None)
             case _:

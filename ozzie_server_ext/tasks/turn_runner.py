@@ -1,9 +1,8 @@
-"""Runs one turn: with the models, limits and budgets of its beginning, for whoever sent it."""
+"""Plans a turn from the settings of the moment (models, budgets, tools, delegation) and runs it."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -11,16 +10,14 @@ from ozzie_server_ext.agent.conversation import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.config.settings import BudgetsSettings
+from ozzie_server_ext.config.settings import ToolsSettings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import Brief, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.execution.host_commands import Children
-from ozzie_server_ext.execution.runner import JobRunner
-from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.driver import answers_in_worker
+from ozzie_server_ext.models.driver import ModelChoice, answers_in_worker
+from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.skills.as_tool import skill_tools
@@ -28,21 +25,22 @@ from ozzie_server_ext.skills.library import Library, Shelf
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.budgets import Allowances, limits_above
+from ozzie_server_ext.tasks.budgets import TaskBudgets
 from ozzie_server_ext.tasks.concurrency import Resting
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import limits_of
-from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.workflows.delegates import Room
 from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may_call
-from ozzie_server_ext.tools.base import Delegates, Marks, Tool, ToolContext
+from ozzie_server_ext.tools.base import Delegates, Tool, ToolContext
+from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.web.port import Web
+
+log = logger(__name__)
 
 
 class Progress:
@@ -63,11 +61,8 @@ class Progress:
         self._publish(Transient(type="task.progress", session_id=session_id, task_id=task_id, payload=payload))
 
 
-log = logger(__name__)
-
-
 class SkillTools:
-    """Those of one registry."""
+    """The tools of a registry that run skills."""
 
     def __init__(self, library: Library, registry: ToolRegistry) -> None:
         self._library = library
@@ -91,157 +86,166 @@ class SkillTools:
             self._shelf = shelf
 
 
-class TurnRunner:
-    """`parts` are the same for all turns. `worker_ready` says whether a model that answers in the worker answers at
-    once; `leaving`, see `Turn`."""
+class TurnModels:
+    """Who answers turns: the models that the settings of the moment name, with what is known of each."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        log: EventLog,
-        project: Path,
-        *,
-        configuration: Configuration,
-        sessions: Sessions,
-        conversations: Conversations,
-        marks: Marks,
-        rules: RulesInForce,
-        models: ModelService,
-        knowledge: ModelKnowledge,
-        artifacts: ArtifactStore,
-        progress: Progress,
-        jobs: JobRunner,
-        children: Children,
-        web: Web,
-        jupyter: Jupyter,
-        skill_tools: SkillTools,
-        delegates: Callable[[Row, Recorder, Room], Delegates],
-        pauses: PausePoints,
-        times: TaskTimes,
-        resting: Resting,
-        worker_ready: Callable[[], bool],
-        leaving: Callable[[], bool],
-    ) -> None:
-        self.parts = parts
-        self._log = log
-        self._project = project
-        self._configuration = configuration
-        self._sessions = sessions
-        self._rules = rules
+    def __init__(self, models: ModelService, knowledge: ModelKnowledge, progress: Progress) -> None:
         self._models = models
         self._knowledge = knowledge
-        self._artifacts = artifacts
         self._progress = progress
-        self._jobs = jobs
-        self._children = children
-        self._web = web
-        self._jupyter = jupyter
-        self._skill_tools = skill_tools
-        self._delegates = delegates
-        self._pauses = pauses
-        self._times = times
-        self._resting = resting
-        self._worker_ready = worker_ready
-        self._leaving = leaving
-        self._conversations = conversations
-        self._marks = marks
 
-    async def run(self, row: Row, recorder: Recorder) -> int:
-        """Go on with the turn of that row of `tasks`, until its model has answered; returns how many rounds that took.
-        Raises as `Turn.run`, and ModelError where no model can be asked."""
-        config = self._configuration.current
-        session = await self._sessions.get(recorder.session_id)
+    @property
+    def registry(self) -> ModelRegistry:
+        return self._models.registry
+
+    async def chain(self, session: SessionInfo, row: Row, recorder: Recorder) -> Chain:
+        """Return who answers the turn of that row of `tasks`. Raises ModelError if no model can be asked."""
         chain = await self._models.for_turn(session, str(row["model"]))
-        if answers_in_worker(chain.first) and not self._worker_ready():
+        if answers_in_worker(chain.first) and not self._knowledge.is_ready():
             self._progress.step(recorder, "starting the model worker")
-        limits = limits_of(row)
-        clock = self.parts.clock
-        delegated = recorder.task_id if row["parent_id"] is not None else None
-        brief = await brief_of(self._log, delegated) if delegated else Brief()
-        above = await limits_above(self._log, row)
-        budgets = Allowances(self._budgets, limits, recorder.task_id, recorder.session_id, self._project, clock, above)
-        chain = await self._knowledge.informed(chain, wait_s=limits.deadline_s)
-        registry = self._models.registry
-        context = self.context_of(row, recorder)
-        await self._skill_tools.refresh()
-        skills, tools = config.settings.skills, config.settings.tools
-        room = Room(most=skills.max_delegations, too_deep=len(above) >= skills.max_depth)
-        if brief.tools is None and len(self.parts.registry.all()) > tools.offer_at_most:
-            await asyncio.to_thread(self.parts.index.refresh)  # meanwhile the server goes on (THREATS 17)
-        offers = Offers(
-            at_most=tools.offer_at_most,
-            always=tools.always,
-            denied=await self._rules.denied(context.caller),
-            pinned=brief.tools,
-            skills=room.most > 0 and not room.too_deep,
-        )
-        plan = TurnPlan(
-            chain=chain,
-            limits=limits,
-            max_history=config.settings.sessions.max_history,
-            soul=self._configuration.soul,
-            custom_prompt=config.settings.agent.system_prompt,
-            session_title=session.title,
-            config_version=self._configuration.version,
-            retry=registry.retry,
-            rates_of=registry.limits,
-            recovered=row["reason"] == "recovered",
-            allowance=budgets.now,
-            priced=self._knowledge.priced,
-            deadline=await budgets.deadline(self._log, self._times),
-            cheaper=self._cheaper,
-            checker=lambda: self._checker(chain),
+        return await self._knowledge.informed(chain, wait_s=limits_of(row).deadline_s)
+
+    async def cheaper(self) -> Chain | None:
+        """Return who answers if a budget has no room for a turn's own model, or None."""
+        return await self._informed(self._models.cheaper())
+
+    async def checker(self, own: Chain) -> Chain | None:
+        """Return who checks calls of a turn that `own` answers, where a rule wants that, or None."""
+        return await self._informed(self._models.checker(own))
+
+    async def priced(self, choice: ModelChoice) -> ModelChoice:
+        """See `ModelKnowledge`."""
+        return await self._knowledge.priced(choice)
+
+    async def _informed(self, chain: Chain | None) -> Chain | None:
+        return await self._knowledge.informed(chain, wait_s=None) if chain else None
+
+
+class TurnTools:
+    """What the tools of a task work with, and which of them its turn is offered."""
+
+    def __init__(
+        self, base: ToolContext, artifacts: ArtifactStore, index: ToolIndex, rules: RulesInForce, skills: SkillTools
+    ) -> None:
+        """`base` is the part of the context that is the same for all tasks."""
+        self._base = base
+        self._artifacts = artifacts
+        self._index = index
+        self._rules = rules
+        self._skills = skills
+
+    def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
+        """Return the context of the calls that are made for the task of that row."""
+        caller = Caller(
+            project=str(self._base.project.resolve()),
+            channel=str(row["channel"]),
+            user=str(row["sender_id"]),
             attended=bool(row["attended"]),
-            brief=brief,
-            offers=offers,
-            pause=partial(self._pauses.point, recorder),
         )
-        conversation = await self._conversations.get(recorder.session_id, delegated)
-        recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
-        context = msgspec.structs.replace(
+        return msgspec.structs.replace(self._base, caller=caller, artifacts=self._artifacts.of(recorder.session_id))
+
+    async def offers(self, settings: ToolsSettings, caller: Caller, brief: Brief, *, may_delegate: bool) -> Offers:
+        """Return what settings and rules say of the tools that a turn is offered, of the skills as their files are
+        now."""
+        await self._skills.refresh()
+        if brief.tools is None and len(self._index.registry.all()) > settings.max_offered:
+            await asyncio.to_thread(self._index.refresh)  # in a thread: it may take a while with many tools
+        return Offers(
+            at_most=settings.max_offered,
+            always=settings.always,
+            denied=await self._rules.denied(caller),
+            pinned=brief.tools,
+            skills=may_delegate,
+        )
+
+
+class TurnDelegation:
+    """What a turn was delegated, and what it delegates. While it only waits for that, it is `resting`."""
+
+    def __init__(self, log: EventLog, resting: Resting, delegates: Callable[[Row, Recorder, Room], Delegates]) -> None:
+        self.resting = resting
+        self._log = log
+        self._delegates = delegates
+
+    async def brief(self, row: Row) -> Brief:
+        """Return the brief of a delegated task; an empty one for any other."""
+        return Brief() if row["parent_id"] is None else await brief_of(self._log, TaskId(str(row["task_id"])))
+
+    def bound(self, context: ToolContext, row: Row, recorder: Recorder, brief: Brief, room: Room) -> ToolContext:
+        """Return the context, bound to the brief, from which the turn can delegate as long as there is `room`."""
+        return msgspec.structs.replace(
             context,
             delegates=self._delegates(row, recorder, room),
             may_call=partial(may_call, brief),
             asks_first=partial(asks_first, brief),
         )
-        turn = Turn(self.parts, plan, conversation, recorder, context, leaving=self._leaving)
-        with self._resting.where(recorder.task_id, lambda: turn.rests):
-            return await turn.run()
 
-    def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
-        """What the tools are given that are called for that task."""
-        caller = Caller(
-            project=str(self._project.resolve()),
-            channel=str(row["channel"]),
-            user=str(row["sender_id"]),
+
+class TurnRunner:
+    """Plans turns and runs them. `parts` are the same for all of them."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        configuration: Configuration,
+        *,
+        sessions: Sessions,
+        conversations: Conversations,
+        models: TurnModels,
+        budgets: TaskBudgets,
+        tools: TurnTools,
+        delegation: TurnDelegation,
+        pauses: PausePoints,
+    ) -> None:
+        self.parts = parts
+        self._configuration = configuration
+        self._sessions = sessions
+        self._conversations = conversations
+        self._models = models
+        self._budgets = budgets
+        self._tools = tools
+        self._delegation = delegation
+        self._pauses = pauses
+
+    async def run(self, row: Row, recorder: Recorder) -> int:
+        """Go on with the turn of that row of `tasks` until its model has answered; return its number of rounds.
+
+        Raises as `Turn.run`, and ModelError if no model can be asked.
+        """
+        settings = self._configuration.current.settings
+        session = await self._sessions.get(recorder.session_id)
+        chain = await self._models.chain(session, row, recorder)
+        registry = self._models.registry
+        brief = await self._delegation.brief(row)
+        lineage = await self._budgets.lineage(row)
+        room = Room(most=settings.skills.max_delegations, too_deep=len(lineage) > settings.skills.max_depth)
+        context = self._tools.context_of(row, recorder)
+        may_delegate = room.most > 0 and not room.too_deep
+        plan = TurnPlan(
+            chain=chain,
+            limits=limits_of(row),
+            max_history=settings.sessions.max_history,
+            soul=self._configuration.soul,
+            custom_prompt=settings.agent.system_prompt,
+            session_title=session.title,
+            config_version=self._configuration.version,
+            retry=registry.retry,
+            rates_of=registry.limits,
+            recovered=row["reason"] == "recovered",
+            allowance=partial(self._budgets.now, lineage, recorder.session_id),
+            priced=self._models.priced,
+            deadline=await self._budgets.deadline(lineage[0]),
+            cheaper=self._models.cheaper,
+            checker=partial(self._models.checker, chain),
             attended=bool(row["attended"]),
+            brief=brief,
+            offers=await self._tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
+            pause=partial(self._pauses.point, recorder),
         )
-        return ToolContext(
-            self._project,
-            self.parts.clock,
-            caller,
-            artifacts=self._artifacts.of(recorder.session_id),
-            jobs=self._jobs,
-            children=self._children,
-            marks=self._marks,
-            web=self._web,
-            jupyter=self._jupyter,
-        )
-
-    async def happened(self, tool_id: str, effect: JsonObject) -> bool | None:
-        """See `ToolBroker.happened`."""
-        context = ToolContext(self._project, self.parts.clock, jupyter=self._jupyter)
-        return await self.parts.broker.happened(tool_id, effect, context)
-
-    def _budgets(self) -> BudgetsSettings:
-        return self._configuration.current.settings.budgets
-
-    async def _cheaper(self) -> Chain | None:
-        """Who answers where a budget has no room for a turn's own model; None where nobody is named for that."""
-        chain = self._models.cheaper()
-        return await self._knowledge.informed(chain, wait_s=None) if chain else None
-
-    async def _checker(self, own: Chain) -> Chain | None:
-        """Who looks at the calls of a turn that `own` answers, where a rule wants that."""
-        chain = self._models.checker(own)
-        return await self._knowledge.informed(chain, wait_s=None) if chain else None
+        delegated = recorder.task_id if row["parent_id"] is not None else None
+        conversation = await self._conversations.get(recorder.session_id, delegated)
+        recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
+        context = self._delegation.bound(context, row, recorder, brief, room)
+        turn = Turn(self.parts, plan, conversation, recorder, context)
+        with self._delegation.resting.where(recorder.task_id, lambda: turn.rests):
+            return await turn.run()

@@ -1,4 +1,4 @@
-"""Notices tasks that get nowhere (TK-7): nothing came from them for a while, though nobody is waited for.
+"""Notices tasks that get nowhere: nothing came from them for a while, though nobody is waited for.
 
 It tells of one first. Where nothing came for as long again, it does what the configuration says: nothing more, the
 cheaper model at its next call, or its end. Time is that of the running machine, and begins anew with an attempt; an end

@@ -1,4 +1,4 @@
-"""What a tool is, and how one is made from a function: the schema comes from its signature (TL-1)."""
+"""What a tool is, and how one is made from a function: the schema comes from its signature."""
 
 import hashlib
 import inspect
@@ -36,7 +36,7 @@ class ToolUncertain(OzzieError):
 
 
 def uncertain(calls: str, reason: str = "") -> ToolUncertain:
-    """What ends a turn in which these calls may or may not have done something (string 13 of UX §10)."""
+    """What ends a turn in which these calls may or may not have done something."""
     said = f" {reason}" if reason else ""
     return ToolUncertain(
         f"{calls} may or may not have happened.{said} Ozzie will not try again by itself.",
@@ -77,7 +77,7 @@ class NoDelegates:
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""TL-10: what all providers accept."""
+"""What all providers accept."""
 
 
 class InvalidArguments(InputError):
@@ -128,7 +128,7 @@ class NoArtifacts:
 
 
 class Marks(Protocol):
-    """Which files of the project were made from content from outside (TL-8)."""
+    """Which files of the project were made from content from outside."""
 
     async def below(self, path: str = "") -> Content:
         """What a file is made from, or all files of a folder; of the whole project for none."""
@@ -238,7 +238,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a person is shown before a call is made (UX §2.4): a question, of which nothing comes from the model but
+    """What a person is shown before a call is made: a question, of which nothing comes from the model but
     arguments that were made visible; what would change, as a diff or a text; and how it can be taken back."""
 
     sentence: str
@@ -256,8 +256,8 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a person is asked by the model (UX §2.5). Free: it may be answered in words of one's own."""
+class ModelQuestion:
+    """What a person is asked by the model. Free: it may be answered in words of one's own."""
 
     text: str
     choices: tuple[Offered, ...] = ()
@@ -266,9 +266,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a call would do, found out without doing any of it (TL-1), and all that it takes to do exactly that.
+    """What a call would do, found out without doing any of it, and all that it takes to do exactly that.
 
-    `effect` is the effect snapshot of DESIGN §2.6, recorded before the run: what is acted on, with the hashes of what
+    `effect` is the effect snapshot, recorded before the run: what is acted on, with the hashes of what
     is replaced and what is written; `writes` are the files, with their whole paths. `before` is what the call
     replaces; it is kept. `preview` is what a person is asked by; it is made where somebody is. `work` is the tool's
     own. Where there is nothing to do, `nothing` is the result. Of a call with a `question`, what a person answers to it
@@ -283,7 +283,7 @@ class Plan:
     preview: Callable[[], Preview] | None = None
     work: Any = None
     nothing: ToolResult | None = None
-    question: Question | None = None
+    question: ModelQuestion | None = None
     categories: frozenset[Category] = frozenset()
     content: Content = CLEAN
 
@@ -334,7 +334,7 @@ class FunctionTool:
 
     The first paragraph of its docstring is the description; a parameter's comes from its annotation
     (`Annotated[…, Field(description=…)]`). The version of `meta` is filled in here: it is the contract's own hash, so
-    that a changed description, schema or promise is another version (S4 §8.5.2).
+    that a changed description, schema or promise is another version.
     """
 
     def __init__(

@@ -1,58 +1,189 @@
-"""The one path by which a tool runs. What happens to a call on it, step by step, stands in `call.py`."""
+"""The one path by which a tool runs. `_Call.carry_out` is that path, from the request to the recorded outcome."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
-from ozzie_server_ext.artifacts.store import ArtifactStore
+import msgspec
+
+from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
+from ozzie_server_ext.domain.approvals import SKIP
+from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.errors import PolicyError
-from ozzie_server_ext.domain.events import EventBody, ToolUse, Transient
-from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.content import CLEAN, Content, Label, Provenance
+from ozzie_server_ext.domain.errors import OzzieError, PolicyError
+from ozzie_server_ext.domain.events import (
+    EventBody,
+    PromptOption,
+    PromptRequested,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolCallUncertain,
+    ToolUse,
+    Transient,
+)
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.policy.engine import Rulings
+from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta, ToolResult
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.decision import Action, Caller, Decision
+from ozzie_server_ext.policy.engine import ASKED_BY_SKILL, Ruling, Rulings
+from ozzie_server_ext.policy.patterns import host_of
+from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.text import cut_end, visible_label, visible_prose
+from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.call import Begun, GateCall, GateParts, Place
-from ozzie_server_ext.tools.outcome import Telling
-from ozzie_server_ext.tools.permissions import Earlier, Permissions
+from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.tools.base import (
+    ArtifactReader,
+    InvalidArguments,
+    Marks,
+    ModelQuestion,
+    Plan,
+    Tool,
+    ToolContext,
+    Unsettled,
+    uncertain,
+)
+from ozzie_server_ext.tools.live import Kind, LiveCall
+from ozzie_server_ext.tools.notebook.outputs import holds_outputs
+from ozzie_server_ext.tools.outcome import Telling, error_of
+from ozzie_server_ext.tools.permissions import (
+    Earlier,
+    Permission,
+    Permissions,
+    asks_anew,
+    has_no_key,
+    not_for_skill,
+    refusal,
+    unattended,
+    unknown_tool,
+)
 from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.tools.timeout import in_time, limited, planned
 
-__all__ = ["Begun", "Place", "ToolBroker"]
+
+def parsed(arguments: str) -> JsonObject:
+    """Raises InvalidArguments for what is no JSON object."""
+    try:
+        return loads_object(arguments or "{}", surrogates="repair")
+    except OzzieError as error:
+        raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
+
+
+def arguments_of(use: ToolUse) -> JsonObject:
+    """Nothing where they are no JSON object."""
+    try:
+        return parsed(use.arguments)
+    except OzzieError:
+        return {}
+
+
+TEXT = "text"
+"""The answer that is words of one's own. A choice is called by its number, from 1."""
+
+MOST_TEXT = 20_000
+"""In characters, of an answer in one's own words: as it is typed, and not a document."""
+
+_SUMMARY = 40
+
+
+def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
+    """The question as it is put. What the model wrote is shown as text, with nothing invisible in it."""
+    choices = [
+        PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
+        for number, each in enumerate(question.choices, 1)
+    ]
+    own = PromptOption(name=TEXT, label="Something else…" if choices else "Answer", takes_text=True)
+    return PromptRequested(
+        prompt_id=prompt_id,
+        kind="question",
+        question=visible_prose(question.text),
+        notes=(),
+        options=(*choices, *((own,) if question.is_free else ()), PromptOption(name=SKIP, label="Skip")),
+        call_id=call_id,
+    )
+
+
+def outcome_of(call_id: CallId, option: PromptOption, text: str, waited_ms: float) -> ToolCallCompleted:
+    """What the model reads as the call's result. `waited_ms` is how long the question stood."""
+    answer = text if option.takes_text else option.label
+    data: JsonObject = {"answer": answer}
+    if option.name == SKIP:
+        data = {"answer": None, "note": "The user skipped the question."}
+    summary = "skipped" if option.name == SKIP else cut_end(visible_label(answer), _SUMMARY)
+    return ToolCallCompleted(call_id=call_id, ok=True, data=data, summary=summary, duration_ms=waited_ms)
+
+
+async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, *, has_run: bool) -> Content:
+    """Return where whatever a call says may come from: what its result says of itself (`own`), what the named files of
+    the project are made from, and, once it `has_run`, what its contract brings. Where the result names no source for
+    that, it is the host that was named, or the tool itself; of the web, a place that nobody knows."""
+    found = own
+    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
+    for path in Action.of(read, args, Caller()).paths if read.targets else ():
+        found |= await marks.below("/".join(path or ()))
+    if meta.brings is None or meta.brings in own.labels or not has_run:
+        return found
+    named = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
+    hosts = [str(host) for url in named if isinstance(url, str) and (host := host_of(url)) is not None]
+    nowhere = "" if meta.brings is Label.WEB else meta.tool_id
+    return found | Content.of(meta.brings, hosts or [nowhere])
+
+
+log = logger(__name__)
+
+T = TypeVar("T")
+
+Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain
+"""How a call ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPosition:
+    """Where in a turn a call stands: the round of the model, from 1, and its index among that round's calls, from 0."""
+
+    round: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded;
+    `in_doubt`: so is that nobody knows whether it was had."""
+
+    effect: JsonObject | None
+    in_doubt: bool = False
 
 
 def _to_nobody(transient: Transient) -> None:
-    """Where nobody looks."""
+    """Publish nothing."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolBroker:
-    """Enforces what was decided. Results and failures go to the log, and the model reads them from there."""
+    """The one gate to the tools. Results and failures go to the log, and the model reads them from there. `publish`
+    shows what tools say while they run."""
 
-    def __init__(
-        self,
-        registry: ToolRegistry,
-        rulings: Rulings,
-        permissions: Permissions,
-        telling: Telling,
-        artifacts: ArtifactStore,
-        clock: Clock,
-        ids: IdSource,
-        publish: Callable[[Transient], None] = _to_nobody,
-    ) -> None:
-        """`publish` shows what tools say while they run."""
-        self._parts = GateParts(
-            registry=registry,
-            rulings=rulings,
-            permissions=permissions,
-            telling=telling,
-            artifacts=artifacts,
-            clock=clock,
-            ids=ids,
-            publish=publish,
-        )
+    registry: ToolRegistry
+    rulings: Rulings
+    permissions: Permissions
+    telling: Telling
+    artifacts: ArtifactStore
+    clock: Clock
+    ids: IdSource
+    publish: Callable[[Transient], None] = _to_nobody
 
     async def call(
         self,
         use: ToolUse,
-        place: Place,
+        place: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None = None,
@@ -70,18 +201,385 @@ class ToolBroker:
         Raises ToolUncertain where nobody can say whether it was done; that is recorded before. That is so too where a
         call that was begun with a key is refused or fails when it is made again: it may have been done the first time.
         """
-        return await GateCall(self._parts, use, place, context, recorder, earlier, begun).carry_out()
+        return await _Call(self, use, place, context, recorder, earlier, begun).carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
-        """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
-        tool = self._parts.registry.find(tool_id)
-        return None if tool is None else await self._parts.happened(tool, effect, context)
+        """Return whether a run with that effect, which a crash cut off, was done; None if that can't be known."""
+        tool = self.registry.find(tool_id)
+        return None if tool is None else await _happened(tool, effect, context)
 
-    async def put_off(self, use: ToolUse, place: Place, recorder: Recorder) -> None:
-        """Record of a call that it is not made, because it stands behind one that changes something: the model is to
-        see what came of that first."""
-        tool = self._parts.registry.find(use.name)
-        requested = self._parts.requested(use, place, CallId(self._parts.ids.new()), tool, {})
+    async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
+        """Record that a call is not made because it stands behind one that changes something: the model sees what came
+        of that first."""
+        tool = self.registry.find(use.name)
+        requested = _requested(use, place, CallId(self.ids.new()), tool, {})
         words = "Not done: one change at a time. Look at what came of it, then ask again."
         why = PolicyError(words, code="tool.put_off")
-        await recorder.append(requested, self._parts.telling.failure(requested.call_id, why, 0.0))
+        await recorder.append(requested, self.telling.failure(requested.call_id, why, 0.0))
+
+
+async def _happened(tool: Tool, effect: JsonObject, context: ToolContext) -> bool | None:
+    try:
+        return await in_time(tool.happened(effect, context), tool.meta.timeout_s)
+    except (TimeoutError, OzzieError) as error:
+        log.warning("whether %s was done can't be found out: %s", tool.meta.tool_id, error)
+    except Exception:
+        log.exception("tool %s broke while it looked whether it was done", tool.meta.tool_id)
+    return None
+
+
+def _requested(
+    use: ToolUse, place: CallPosition, call_id: CallId, tool: Tool | None, args: JsonObject
+) -> ToolCallRequested:
+    return ToolCallRequested(
+        call_id=call_id,
+        use_id=use.call_id,
+        tool_id=tool.meta.tool_id if tool else "",
+        name=tool.meta.name if tool else use.name[:64],
+        version=tool.meta.version if tool else "",
+        args=args,
+        round=place.round,
+        index=place.index,
+    )
+
+
+# --- the stages that need nothing but their input ---------------------------------------------------------------------
+
+
+def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta], bool]) -> tuple[Tool, JsonObject]:
+    """Find the tool of a call and check the arguments; return both. Raises OzzieError, with words for the model."""
+    tool = registry.find(use.name)
+    if tool is None:
+        raise unknown_tool(use.name, registry)
+    if not may_call(tool.meta):
+        raise not_for_skill(tool.meta)
+    return tool, tool.check(parsed(use.arguments))
+
+
+async def decide(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
+    """Return what the rules say to a call. A call made from outside content is for a person to look at and not for a
+    model, to which that content may speak. A skill's `asks_first` makes a yes necessary; a rule's no stays a no."""
+    ruling = await rulings.of(meta, args, context.caller, context.reading)
+    if ruling.verdict.decision is Decision.CHECK and context.reading.content:
+        return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
+    if ruling.verdict.decision in (Decision.ALLOW, Decision.CHECK) and context.asks_first(meta):
+        return replace(ruling, verdict=ASKED_BY_SKILL)
+    return ruling
+
+
+@dataclass(frozen=True, slots=True)
+class NoResult:
+    """A run that gave no result. `is_known`: it had no effect, or its tool may be repeated, so that none matters."""
+
+    error: OzzieError
+    is_known: bool
+
+
+async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult | NoResult:
+    """Run the tool within its time limit. Raises nothing but CancelledError."""
+    try:
+        return await limited(tool, tool.run(plan, context), keeps=True)
+    except Unsettled as error:
+        return NoResult(error, is_known=False)
+    except Exception as error:
+        foreseen = isinstance(error, OzzieError)
+        if not foreseen and not isinstance(error, TimeoutError):
+            log.exception("tool %s broke", tool.meta.tool_id)
+        # Cut off by the clock or by its own mistake: nobody knows how far it came.
+        return NoResult(error_of(tool.meta, error), is_known=foreseen or tool.meta.may_be_repeated)
+
+
+class _Call:
+    """One call: validate, decide, plan, approve, record the intent, run, compact, record the outcome. However it ends,
+    `_record_outcome` records that, so that the outcome bears the labels of all that the call has read."""
+
+    def __init__(
+        self,
+        broker: ToolBroker,
+        use: ToolUse,
+        place: CallPosition,
+        context: ToolContext,
+        recorder: Recorder,
+        earlier: Earlier | None,
+        begun: Begun | None,
+    ) -> None:
+        self._broker = broker
+        self._use = use
+        self._place = place
+        self._earlier = earlier
+        self._begun = begun
+        self._was_requested = earlier is not None and not earlier.has_ended
+        self._call_id = earlier.asked.call_id if earlier and self._was_requested else CallId(broker.ids.new())
+        self._provenance = Provenance()
+        self._context = msgspec.structs.replace(
+            context,
+            key=f"{recorder.task_id}-{place.round}-{place.index}",
+            provenance=self._provenance,
+            artifacts=_NotedArtifacts(context.artifacts, self._provenance),
+        )
+        self._recorder = recorder.made_from(context.reading.content)
+        self._began = broker.clock.monotonic()
+        self._tool = broker.registry.find(use.name)
+        self._args: JsonObject = {}
+        self._before: tuple[EventBody, ...] = ()
+        """What is not recorded yet, and stands before whatever is recorded next."""
+        self._has_looked = False
+        self._has_run = False
+
+    async def carry_out(self) -> tuple[EventBody, ...]:
+        """See `ToolBroker.call`."""
+        try:
+            tool = self._validate()
+            ruling, plan = await self._decide_and_plan(tool)
+        except OzzieError as error:
+            return await self._fail(error)
+        if plan.question is not None:
+            return (*self._before, prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id))
+        if plan.nothing is not None:
+            await uncut(self._record_result(tool.meta, plan.nothing))
+            return ()
+        try:
+            permission = await self._approve(tool, plan, ruling)
+            replaced = None if permission.facts else await self._keep_replaced(tool.meta, plan)
+        except OzzieError as error:
+            return await self._fail(error)
+        if permission.facts:
+            await self._expect_not_done(asks_anew())
+            return (*self._before, *permission.facts)
+        if not (tool.meta.takes_key or tool.meta.may_be_repeated):
+            await self._expect_not_done(has_no_key())
+        await self._record_intent(plan, permission, replaced)
+        outcome = await self._run_and_record(tool, plan)
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
+        if isinstance(outcome, ToolCallUncertain):
+            raise uncertain(called(tool.meta.name, self._args), outcome.reason)
+        return ()
+
+    # --- before it runs -------------------------------------------------------------------------------------------
+
+    def _validate(self) -> Tool:
+        """Raises as `validate`. That the call was requested is recorded next, with the arguments once they fit."""
+        self._will_be_requested({})
+        tool, self._args = validate(self._use, self._broker.registry, self._context.may_call)
+        self._will_be_requested(self._args)
+        return tool
+
+    def _will_be_requested(self, args: JsonObject) -> None:
+        """That it was asked for is recorded, unless that stands in the log since it was put to a person."""
+        if not self._was_requested:
+            self._before = (_requested(self._use, self._place, self._call_id, self._tool, args),)
+
+    async def _decide_and_plan(self, tool: Tool) -> tuple[Ruling, Plan]:
+        """Decide by the arguments, plan, and decide again if the plan tells more. Raises OzzieError."""
+        requested = self._before
+        # Before the plan: what a rule forbids to look at is not looked at for that either.
+        ruling = await self._decide(tool.meta)
+        self._has_looked = True
+        plan = await planned(tool, self._args, self._context)
+        if plan.categories or plan.content:
+            self._is_made_from_more(plan.content)
+            self._before = requested
+            ruling = await self._decide(plan.of(tool.meta))
+        if plan.question is not None and not self._context.caller.attended:
+            raise unattended(tool.meta)
+        return ruling, plan
+
+    async def _decide(self, meta: ToolMeta) -> Ruling:
+        """Raises PolicyError where the call is refused, whatever anybody says."""
+        ruling = await decide(self._broker.rulings, meta, self._args, self._context)
+        verdict = ruling.verdict
+        decided = ToolCallDecided(
+            call_id=self._call_id,
+            decision=verdict.decision.value,
+            rule=verdict.rule,
+            reason=verdict.reason,
+            place=verdict.place,
+            policy=ruling.version,
+        )
+        self._before = (*self._before, decided)
+        refused = refusal(meta, verdict, self._context.caller)
+        if refused is not None:
+            raise refused
+        return ruling
+
+    def _is_made_from_more(self, content: Content) -> None:
+        """The plan found that the call is made from more than stands in the conversation."""
+        reading = self._context.reading
+        reading = replace(reading, content=reading.content | content)
+        self._context = msgspec.structs.replace(self._context, reading=reading)
+        self._recorder = self._recorder.made_from(reading.content)
+
+    async def _approve(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
+        """Return the yes by which the call may be made, or what asks for it. Raises as `Permissions.of`."""
+        if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
+            return Permission()
+        quoted = await self._read(CLEAN)
+        return await self._broker.permissions.of(
+            tool, plan, ruling, self._call_id, self._context, self._recorder, self._earlier, quoted
+        )
+
+    async def _keep_replaced(self, meta: ToolMeta, plan: Plan) -> Kept | None:
+        """What the call replaces, made durable before it is gone. Raises OzzieError."""
+        if plan.before is None:
+            return None
+        return await self._broker.artifacts.keep(
+            plan.before.content,
+            kind="file",
+            name=plan.before.name,
+            mime=plan.before.mime,
+            call_id=self._call_id,
+            meta={REPLACED_BY: meta.tool_id},
+        )
+
+    async def _record_intent(self, plan: Plan, permission: Permission, replaced: Kept | None) -> None:
+        """Record the intent, durably."""
+        started = ToolCallStarted(
+            call_id=self._call_id,
+            effect=plan.effect,
+            before=replaced.artifact_id if replaced is not None else None,
+            approval_id=permission.approval_id,
+            writes=plan.writes,
+        )
+        facts, self._before = (*self._before, started), ()
+        try:
+            await uncut(self._broker.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
+        except asyncio.CancelledError:
+            await uncut(self._record_outcome(self._cancelled("The turn was stopped before it was begun.")))
+            raise
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    async def _run_and_record(self, tool: Tool, plan: Plan) -> Outcome:
+        """Raises CancelledError where it was stopped before it came to its end; that is recorded then."""
+        self._has_run = True
+        try:
+            ended = await self._run(tool, plan)
+            if isinstance(ended, NoResult):
+                ended = await self._outcome_without_result(ended)
+        except asyncio.CancelledError:
+            await uncut(self._record_outcome(self._cut_off(tool.meta)))
+            raise
+        # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
+        if isinstance(ended, ToolResult):
+            return await uncut(self._record_result(tool.meta, ended))
+        return await uncut(self._record_outcome(ended))
+
+    async def _run(self, tool: Tool, plan: Plan) -> ToolResult | NoResult:
+        """Run it, and publish what it says meanwhile."""
+
+        def show(kind: Kind, payload: JsonObject) -> None:
+            recorder = self._recorder
+            self._broker.publish(
+                Transient(type=kind, session_id=recorder.session_id, task_id=recorder.task_id, payload=payload)
+            )
+
+        live = LiveCall(self._call_id, show, self._broker.telling.shown)
+        context = msgspec.structs.replace(self._context, live=live, forbids=partial(self._forbids, tool.meta))
+        try:
+            return await run_tool(tool, plan, context)
+        finally:
+            live.close()
+
+    async def _outcome_without_result(self, ended: NoResult) -> ToolCallFailed | ToolCallUncertain:
+        if not ended.is_known:
+            return self._broker.telling.unknown(self._call_id, ended.error)
+        failed = self._failed(ended.error)
+        if await self._may_be_done():
+            return ToolCallUncertain(call_id=self._call_id, reason=failed.message)
+        return failed
+
+    async def _forbids(self, meta: ToolMeta, args: JsonObject) -> str:
+        """See `ToolContext`."""
+        context = self._context
+        verdict = (await self._broker.rulings.of(meta, args, context.caller, context.reading)).verdict
+        return verdict.refusal if verdict.decision is Decision.DENY else ""
+
+    # --- how it ends ----------------------------------------------------------------------------------------------
+
+    async def _fail(self, error: OzzieError) -> tuple[EventBody, ...]:
+        """Record why it was not made, or gave nothing."""
+        await self._expect_not_done(error)
+        await self._record_outcome(self._failed(error))
+        return ()
+
+    async def _expect_not_done(self, why: OzzieError) -> None:
+        """Raises ToolUncertain, and records that, where the call may have been done by the attempt before, which a
+        gateway's end cut off, and can't be made again."""
+        if await self._may_be_done():
+            unknown = self._broker.telling.unknown(self._call_id, why)
+            await self._record_outcome(unknown)
+            name = self._tool.meta.name if self._tool else self._use.name[:64]
+            raise uncertain(called(name, arguments_of(self._use)), unknown.reason)
+
+    async def _may_be_done(self) -> bool:
+        """Whether a call that is to be made again with its key may have had its effect already."""
+        begun, tool = self._begun, self._tool
+        if begun is None:
+            return False
+        if tool is None:
+            return begun.in_doubt
+        if not begun.in_doubt and (tool.meta.may_be_repeated or not tool.meta.takes_key):
+            return False  # of these, it was known before that it had none
+        return begun.effect is None or await _happened(tool, begun.effect, self._context) is not False
+
+    async def _record_result(self, meta: ToolMeta, result: ToolResult) -> Outcome:
+        """Compact a result, and record it with what the call made."""
+        outcome, kept = await self._broker.telling.compact(self._call_id, meta, self._args, result, self._since)
+        return await self._record_outcome(outcome, own=result.content, kept=kept)
+
+    async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
+        """Record the outcome, with whatever was kept of it; it bears the labels of the call and of all that it read.
+        `own` is what the result says of itself."""
+        content = await self._read(own)
+        if content and not isinstance(outcome, ToolCallCancelled):
+            outcome = replace(outcome, brought=content.sources)
+        recorder = self._recorder.made_from(self._recorder.content | content)
+        if kept:
+            await self._broker.artifacts.record_all(recorder, kept, *self._before, outcome)
+        else:  # what stood before it quotes nothing of what was read since
+            before = [(fact, self._recorder.content) for fact in self._before]
+            await self._recorder.append_each([*before, (outcome, recorder.content)])
+        return outcome
+
+    async def _read(self, own: Content) -> Content:
+        """All that the call has read from outside by now; `own` is what its result says of itself."""
+        if not self._has_looked or self._tool is None:
+            return own | self._provenance.content
+        found = await brought(self._tool.meta, self._args, own, self._context.marks, has_run=self._has_run)
+        return found | self._provenance.content
+
+    def _failed(self, error: OzzieError) -> ToolCallFailed:
+        return self._broker.telling.failure(self._call_id, error, self._since())
+
+    def _cancelled(self, reason: str) -> ToolCallCancelled:
+        return ToolCallCancelled(call_id=self._call_id, reason=reason)
+
+    def _cut_off(self, meta: ToolMeta) -> ToolCallCancelled | ToolCallUncertain:
+        reason = "The turn was stopped."
+        if meta.may_be_repeated:
+            return self._cancelled(reason)
+        return ToolCallUncertain(call_id=self._call_id, reason=reason)
+
+    def _since(self) -> float:
+        return round((self._broker.clock.monotonic() - self._began) * 1000, 3)
+
+
+class _NotedArtifacts:
+    """The artifacts that a session may read, for a call that notes whence those are that it opens."""
+
+    def __init__(self, artifacts: ArtifactReader, provenance: Provenance) -> None:
+        self._artifacts = artifacts
+        self._provenance = provenance
+
+    async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
+        artifact, content = await self._artifacts.open(artifact_id)
+        self._provenance.add(artifact.content)
+        # Such as a notebook that was replaced: it is kept with the labels of the call that replaced it.
+        if await asyncio.to_thread(holds_outputs, content):
+            self._provenance.add(Content.of(Label.OUTPUT))
+        return artifact, content
+
+    async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
+        return await self._artifacts.under(beginning, kind)

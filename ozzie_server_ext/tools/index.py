@@ -1,6 +1,6 @@
-"""The tool index: which tools fit what somebody says, by full text and BM25 (TL-6; S4 §8.5.3).
+"""The tool index: which tools fit what somebody says, by full text and BM25.
 
-FTS5 where SQLite has it, else FTS4, which `sqlite-fts4` ranks (EV-5). Both give the same order of one column alone; so
+FTS5 where SQLite has it, else FTS4, which `sqlite-fts4` ranks. Both give the same order of one column alone; so
 what a tool is called weighs more than what is said of it by standing there more than once.
 """
 

@@ -1,6 +1,6 @@
-"""What a tool says while it runs: how far it is, and what it prints. Shown at once, and kept nowhere (DESIGN §2.2).
+"""What a tool says while it runs: how far it is, and what it prints. Shown at once, and kept nowhere.
 
-A tool may print without end: only the last lines are held, and they are shown at most twenty times a second (UX §2.3).
+A tool may print without end: only the last lines are held, and they are shown at most twenty times a second.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Which tools a turn is offered: all where they are few, else what fits what the turn is about (TL-6; S4 §8.5.3).
+"""Which tools a turn is offered: all where they are few, else what fits what the turn is about.
 
 Pure: the same tools, offers and history always give the same set, and with what was offered before, it only grows. A
 provider caches the prompt, and a model may have planned with a tool that it was shown.
@@ -98,7 +98,7 @@ def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
 
 
 def _fitting_skills(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]:
-    """The skills that have to do with the turn (S0 "Delegation Table"): that were used, that the user named, one of
+    """The skills that have to do with the turn: that were used, that the user named, one of
     whose words they said, or that stand among what fits best what they said."""
     registry = index.registry
     used = _resolved(registry, so_far.before + so_far.used + so_far.found)

@@ -85,7 +85,7 @@ class TextPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TextPage:
     """A piece of a text, and the place behind it; None at the text's end."""
 
     text: str
@@ -96,7 +96,7 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> Page:
+def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> TextPage:
     """What begins at `start`, at most so many lines and `room` characters in the JSON that carries it. It ends at a
     line's end, unless that would leave less than half of it. Raises InputError where `start` lies behind the end."""
     begin = _offset(text, start)
@@ -108,15 +108,15 @@ def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> Page:
             break
     piece = _to_line_end(fitting(text[begin:end], room), whole=end - begin)
     behind = begin + len(piece)
-    return Page(piece, None if behind >= len(text) else _place(text, behind))
+    return TextPage(piece, None if behind >= len(text) else _place(text, behind))
 
 
-def head_and_tail(text: str, room: int) -> tuple[Page, str]:
+def head_and_tail(text: str, room: int) -> tuple[TextPage, str]:
     """The beginning and the end of a text that is longer, within `room` together: three quarters of it and one."""
     head = _to_line_end(fitting(text, room - room // 4), whole=len(text))
     tail = fitting(text[len(head) :][-(room // 4 or 1) :][::-1], room // 4)[::-1]
     at_line = tail.find("\n") + 1
-    return Page(head, _place(text, len(head))), tail[at_line:] if at_line <= len(tail) // 2 else tail
+    return TextPage(head, _place(text, len(head))), tail[at_line:] if at_line <= len(tail) // 2 else tail
 
 
 def fitting(text: str, room: int) -> str:
@@ -245,6 +245,21 @@ class Telling:
             links=self._links(result.links),
             wrote=result.wrote,
         ), whole
+
+    async def compact(
+        self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
+    ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
+        """Return the outcome that a result comes to, short and without secrets, and the artifacts to record with it:
+        what the call made, and the whole result where it is too long. `since` returns the milliseconds since the call
+        began."""
+        try:
+            made, told = await self.kept(call_id, meta, result.made)
+        except OzzieError as error:
+            return self.failure(call_id, error, since()), []
+        outcome, whole = await self.result(call_id, meta, args, naming(result, made, told), since())
+        if isinstance(outcome, ToolCallFailed):
+            return outcome, []
+        return outcome, [*([whole] if whole else []), *made]
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
         """What a call makes, without secrets, and durable; and what its result says of it, see `Made`. Raises

@@ -1,4 +1,4 @@
-"""Whether a call that a person has to be asked for may be made, and what they are asked (TL-4, DESIGN §2.6).
+"""Whether a call that a person has to be asked for may be made, and what they are asked.
 
 What is asked comes from the tool's plan and the checked arguments; a yes is good for exactly that plan.
 """
@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way, weakest_way
+from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
@@ -32,7 +32,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
-    """Names of an outsider's making are not told: nobody may have been offered them (TL-8)."""
+    """Names of an outsider's making are not told: nobody may have been offered them."""
     names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
     there = "there are"
     if len(names) > OFFERED_AT_MOST:
@@ -76,7 +76,7 @@ _UNCHECKED = "No second model was asked: the call contains something that looks 
 class Grant:
     """A yes, and how and when it came."""
 
-    way: Way
+    way: AuthStrength
     at: datetime
 
 
@@ -94,7 +94,9 @@ class Earlier:
 class Grants(Protocol):
     """The yeses for the session that are in force."""
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
+    async def covering(
+        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
+    ) -> ApprovalId | None:
         """The approval whose yes for the session covers a call, if one does that came by `needs` or a stronger way."""
         ...
 
@@ -102,7 +104,9 @@ class Grants(Protocol):
 class NoGrants:
     """Where everything is asked for each time."""
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
+    async def covering(
+        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
+    ) -> ApprovalId | None:
         return None
 
 
@@ -154,7 +158,7 @@ class Permissions:
         # A second model looks at nothing that strangers wrote: it may speak to it.
         is_checked = ruling.verdict.decision is Decision.CHECK and not quoted
         person = _strongest(weakest_way(meta, labelled=bool(content)), ruling.verdict.needs)
-        needs = Way.MODEL if is_checked else person
+        needs = AuthStrength.MODEL if is_checked else person
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
         known = self._known_secrets()
@@ -163,7 +167,7 @@ class Permissions:
         covering = await self._grants.covering(
             recorder.session_id,
             lambda cover: covers(cover, action, rule),
-            _strongest(needs, Way.CLI) if hides else needs,
+            _strongest(needs, AuthStrength.CLI) if hides else needs,
         )
         if covering is not None:
             return Permission(approval_id=covering)
@@ -171,8 +175,8 @@ class Permissions:
         real, stored = await asyncio.to_thread(_cards, preview, plan.args, known)
         is_redacted = stored != real
         if is_redacted:  # only who draws the real card may answer, and no second model does
-            needs = _strongest(person, Way.CLI)
-        if needs is not Way.MODEL and not context.caller.attended:
+            needs = _strongest(person, AuthStrength.CLI)
+        if needs is not AuthStrength.MODEL and not context.caller.attended:
             raise unattended(meta)
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
         requested = ApprovalRequested(
@@ -203,7 +207,7 @@ class Permissions:
         )
         return Permission(facts=(*_void(earlier, binds), requested))
 
-    def _is_good(self, earlier: Earlier, binds: str, needs: Way) -> bool:
+    def _is_good(self, earlier: Earlier, binds: str, needs: AuthStrength) -> bool:
         """Whether there was a yes to exactly this, lately, by a way that is strong enough now too."""
         grant = earlier.grant
         if grant is None or earlier.asked.binds != binds or grant.way.strength < needs.strength:
@@ -228,7 +232,7 @@ def _cards(preview: Preview, args: JsonObject, known: Sequence[str]) -> tuple[Ca
     return real_card(preview, args), stored_card(preview, args, known)
 
 
-def _strongest(*ways: Way) -> Way:
+def _strongest(*ways: AuthStrength) -> AuthStrength:
     return max(ways, key=lambda way: way.strength)
 
 

@@ -1,4 +1,4 @@
-"""Which tools there are. A tool can't take another's name (DESIGN §2.14)."""
+"""Which tools there are. A tool can't take another's name."""
 
 import contextlib
 from collections.abc import Iterable

@@ -53,7 +53,7 @@ def parts_below(path: str, *, hidden: bool = False) -> tuple[str, ...]:
 
 def readable_parts(path: str) -> tuple[str, ...]:
     """The components of the path of a file that is to be changed: as `parts_below`, and each is a name that a person
-    reads as it is (THREATS 14): nothing invisible, no line break, no space at an end or twice.
+    reads as it is: nothing invisible, no line break, no space at an end or twice.
 
     Raises OutsideProject; ToolFailed for a name that can't be read or is too long, and for the project folder itself.
     """

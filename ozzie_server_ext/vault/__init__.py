@@ -1,1 +1,1 @@
-"""Secrets: kept encrypted in one file, shown only to those whom they belong to (SX-1, MD-3; ADR 15)."""
+"""Secrets: kept encrypted in one file, shown only to those whom they belong to (ADR 15)."""

@@ -107,7 +107,7 @@ class ProjectReader:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginReader:
     """A plugin: it sees what is its own, and of the project's and everybody's secrets those names that its manifest
-    declares and a person granted (S0 §6.3). Nothing is granted by itself."""
+    declares and a person granted. Nothing is granted by itself."""
 
     plugin: str
     project: str

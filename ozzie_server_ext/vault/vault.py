@@ -1,4 +1,4 @@
-"""The vault: named values in one encrypted file, each with the scope that may see it (SX-1; docs/secrets.md).
+"""The vault: named values in one encrypted file, each with the scope that may see it (docs/secrets.md).
 
 Any number of processes use one vault: whoever changes it holds its lock and begins from what is there at that moment;
 whoever reads sees one whole state. Nothing of it needs a gateway.

@@ -1,4 +1,4 @@
-"""Addresses of the web as they are asked for: read once, by rules that leave no second way to read them (SX-2)."""
+"""Addresses of the web as they are asked for: read once, by rules that leave no second way to read them."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Reaches the web by a short-lived process for each request: what is hostile there is ended with it (SX-2, THREATS 16).
+"""Reaches the web by a short-lived process for each request: what is hostile there is ended with it.
 
 Nothing of a page is read in the gateway. It gets text, bounded and without markup, and errors in words of our own.
 """

@@ -1,5 +1,5 @@
 """What a user installs: an archive of the sources becomes a wheel without Node, and the wheel does all that `make run`
-does, in an environment that has nothing of this checkout (UI-8)."""
+does, in an environment that has nothing of this checkout."""
 
 import json
 import os

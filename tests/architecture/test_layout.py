@@ -78,7 +78,7 @@ def test_a_kernel_loads_nothing_of_the_server() -> None:
 
 
 def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> None:
-    """Its start is measured against ipykernel's (DESIGN §6)."""
+    """Its start is measured against ipykernel's."""
     loaded = loaded_by("import ozzie_kernel.ahead, ozzie_kernel.kernel")
 
     assert of(loaded, "ipywidgets", "markdown_it", "msgspec") == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     ApprovalRequested,
@@ -30,6 +30,7 @@ from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.jupyter.kernels import InMemoryKernels, KernelInfo
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.attacks.addresses import INSIDE
 from tests.attacks.attack import ORDER, SECRET, Attack, Ends, Round, World
@@ -118,7 +119,7 @@ async def _turn(attack: Attack, world: World, home: Home) -> tuple[list[EventBod
         ozzie.plays(*map(_made, attack.rounds(world)), [Say("Done.")])
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        sent = await ozzie.submit(session.session_id, attack.said(world), origin, content=attack.content)
+        sent = await ozzie.submit(NewTurn(session.session_id, attack.said(world), origin, content=attack.content))
         await _rests(ozzie, sent.task_id)
         bodies = [event.body for event in await ozzie.log.read_stream(task_stream(sent.task_id))]
         return bodies, await _hidden(ozzie, bodies)
@@ -135,7 +136,7 @@ async def _hidden(ozzie: ScriptedOzzie, bodies: Sequence[EventBody]) -> list[str
         shown = json.loads((await ozzie.cards.of(approval.approval_id)).arguments)
         if {**requested[asked.call_id].args, **shown} != shown:
             found.append(f"the card of {asked.name} does not show {requested[asked.call_id].args}")
-        if asked.card and asked.needs.strength < Way.CLI.strength:
+        if asked.card and asked.needs.strength < AuthStrength.CLI.strength:
             found.append(f"a kernel may say yes to a card of {asked.name} that lacks something")
     return found
 

@@ -1,4 +1,4 @@
-"""An approval in its cell and in the sidebar, answered while the cell runs (NB-3, UX §2.4)."""
+"""An approval in its cell and in the sidebar, answered while the cell runs."""
 
 import asyncio
 import json

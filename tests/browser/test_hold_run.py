@@ -1,4 +1,4 @@
-"""A run of a skill is held, let go on, stopped and tried again by hand (TK-1)."""
+"""A run of a skill is held, let go on, stopped and tried again by hand."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A notebook from somewhere else is opened: nothing of it runs, and nothing is done in the user's name (THREATS 4)."""
+"""A notebook from somewhere else is opened: nothing of it runs, and nothing is done in the user's name."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
 """What a live kernel shows when an agent runs a cell in it: sixty samples that would run code or call home, in each
-form that an output can have, in an open page, in the saved notebook, and in what is told of a frame (THREATS 1-3)."""
+form that an output can have, in an open page, in the saved notebook, and in what is told of a frame."""
 
 import asyncio
 import json

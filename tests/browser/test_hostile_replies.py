@@ -1,4 +1,4 @@
-"""Sixty replies that would run code or call home, in freshly run cells of a real Lab (THREATS 1, 2)."""
+"""Sixty replies that would run code or call home, in freshly run cells of a real Lab."""
 
 import asyncio
 from collections.abc import Callable, Iterator

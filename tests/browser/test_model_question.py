@@ -1,4 +1,4 @@
-"""What the model asks, below its cell and in the sidebar, and its answers (UX §2.5)."""
+"""What the model asks, below its cell and in the sidebar, and its answers."""
 
 from collections.abc import Callable
 

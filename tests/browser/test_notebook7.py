@@ -1,4 +1,4 @@
-"""Notebook 7: another front end on the same server, with the same kernel (NB-10)."""
+"""Notebook 7: another front end on the same server, with the same kernel."""
 
 from collections.abc import Callable
 

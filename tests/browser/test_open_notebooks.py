@@ -1,4 +1,4 @@
-"""A notebook that is open in a page, edited by an agent while a person types in it (NB-9, ADR 36)."""
+"""A notebook that is open in a page, edited by an agent while a person types in it (ADR 36)."""
 
 import asyncio
 import json

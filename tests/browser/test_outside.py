@@ -1,4 +1,4 @@
-"""Content from outside, as a person sees it: the row that brought it, and the card of what is made from it (TL-8)."""
+"""Content from outside, as a person sees it: the row that brought it, and the card of what is made from it."""
 
 from pathlib import Path
 

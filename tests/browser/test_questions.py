@@ -1,4 +1,4 @@
-"""What a turn asks, in its cell and in the sidebar, and its answers (UX §2.6)."""
+"""What a turn asks, in its cell and in the sidebar, and its answers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A page that was away comes back to its turns: reloaded, closed, cut off, or only a second one (NB-6, UX §2.9)."""
+"""A page that was away comes back to its turns: reloaded, closed, cut off, or only a second one."""
 
 import asyncio
 import json

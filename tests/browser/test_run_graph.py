@@ -1,4 +1,4 @@
-"""A run of a skill as it goes on in its cell: its graph, what its steps ask, and what is left of it (TK-4, NB-4)."""
+"""A run of a skill as it goes on in its cell: its graph, what its steps ask, and what is left of it."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""The server dies under an open page, and another takes its place: the page says so, and loses nothing (UX §6)."""
+"""The server dies under an open page, and another takes its place: the page says so, and loses nothing."""
 
 import asyncio
 from pathlib import Path

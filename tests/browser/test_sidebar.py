@@ -1,4 +1,4 @@
-"""The tasks in the sidebar, as a person sees and steers them (UI-1, UI-8)."""
+"""The tasks in the sidebar, as a person sees and steers them."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A skill that is run in a cell: how far it is, which step waits, and its result (TK-4, NB-4)."""
+"""A skill that is run in a cell: how far it is, which step waits, and its result."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Two JupyterLabs on one home: a page of the second one works as any, and goes on when the first is killed (GW-1)."""
+"""Two JupyterLabs on one home: a page of the second one works as any, and goes on when the first is killed."""
 
 import asyncio
 import os

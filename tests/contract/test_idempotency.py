@@ -1,4 +1,4 @@
-"""What declares that it may be made twice, is made twice: same result, same world (TL-1)."""
+"""What declares that it may be made twice, is made twice: same result, same world."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import Tool, ToolContext
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
@@ -68,7 +68,7 @@ async def test_twice_is_once(item: Tool, log: EventLog, blobs: BlobStore, tmp_pa
 
     async def call() -> tuple[Any, list[str], list[Any]]:
         """The result, and the world: the files of the project and the artifacts of the session."""
-        assert await broker.call(use, Place(1, 0), context, recorder) == ()
+        assert await broker.call(use, CallPosition(1, 0), context, recorder) == ()
         bodies = [event.body for event in await log.read(session_id=SESSION)]
         results = [body for body in bodies if isinstance(body, ToolCallCompleted)]
         files = files_of(project)

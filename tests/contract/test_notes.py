@@ -1,4 +1,4 @@
-"""Notes of the agent: kept with the outcome of the call or not at all, by version, with no secret in them (TL-7)."""
+"""Notes of the agent: kept with the outcome of the call or not at all, by version, with no secret in them."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.notes import MAX_BYTES, MAX_NOTES
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -67,7 +67,7 @@ class Desk:
         reading = Reading(content=Content.of(Label.WEB, ["a.b"]))
         context = ToolContext(Path("/"), self.clock, artifacts=self.artifacts.of(session), reading=reading)
         use = ToolUse(call_id=CallId("u"), name=tool, arguments=json.dumps(args))
-        assert await broker.call(use, Place(round=self._calls, index=0), context, recorder) == ()
+        assert await broker.call(use, CallPosition(round=self._calls, index=0), context, recorder) == ()
         return tuple(event.body for event in await self.log.read(after=after))
 
     async def write(self, name: str, text: str, session: SessionId = SESSION) -> Mapping[str, Any]:
@@ -232,7 +232,7 @@ async def test_how_long_and_how_many_they_are_is_bounded(desk: Desk) -> None:
 
 
 async def test_one_that_there_is_not_is_told_with_how_to_list_them(desk: Desk) -> None:
-    """And not with their names: they may be from outside, and a failure bears no label (TL-8)."""
+    """And not with their names: they may be from outside, and a failure bears no label."""
     await desk.write("a", "x")
 
     said = await desk.refusal("read_note", name="plan")

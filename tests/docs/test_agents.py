@@ -1,4 +1,4 @@
-"""AGENTS.md names every program, handler, driver, provider and tool that there is, and no other (OB-5)."""
+"""AGENTS.md names every program, handler, driver, provider and tool that there is, and no other."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from ozzie_server_ext.tools.builtin import builtin_tools
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = (ROOT / "AGENTS.md").read_text()
-README = (ROOT / "README.md").read_text()
+APPROVALS = (ROOT / "docs" / "approvals.md").read_text()
 
 
 def rows(heading: str) -> dict[str, list[list[str]]]:
@@ -68,4 +68,4 @@ def test_every_tool_is_named_with_its_arguments_and_no_other() -> None:
 
 @pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.meta.tool_id)
 def test_every_tool_is_named_for_its_users(tool: object) -> None:
-    assert f"`{tool.meta.name}`" in README  # pyright: ignore[reportAttributeAccessIssue]
+    assert f"`{tool.meta.name}`" in APPROVALS  # pyright: ignore[reportAttributeAccessIssue]

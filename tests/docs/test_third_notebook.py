@@ -17,7 +17,7 @@ ANSWERS = {
     "write": ("prices, a workflow of 3 steps. Nothing is wrong with it.",),
     "trust": ("prices can be used in this project from now on", UNTRUSTED),
     "prices": (
-        "**Failed.** prices did not come to its result. Price list: notes/prices.csv does not exist.",
+        "**Failed.** prices failed. Price list: notes/prices.csv does not exist.",
         "[failed] prices  2 of 3, 1 failed",
         "[done] Date ",
         "[waiting] Count the rows",
@@ -73,7 +73,7 @@ def test_only_those_cells_fail_that_are_to_and_each_in_a_sentence(third: Any) ->
     }
 
     assert failed.keys() == FAIL
-    assert all("did not come to its result." in text and "Traceback" not in text for text in failed.values())
+    assert all("failed." in text and "Traceback" not in text for text in failed.values())
 
 
 @pytest.mark.parametrize("cell_id", ["facts", "prices", "sentence"])

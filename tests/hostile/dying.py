@@ -19,10 +19,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from ozzie_server_ext.tools.changes.replace import clear_leftovers, leftovers, replace
+from ozzie_server_ext.tools.changes.replace import clear_leftovers, replace
 from ozzie_server_ext.tools.changes.seen import Seen, look
 from ozzie_server_ext.tools.changes.several import Step, came_to_be, carry_out, make_way, was_done
 from ozzie_server_ext.tools.changes.trash import all_notes, move_to_trash, restore, was_trashed
+from tests.hostile.leftovers import leftovers
 
 OLD, NEW = b"the old content\n" * 4, b"the new one\n" * 3
 OLD_HASH, NEW_HASH = sha256(OLD).hexdigest(), sha256(NEW).hexdigest()

@@ -1,4 +1,4 @@
-"""Sixty replies that would run code or call home in a front end that trusts them (THREATS 1, 2, 14).
+"""Sixty replies that would run code or call home in a front end that trusts them.
 
 Each, if it worked, sets `window.__pwned` or fetches `{canary}/<name>`; `render_sample` fills in the address. None
 needs more than being shown, but for those whose name begins with `click_`. The code to be run holds no quote, space

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ozzie_server_ext.domain.approvals import Cover, Extent, Way
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.artifacts import storage_ref
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
@@ -38,7 +38,7 @@ from ozzie_server_ext.domain.events import (
     TaskFact,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskRetried,
@@ -198,8 +198,8 @@ def approval_requested(approval_id: str, call_id: str, *, sentence: str = "Write
         risk_level=RiskLevel.MEDIUM,
         undo="Nothing is replaced.",
         binds="4" * 64,
-        needs=Way.RELAY,
-        cover=Cover(
+        needs=AuthStrength.RELAY,
+        cover=SessionGrant(
             tool_id="fs.write",
             version="1",
             project="/p",
@@ -294,7 +294,7 @@ class Histories:
             done = ToolCallCompleted(
                 call_id=CallId(call), ok=True, data={"value": 7}, summary="7", duration_ms=0.5, wrote=(path,)
             )
-            cleared = LabelsCleared(by="ana", way=Way.BROWSER, path=self._random.choice(["", path]))
+            cleared = LabelsCleared(by="ana", way=AuthStrength.BROWSER, path=self._random.choice(["", path]))
             return [requested, done, *([cleared] if self._random.random() < 0.3 else [])]
         if kind == 1:
             partial = self._random.random() < 0.5
@@ -337,11 +337,11 @@ class Histories:
         """One that was answered, or was not, or whose yes is void by now."""
         approval_id = ApprovalId(self._id("P"))
         asked = approval_requested(approval_id, self._id("C"), sentence=self._word())
-        extent: Extent = self._random.choice(["once", "session"])
+        extent: ApprovalScope = self._random.choice(["once", "session"])
         answers: list[list[EventBody]] = [
             [],
-            [ApprovalGranted(approval_id=approval_id, extent=extent, by=self._word(), way=Way.BROWSER)],
-            [ApprovalRejected(approval_id=approval_id, comment=self._word(), by="user", way=Way.RELAY)],
+            [ApprovalGranted(approval_id=approval_id, extent=extent, by=self._word(), way=AuthStrength.BROWSER)],
+            [ApprovalRejected(approval_id=approval_id, comment=self._word(), by="user", way=AuthStrength.RELAY)],
             [ApprovalExpired(approval_id=approval_id, why="time")],
         ]
         void = ApprovalExpired(approval_id=approval_id, why=self._random.choice(["time", "changed", "revoked"]))
@@ -368,7 +368,7 @@ class Histories:
             TaskStarted(attempt=1, epoch=self._id("E")),
             TaskWaitingApproval(approval_id="a"),
             TaskWaitingInput(question=self._word()),
-            TaskPausing(by="user", reason=self._word(), wanted=not is_pausing),
+            TaskPauseRequested(by="user", reason=self._word(), wanted=not is_pausing),
             TaskPaused(by="user", reason=self._word()),
             TaskResumed(by="user"),
             TaskRetried(by="user", attempt=2),

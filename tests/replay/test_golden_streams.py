@@ -1,4 +1,4 @@
-"""Recorded streams always come to the same chain and the same projections (DESIGN §7).
+"""Recorded streams always come to the same chain and the same projections.
 
 If a change of the format or of a fold is meant, so is a change of the expected file, and it is to be read line by line.
 """

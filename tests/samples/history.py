@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.events import (
     SessionRenamed,
     SessionResumed,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskFailed,
     TaskPaused,
@@ -31,7 +32,6 @@ from ozzie_server_ext.domain.events import (
     TaskResumed,
     TaskRetried,
     TaskStarted,
-    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -237,7 +237,7 @@ def _a_turn_that_is_stopped(task: TaskId) -> Iterator[Append]:
     yield from _begun(task)
     yield _turn(task, TaskQueued(reason="recovered"))
     yield _turn(task, TaskStarted(attempt=2, epoch="01J8ZQ0000000000000000EPO2"))
-    yield _turn(task, TaskStopping(by="ana", reason="enough"), actor="user")
+    yield _turn(task, TaskCancelRequested(by="ana", reason="enough"), actor="user")
     yield _turn(task, TaskCancelled(by="ana", reason="enough"), actor="user")
 
 

@@ -19,9 +19,9 @@ from ozzie_server_ext.store.anchor import read_anchor
 from ozzie_server_ext.store.database import open_readable
 from ozzie_server_ext.store.log import Head
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import verify_file
 from tests.replay.histories import draft
 from tests.samples.make import ERASED, KEY
+from tests.verified import verify_file
 
 SAMPLE = Path(__file__).parent / "format-1"
 PAGE = Path(__file__).parents[2] / "docs" / "log-format.md"

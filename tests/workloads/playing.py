@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     Event,
@@ -25,13 +25,14 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.workload import Workload
 
 WAIT_S = 20
 BEGIN = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 """A Monday: when all of them are asked for."""
-USER = Answerer(name="Ana", way=Way.BROWSER)
+USER = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 
 
@@ -88,7 +89,7 @@ async def play(workload: Workload, folder: Path) -> Played:
         ozzie.plays(*workload.script())
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        task_id = (await ozzie.submit(session.session_id, workload.message, origin)).task_id
+        task_id = (await ozzie.submit(NewTurn(session.session_id, workload.message, origin))).task_id
         end = await _seen_through(ozzie, task_id, workload)
         events = await ozzie.log.read_stream(task_stream(task_id))
     finally:

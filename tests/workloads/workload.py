@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ozzie_server_ext.domain.approvals import Extent
+from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from ozzie_server_ext.protocol.jsontext import loads, loads_object
@@ -92,7 +92,7 @@ class Workload:
     answer: Callable[[Seen], str]
     says: str
     leaves: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    extent: Extent = "once"
+    extent: ApprovalScope = "once"
     fails: int = 0
     site: str = ""
     who: Literal["scientist", "analyst", "engineer", "operator"]

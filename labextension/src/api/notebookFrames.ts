@@ -1,5 +1,5 @@
 /**
- * What the gateway asks of a page that has a notebook open, and what the page tells it (NB-9, ADR 36). The edits have the
+ * What the gateway asks of a page that has a notebook open, and what the page tells it (ADR 36). The edits have the
  * shapes of `ozzie_server_ext/jupyter/cells.py`.
  */
 

@@ -3,7 +3,7 @@
 /**
  * How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which runs the user's code; by another program of the user's; from a page under the user's own identity; after the user proved once more who they are.
  */
-export type Way = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
+export type AuthStrength = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
 export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
 
@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer (S4 §8.1.2). `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card); else empty.
+ * A call that a person was asked for, and the answer. `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card); else empty.
  */
 export interface Approval {
   answered_at: string | null;
@@ -37,7 +37,7 @@ export interface Approval {
   key: string;
   made_from: string;
   name: string;
-  needs: Way;
+  needs: AuthStrength;
   notebook: string;
   place: string;
   proof: string;
@@ -85,7 +85,7 @@ export interface ApprovalGranted {
   approval_id: string;
   by: string;
   extent: 'once' | 'session';
-  way: Way;
+  way: AuthStrength;
 }
 export interface ApprovalNamed {
   approval_id: string;
@@ -114,10 +114,10 @@ export interface ApprovalRejected {
   approval_id: string;
   by: string;
   comment: string;
-  way: Way;
+  way: AuthStrength;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for (DESIGN §2.6); with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
+ * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for; with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -127,12 +127,12 @@ export interface ApprovalRequested {
   call_id: string;
   card: string;
   checked: string;
-  cover: Cover | null;
+  cover: SessionGrant | null;
   expires_at: string;
   key: string;
   made_from: string;
   name: string;
-  needs: Way;
+  needs: AuthStrength;
   place: string;
   proof: string;
   reason: string;
@@ -148,7 +148,7 @@ export interface ApprovalRequested {
 /**
  * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and what they are made from bears the same labels. A call that names none of these may do anything, so only the very same one is covered: `arguments` is the SHA-256 of its arguments then, and empty else. `said` tells it to people: "`edit_file` in `notes/`".
  */
-export interface Cover {
+export interface SessionGrant {
   arguments: string;
   below: string[][];
   hosts: string[];
@@ -212,7 +212,7 @@ export interface Card {
   undo: string;
 }
 /**
- * A place that the run can go on from: behind `node_id`. `state` tells how far it was then (S4 FR-TASK-4).
+ * A place that the run can go on from: behind `node_id`. `state` tells how far it was then.
  */
 export interface CheckpointSaved {
   checkpoint_id: string;
@@ -277,12 +277,12 @@ export interface EventBodies {
   'task.created': TaskCreated;
   'task.failed': TaskFailed;
   'task.paused': TaskPaused;
-  'task.pausing': TaskPausing;
+  'task.pausing': TaskPauseRequested;
   'task.queued': TaskQueued;
   'task.resumed': TaskResumed;
   'task.retried': TaskRetried;
   'task.started': TaskStarted;
-  'task.stopping': TaskStopping;
+  'task.stopping': TaskCancelRequested;
   'task.succeeded': TaskSucceeded;
   'task.waiting_approval': TaskWaitingApproval;
   'task.waiting_input': TaskWaitingInput;
@@ -357,7 +357,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed (DESIGN §2.7). A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is (MD-4). It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs): DESIGN §2.8. `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
+ * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed. A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs). `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -476,7 +476,7 @@ export interface Limits {
   skill_bounds: ('cost' | 'time' | 'tokens')[];
 }
 /**
- * Ended without its purpose. `kind` is the class of failure of S4 §2.2-5; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
+ * Ended without its purpose. `kind` is the class of failure; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
  */
 export interface TaskFailed {
   code: string;
@@ -496,7 +496,7 @@ export interface TaskPaused {
 /**
  * A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run its next steps. Where it is not `wanted`, they take that back before it has come.
  */
-export interface TaskPausing {
+export interface TaskPauseRequested {
   by: string;
   reason: string;
   wanted: boolean;
@@ -534,7 +534,7 @@ export interface TaskStarted {
 /**
  * A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing.
  */
-export interface TaskStopping {
+export interface TaskCancelRequested {
   by: string;
   reason: string;
 }
@@ -616,7 +616,7 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs (DESIGN §2.5). `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
+ * The intent: durable before the tool runs. `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
  */
 export interface ToolCallStarted {
   approval_id: string | null;
@@ -650,7 +650,7 @@ export interface EventFrame {
   ts?: string;
 }
 /**
- * A fact in the log (DESIGN §4). `name` is what the WebSocket calls it.
+ * A fact in the log. `name` is what the WebSocket calls it.
  */
 export interface EventRecord {
   actor: string;
@@ -1000,7 +1000,7 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
+ * One unit of work. `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
  */
 export interface Task {
   attempt: number;

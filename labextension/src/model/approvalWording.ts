@@ -1,4 +1,4 @@
-/** What is said of an approval, in words (UX §2.4, §10); pure. Nothing invisible is left in any of it. */
+/** What is said of an approval, in words; pure. Nothing invisible is left in any of it. */
 
 import type { ApprovalRow } from './approvals';
 import { visibleLabel } from './visible';

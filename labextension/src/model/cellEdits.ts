@@ -161,7 +161,7 @@ function indexOf(cellId: string, cells: readonly ICellHead[]): number {
   return found[0];
 }
 
-/** What comes in is trusted by nobody until a person runs it, and does nothing where it is shown (THREATS 3). */
+/** What comes in is trusted by nobody until a person runs it, and does nothing where it is shown. */
 function inertCell(cell: WrittenCell): WrittenCell {
   const { outputs, attachments, metadata, ...known } = cell;
   const written = { ...known, metadata: untrusted(metadata) };

@@ -89,7 +89,7 @@ export function stepOf({ title }: Pick<TaskRow, 'title'>): { skill: string; step
   return at < 0 ? { skill: '', step: title } : { skill: title.slice(0, at), step: title.slice(at + 2) };
 }
 
-/** Whether stopping it now may leave an effect half done: then a person is asked first (UX §6). */
+/** Whether stopping it now may leave an effect half done: then a person is asked first. */
 export const mayHaveEffect = (row: TaskRow): boolean => row.calls.some(call => call.started && !call.onlyReads);
 
 /** What REST says of a task. */

@@ -1,4 +1,4 @@
-/** Where a key leads in a graph: along its lines, within a layer, to what failed or waits; pure (UX §3). */
+/** Where a key leads in a graph: along its lines, within a layer, to what failed or waits; pure. */
 
 import type { GraphNode, GraphStep, TaskGraph } from '../api/protocol.gen';
 import { hasDots, type IPick, isAsking, isStack, pickOf } from './graphPick';

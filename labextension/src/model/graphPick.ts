@@ -1,4 +1,4 @@
-/** Which step of a graph is shown in full: the one that a person picked, else the newest that runs; pure (UX §3). */
+/** Which step of a graph is shown in full: the one that a person picked, else the newest that runs; pure. */
 
 import type { GraphNode, GraphStep, TaskGraph } from '../api/protocol.gen';
 

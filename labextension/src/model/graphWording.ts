@@ -1,4 +1,4 @@
-/** What is said of a step, in words (UX §3, §10). */
+/** What is said of a step, in words. */
 
 import type { GraphStep, TaskGraph } from '../api/protocol.gen';
 import { isAsking, type StepState } from './graphPick';

@@ -1,5 +1,5 @@
 /**
- * What a cell was made from, noted in its metadata until a person runs it or takes the mark off (THREATS 7): as
+ * What a cell was made from, noted in its metadata until a person runs it or takes the mark off: as
  * `tools/notebook/text.py` notes it, and as `policy/rules.py` says it.
  */
 

@@ -1,6 +1,6 @@
 /**
- * The notebooks that are open in this page: the gateway is told which, and what it asks of one is answered (NB-9). A page
- * only ever does what it is asked to; opening a notebook changes nothing and asks for nothing (THREATS 4).
+ * The notebooks that are open in this page: the gateway is told which, and what it asks of one is answered. A page
+ * only ever does what it is asked to; opening a notebook changes nothing and asks for nothing.
  */
 
 import type { Ask, NotebookAnswer, NotebookAsked } from '../api/notebookFrames';

@@ -1,4 +1,4 @@
-/** Which tasks are shown, and in which order (UX §6); pure. */
+/** Which tasks are shown, and in which order; pure. */
 
 import { isOpen, isQueued, needsPerson, shownState, type TaskRow } from './fold';
 

@@ -1,4 +1,4 @@
-/** What a cell shows of a turn, and what it is to show at its end; pure (UX §2.9, NB-6). */
+/** What a cell shows of a turn, and what it is to show at its end; pure. */
 
 import type { IDisplayData, IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 
@@ -8,7 +8,7 @@ import { isOpen, type TaskRow } from './fold';
 const TURN_MIME = 'application/vnd.ozzie.turn+json';
 const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 const FINAL_WORDS: ReadonlySet<unknown> = new Set(['Done', 'Failed', 'Stopped']);
-/** What stands in a saved notebook while a turn runs (string 20 of UX §10), with the task where it was known. */
+/** What stands in a saved notebook while a turn runs, with the task where it was known. */
 const UNFINISHED = /^This turn was still running when the notebook was saved\.(?:.*\(task (\w+)\))?/s;
 
 /** The turn that a cell shows: its task (empty where the output does not say), and whether it is its end. */

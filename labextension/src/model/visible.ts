@@ -1,4 +1,4 @@
-/** Characters that could disguise the text around them, made visible: as the gateway does (render/text.py, THREATS 14). */
+/** Characters that could disguise the text around them, made visible: as the gateway does (render/text.py). */
 
 /** What reorders, hides or overwrites, and what only hides or marks a direction. */
 const HIDING =

@@ -1,4 +1,4 @@
-/** What is said of a task, in words (UX §1, §2.1, §10). */
+/** What is said of a task, in words. */
 
 import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';

@@ -1,4 +1,4 @@
-/** Turns that a page did not see come: after a reload, in a second page, behind a cut of the network (NB-6). */
+/** Turns that a page did not see come: after a reload, in a second page, behind a cut of the network. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';

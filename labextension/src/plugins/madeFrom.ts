@@ -1,4 +1,4 @@
-/** Shows on cells what they were made from, and takes that off where a person runs or clears it (THREATS 7, TL-8). */
+/** Shows on cells what they were made from, and takes that off where a person runs or clears it. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';

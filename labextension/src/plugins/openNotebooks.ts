@@ -1,4 +1,4 @@
-/** Notebooks that are open in this page are read and changed here, not behind its back in their files (NB-9, ADR 36). */
+/** Notebooks that are open in this page are read and changed here, not behind its back in their files (ADR 36). */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';

@@ -1,4 +1,4 @@
-/** Ozzie in the status bar: what runs, what needs you, what today cost (UX §8). */
+/** Ozzie in the status bar: what runs, what needs you, what today cost. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ReactWidget } from '@jupyterlab/apputils';

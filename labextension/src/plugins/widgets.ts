@@ -1,4 +1,4 @@
-/** Tells kernels that this page draws the cards of what turns ask (NB-3). */
+/** Tells kernels that this page draws the cards of what turns ask. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 

@@ -1,4 +1,4 @@
-/** What is asked for is said to a screen reader at once, and when its time is nearly up (UX §12). */
+/** What is asked for is said to a screen reader at once, and when its time is nearly up. */
 
 import * as React from 'react';
 

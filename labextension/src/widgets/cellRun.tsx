@@ -109,7 +109,7 @@ interface IStateLineProps {
   readonly onAct: (act: TaskAct, taskId: string) => void;
 }
 
-/** One line that never wraps: what has no room is left out, the figures first (UX §1, §2.1). */
+/** One line that never wraps: what has no room is left out, the figures first. */
 function StateLine({ row, name, told, now, trans, onStop, onAct }: IStateLineProps): React.JSX.Element {
   const parts = [
     heldText(row, trans),

@@ -1,4 +1,4 @@
-/** Our own icons: 16-grid, 1.5 px line; a word always stands beside them (UX §1). */
+/** Our own icons: 16-grid, 1.5 px line; a word always stands beside them. */
 
 import * as React from 'react';
 

@@ -1,4 +1,4 @@
-/** Above a cell: what it was made from, until a person runs it or clears that (THREATS 7). A text, never HTML. */
+/** Above a cell: what it was made from, until a person runs it or clears that. A text, never HTML. */
 
 import type { ITranslate } from '../model/wording';
 

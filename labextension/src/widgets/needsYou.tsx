@@ -1,4 +1,4 @@
-/** What needs a person, of all sessions: one row each, which opens the card in place (UX §6). */
+/** What needs a person, of all sessions: one row each, which opens the card in place. */
 
 import * as React from 'react';
 

@@ -1,4 +1,4 @@
-/** From one approval to the next by a key (UX §8): it moves the focus, and answers nothing. */
+/** From one approval to the next by a key: it moves the focus, and answers nothing. */
 
 /** Where a person begins to read what is asked: the sentence of a card, or a row that opens one. */
 const ASKED = '.jp-Ozzie-approval .jp-Ozzie-sentence, .jp-Ozzie-need';

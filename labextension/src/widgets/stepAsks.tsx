@@ -1,6 +1,6 @@
 /**
  * What the steps of a run ask a person, or the skills that a turn has handed work over to: a card each, the oldest first,
- * while the others go on (UX §3).
+ * while the others go on.
  */
 
 import * as React from 'react';

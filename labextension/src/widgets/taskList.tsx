@@ -1,4 +1,4 @@
-/** The tasks as a tree of rows: one tab stop, arrows move, Enter opens (UX §6, §12). */
+/** The tasks as a tree of rows: one tab stop, arrows move, Enter opens. */
 
 import * as React from 'react';
 

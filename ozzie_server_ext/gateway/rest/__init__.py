@@ -1,1 +1,1 @@
-"""The REST interface: a function and a shape for each operation; `gateway.routes` is the table of them (GW-3)."""
+"""The REST interface: a function and a shape for each operation; `gateway.routes` is the table of them."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.gateway.rest.shapes import Time
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
@@ -37,7 +37,7 @@ Comment: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A call that a person was asked for, and the answer (S4 §8.1.2).
+    """A call that a person was asked for, and the answer.
 
     `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"),
     or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and
@@ -74,7 +74,7 @@ class Approval:
     side_effect: SideEffect
     risk_level: RiskLevel
     undo: str
-    needs: Way
+    needs: AuthStrength
     binds: str
     key: str
     session_cover: str | None

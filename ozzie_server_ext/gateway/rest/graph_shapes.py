@@ -1,4 +1,4 @@
-"""The shapes that the REST interface answers of runs of skills: how far each step is, and where it is drawn (UX §3)."""
+"""The shapes that the REST interface answers of runs of skills: how far each step is, and where it is drawn."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -32,7 +32,7 @@ from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.service import Submitted
+from ozzie_server_ext.tasks.service import NewTurn, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
 CHANNEL = "rest"
@@ -243,7 +243,7 @@ async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSte
         session_id = (await open_session(call, asked.session_name)).session_id
     name = call.principal.name
     origin = Origin(channel=Channel.REST, sender_id=name, sender_name=name)
-    sent = await call.ozzie.submit(
+    turn = NewTurn(
         session_id,
         asked.content,
         origin,
@@ -251,6 +251,7 @@ async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSte
         attended=asked.attended,
         answer_schema=asked.answer_schema,
     )
+    sent = await call.ozzie.submit(turn)
     if asked.wait and await _ended(call, sent):
         return await task_with_steps(call, sent.task_id)
     return Accepted(

@@ -206,7 +206,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One context of messages, with the fields of S3 F1. `model` is the one that was called last, `chosen_model` what
+    """One context of messages. `model` is the one that was called last, `chosen_model` what
     was chosen in the session (empty: the default). `name` finds it again; empty once another session has it."""
 
     id: str
@@ -268,7 +268,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """A fact in the log (DESIGN §4). `name` is what the WebSocket calls it."""
+    """A fact in the log. `name` is what the WebSocket calls it."""
 
     position: int
     event_id: str
@@ -351,7 +351,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One version of what a session has under a name (S4 §8.1.2). `size` is in bytes, `hash` the content's SHA-256 in
+    """One version of what a session has under a name. `size` is in bytes, `hash` the content's SHA-256 in
     hexadecimal; `call_id` is the call of a tool that it came from and `superseded_by` the next version, each null where
     there is none. `labels` and `sources` say what of it came from outside, and from where. `erased` is null where the
     content is there."""

@@ -46,7 +46,7 @@ class WaitingStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of work (S4 §8.1.2). `model` is what was asked for it, empty for the session's own; `reason` says why
+    """One unit of work. `model` is what was asked for it, empty for the session's own; `reason` says why
     it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it
     is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it
     came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id`

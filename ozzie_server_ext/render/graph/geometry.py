@@ -9,13 +9,13 @@ from typing import Literal, TypeAlias
 from ozzie_server_ext.render.text import cut_columns, visible_label
 
 Form: TypeAlias = Literal["full", "compact", "dots"]
-"""Nodes with a line of figures, nodes with a name, boxes with a dot for each step (UX §3)."""
+"""Nodes with a line of figures, nodes with a name, boxes with a dot for each step."""
 Point: TypeAlias = tuple[int, int]
 
 WIDTH = 846
 """What the output of a cell has in Lab, as in the mockup."""
 NAME_WIDTH = 16
-"""So many characters of a name are shown (UX §3)."""
+"""So many characters of a name are shown."""
 FULL, COMPACT = (164, 44), (132, 26)
 MARGIN, WIDE_MARGIN = 6, 10
 """Room for the outline of a selected node; above and to the right, where the plates of a stack stand out, more."""

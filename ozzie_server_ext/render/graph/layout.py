@@ -132,7 +132,7 @@ def _box_height(rows: int) -> int:
     return high + high % 2
 
 
-Way: TypeAlias = tuple[int, int]
+Transition: TypeAlias = tuple[int, int]
 """From which state to which, each by its turn in the row or column."""
 
 _LEAST_GAP, _MOST_GAP, _GAP_BELOW = 40, 72, 30
@@ -160,7 +160,7 @@ class _Side:
     """The ways on one side of the line: the track of each, and how far from the states every track runs. `depth` is
     what all of them take."""
 
-    tracks: Mapping[Way, int]
+    tracks: Mapping[Transition, int]
     away: Sequence[int]
     depth: int
 
@@ -212,13 +212,13 @@ def machine_layout(view: GraphView, *, form: Form, width: int) -> Layout:
     return Layout(form=form, width=size[0], height=size[1], nodes=tuple(nodes), edges=tuple(edges))
 
 
-def _is_beside(way: Way, is_back: bool) -> bool:
+def _is_beside(way: Transition, is_back: bool) -> bool:
     return way[1] <= way[0] if is_back else way[1] > way[0] + 1
 
 
-def _labels(moves: Sequence[Move], at: Mapping[str, int]) -> dict[Way, str]:
+def _labels(moves: Sequence[Move], at: Mapping[str, int]) -> dict[Transition, str]:
     """What is written at each way; several moves on one way share it."""
-    labels: dict[Way, list[str]] = defaultdict(list)
+    labels: dict[Transition, list[str]] = defaultdict(list)
     for move in moves:
         if move.source in at and move.to in at:
             said = labels[at[move.source], at[move.to]]
@@ -227,12 +227,12 @@ def _labels(moves: Sequence[Move], at: Mapping[str, int]) -> dict[Way, str]:
     return {way: ", ".join(said) for way, said in labels.items()}
 
 
-def _label(way: Way, said: str, between: int, beside: int) -> str:
+def _label(way: Transition, said: str, between: int, beside: int) -> str:
     room = between if way[1] == way[0] + 1 else min(_LONGEST_LABEL, beside)
     return fitted(said, room, SMALL, most=NAME_WIDTH) if said else ""
 
 
-def _side(labels: Mapping[Way, str], is_row: bool, room: int) -> _Side:
+def _side(labels: Mapping[Transition, str], is_row: bool, room: int) -> _Side:
     """Beside a column the labels stand between the states and the first track, along a row each at its track."""
     if not labels:
         return _Side(tracks={}, away=(), depth=0)
@@ -247,10 +247,10 @@ def _side(labels: Mapping[Way, str], is_row: bool, room: int) -> _Side:
     return _Side(tracks=tracks, away=away, depth=away[-1] + end)
 
 
-def _tracks(ways: Sequence[Way]) -> dict[Way, int]:
+def _tracks(ways: Sequence[Transition]) -> dict[Transition, int]:
     """The track of each way, from the states outwards: short ways near them, none over another one."""
-    taken: list[list[Way]] = []
-    tracks: dict[Way, int] = {}
+    taken: list[list[Transition]] = []
+    tracks: dict[Transition, int] = {}
     for way in sorted(ways, key=lambda way: (abs(way[0] - way[1]), way)):
         low, high = min(way), max(way)
         for number, others in enumerate([*taken, []]):
@@ -261,14 +261,14 @@ def _tracks(ways: Sequence[Way]) -> dict[Way, int]:
     return tracks
 
 
-def _ports(line: _Line, ways: Sequence[Way]) -> dict[tuple[Way, int], int]:
+def _ports(line: _Line, ways: Sequence[Transition]) -> dict[tuple[Transition, int], int]:
     """Where along the line each way leaves (0) and ends (1). Those of one state and side are ordered so that they do
     not cross: what goes to the left is left of what goes to the right, and of either the longest is in the middle."""
-    ends: dict[tuple[int, bool], list[tuple[Way, int]]] = defaultdict(list)
+    ends: dict[tuple[int, bool], list[tuple[Transition, int]]] = defaultdict(list)
     for way in ways:
         for end in (0, 1):
             ends[way[end], way[1] > way[0]].append((way, end))
-    found: dict[tuple[Way, int], int] = {}
+    found: dict[tuple[Transition, int], int] = {}
     for (index, _), many in ends.items():
         apart = min(_PORTS, line.long // (len(many) + 1))
         many.sort(key=lambda each: _port_order(index, each[0][1 - each[1]]))
@@ -281,7 +281,7 @@ def _port_order(index: int, other: int) -> tuple[int, int]:
     return ((other > index) - (other < index), -other)
 
 
-def _straight(line: _Line, way: Way, said: str) -> tuple[list[tuple[int, int]], Point]:
+def _straight(line: _Line, way: Transition, said: str) -> tuple[list[tuple[int, int]], Point]:
     """From one state to the next, and where the label of that stands."""
     across = line.top + line.thick // 2
     start, end = line.starts[way[0]] + line.long, line.starts[way[1]]
@@ -292,7 +292,7 @@ def _straight(line: _Line, way: Way, said: str) -> tuple[list[tuple[int, int]], 
 
 
 def _around(
-    line: _Line, way: Way, said: str, ports: Mapping[tuple[Way, int], int], ahead: _Side, back: _Side
+    line: _Line, way: Transition, said: str, ports: Mapping[tuple[Transition, int], int], ahead: _Side, back: _Side
 ) -> tuple[list[tuple[int, int]], Point]:
     """From a state by way of a track to any other one, or to itself, and where the label of that stands."""
     is_ahead = way in ahead.tracks

@@ -22,7 +22,7 @@ StepState: TypeAlias = Literal[
     "Stopped",
     "Paused",
 ]
-"""The words of UX §10, and those that only a step has."""
+"""States of a task, and those that only a step has."""
 
 SETTLED: frozenset[StepState] = frozenset({"Done", "Failed", "Skipped", "Stopped"})
 ASKING: frozenset[StepState] = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision"})
@@ -439,12 +439,14 @@ def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _made_at_once(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
-    """A call that only reads began and ended in one: then that says how long it took."""
+    """Return a step whose call was made without a task: the end says how long it took, unless a slow one had begun."""
     call = payload.get("call")
-    if not isinstance(call, Mapping) or step.state == "Working":
+    if not isinstance(call, Mapping):
         return step
-    took = timedelta(milliseconds=float(call.get("duration_ms", 0)))
-    return _started(step, payload, ts - took if ts else None)
+    if step.state != "Working":
+        took = timedelta(milliseconds=float(call.get("duration_ms", 0)))
+        step = _started(step, payload, ts - took if ts else None)
+    return replace(step, task_id="")
 
 
 def _skipped(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:

@@ -1,4 +1,4 @@
-"""The approvals: what was asked, and how it was answered (TL-4)."""
+"""The approvals: what was asked, and how it was answered."""
 
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,

@@ -1,4 +1,4 @@
-"""The artifacts: one row each version, and the newest of each name (TK-6)."""
+"""The artifacts: one row each version, and the newest of each name."""
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactErased, ArtifactSuperseded, Event

@@ -1,4 +1,4 @@
-"""What each budget has used up, and what a person allowed in addition (MD-5)."""
+"""What each budget has used up, and what a person allowed in addition."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Which files were made from content from outside: one row each, by its whole path (TL-8)."""
+"""Which files were made from content from outside: one row each, by its whole path."""
 
 from pathlib import Path
 from typing import cast

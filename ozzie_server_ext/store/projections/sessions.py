@@ -1,4 +1,4 @@
-"""The sessions: one row each, and the key that finds one again (SE-1)."""
+"""The sessions: one row each, and the key that finds one again."""
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
@@ -46,7 +46,7 @@ SESSIONS = Table(
     ),
     key=("session_id",),
 )
-"""`status` is active, archived or closed (S3 F1 names the first). `key` is empty once another session has taken it.
+"""`status` is active, archived or closed. `key` is empty once another session has taken it.
 `model` is the one that was asked last for an answer, `chosen_model` what the user asked for (empty: the default).
 `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price. A session that was forked has a `parent`, and
 begins with what that one was at the position `forked_at`."""

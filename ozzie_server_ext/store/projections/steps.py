@@ -1,4 +1,4 @@
-"""The steps of runs of skills, a row for each visit, and the places that a run can go on from (TK-4, S4 §8.2.2)."""
+"""The steps of runs of skills, a row for each visit, and the places that a run can go on from."""
 
 from typing import cast, get_args
 

@@ -1,4 +1,4 @@
-"""The tasks (S4 §8.1.2): where each stands, by the state machine of the domain, and what it has used."""
+"""The tasks: where each stands, by the state machine of the domain, and what it has used."""
 
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What models used: one row per call, and the sums per session, model and day in UTC (MD-7)."""
+"""What models used: one row per call, and the sums per session, model and day in UTC."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Hands work of an agent over to skills, and waits for what they give (AG-3, S0 §3.3)."""
+"""Hands work of an agent over to skills, and waits for what they give."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Tasks that carry something out for another one: each has a thread of its own, and counts for that (AG-3)."""
+"""Tasks that carry something out for another one: each has a thread of its own, and counts for that."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Where the attempts at steps are carried out (DESIGN §2.10): here, in the loop of the gateway.
+"""Where the attempts at steps are carried out: here, in the loop of the gateway.
 
 An executor finds a place for an attempt and says what came of it. It keeps nothing: that a step began and ended, the
 driver of its run records, so an attempt that is lost with its place is begun again from the log.

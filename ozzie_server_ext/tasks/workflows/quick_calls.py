@@ -35,7 +35,7 @@ from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, NotAtOnce, Outcome, Succeeded
 from ozzie_server_ext.tasks.workflows.skill_log import asks_first
 from ozzie_server_ext.tools.base import ToolContext, ToolUncertain
-from ozzie_server_ext.tools.broker import Place, ToolBroker
+from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 
 LONGEST_S = 20.0
 """A call that may take longer is worth a task of its own, which shows how far it is."""
@@ -100,7 +100,7 @@ class QuickCalls:
         context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
         use = ToolUse(call_id=CallId(step_id), name=call.tool, arguments=dumps(call.args))
         with suppress(ToolUncertain):  # what became of the call stands among the gathered
-            if await self._broker.call(use, Place(1, 0), context, recorder):
+            if await self._broker.call(use, CallPosition(1, 0), context, recorder):
                 return NotAtOnce()  # somebody is to be asked
         if not all(isinstance(draft.body, _ITS_OWN) for draft in gathered.drafts):
             return NotAtOnce()  # it made an artifact

@@ -1,4 +1,4 @@
-"""Drives runs of skills: begins what is ready, records what came of it, until each has ended (TK-4, DESIGN §2.10).
+"""Drives runs of skills: begins what is ready, records what came of it, until each has ended.
 
 All that is known of a run is folded from the log; so one goes on that a crash cut off, and attempts that were begun are
 waited for by the tasks that carry them out, which recovery has set going again.
@@ -107,13 +107,13 @@ async def _end_of(writing: "asyncio.Task[None]") -> None:
 
 
 MOST_BACKOFF_S = 300.0
-_KEPT = "What the other steps gave is kept."
+_KEPT = "Finished steps are kept."
 TELL_AFTER_S = 0.05
 """A call that is made at once and takes longer than that is told of meanwhile; many short ones, so often."""
 
 
 class GraphRunner:
-    """`leaving`, see `Turn`; `chance` gives the jitter of a pause, from 0 to 1."""
+    """`leaving`: see `TurnParts`; `chance` gives the jitter of a pause, from 0 to 1."""
 
     def __init__(
         self, parts: StepParts, stop: Stop, *, leaving: Callable[[], bool], chance: Callable[[], float] = random.random
@@ -410,7 +410,7 @@ class Driving:
         if by_budget:  # what a step that is a run said of it says it already
             hint = found[0].hint if _KEPT in found[0].hint else f"{found[0].hint} {hint}"
         return SkillFailedError(
-            f"{self._skill.name} did not come to its result. {message}",
+            f"{self._skill.name} failed. {message}",
             hint=hint,
             kind=found[0].kind if found else "business",
             code=found[0].code if by_budget else None,
@@ -421,4 +421,4 @@ async def _what_then(log: EventLog, task_id: TaskId) -> str:
     """What is left of a run that failed, and how it is tried again."""
     rows = await log.rows("tasks", where={"task_id": task_id}, limit=1)
     again = await retried_with(log, rows[0])
-    return f"{_KEPT} Once that is mended, run `ozzie tasks retry {again}`." if again else _KEPT
+    return f"{_KEPT} Fix it, then run `ozzie tasks retry {again}`." if again else _KEPT

@@ -107,7 +107,7 @@ class SkillStarts:
 
     def stronger(self, model: str) -> str:
         """Who is asked after `model` failed: what the configuration names under `models.upgrade`, else the default
-        where `model` was the cheap one (S4 §8.3.4: cheap → main)."""
+        where `model` was the cheap one."""
         return self._models().stronger(model)
 
     def _expect_known(self, file: SkillFile, get: Callable[[str], SkillFile]) -> None:

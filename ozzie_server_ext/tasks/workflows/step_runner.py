@@ -1,4 +1,4 @@
-"""Carries out one attempt at a step: by a task of its own, whose end is the attempt's (TK-4, AG-3)."""
+"""Carries out one attempt at a step: by a task of its own, whose end is the attempt's."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -296,7 +296,7 @@ class StepRunner:
         return replace(limits, max_rounds=most) if most else limits
 
     async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:
-        """Whether what has to hold does, by a model that sees the result and nothing else (TK-5)."""
+        """Whether what has to hold does, by a model that sees the result and nothing else."""
         criterion = fill(work.acceptance or "", self._values.find)
         content = outcome.content | self._values.content_of(work.acceptance)
         task_id = TaskId(self._parts.ids.new())

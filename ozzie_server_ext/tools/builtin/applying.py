@@ -53,7 +53,7 @@ from ozzie_server_ext.tools.changes.changeset import (
 )
 from ozzie_server_ext.tools.changes.diff import MOST_STEPS, unified
 from ozzie_server_ext.tools.changes.seen import FileChanged, Looked, look
-from ozzie_server_ext.tools.changes.several import Step, Way, carry_out, clear_way, make_way, was_done
+from ozzie_server_ext.tools.changes.several import MadePath, Step, carry_out, clear_way, make_way, was_done
 from ozzie_server_ext.tools.notebook.files import expect_inert
 from ozzie_server_ext.tools.timeout import to_its_end
 
@@ -320,7 +320,7 @@ def _expect_wanted() -> None:
         raise ToolFailed("It was stopped.", code="tool.stopped")
 
 
-def _partly(work: _Work, way: Way, done: Sequence[str], notes: Sequence[str], why: str) -> ToolResult:
+def _partly(work: _Work, way: MadePath, done: Sequence[str], notes: Sequence[str], why: str) -> ToolResult:
     """Not a failure: that would say that nothing was done."""
     data: JsonObject = {
         "applied": [*sorted(done)],
@@ -333,13 +333,13 @@ def _partly(work: _Work, way: Way, done: Sequence[str], notes: Sequence[str], wh
     return ToolResult(ok=False, data=data, summary=f"{len(done)} of {file_count(len(way.steps))}")
 
 
-def _told(done: Sequence[str], way: Way) -> str:
+def _told(done: Sequence[str], way: MadePath) -> str:
     """Of a call of which one file is in doubt."""
     _, *rest = _left(done, way)
     return f"Applied before it: {', '.join(done) or 'nothing'}. Not applied: {', '.join(rest) or 'nothing else'}."
 
 
-def _left(done: Sequence[str], way: Way) -> list[str]:
+def _left(done: Sequence[str], way: MadePath) -> list[str]:
     return [step.seen.path for step in way.steps if step.seen.path not in done]
 
 

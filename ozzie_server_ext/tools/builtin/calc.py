@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.expressions import parsed
+from ozzie_server_ext.domain.expressions import Language, NotAllowed, parsed
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
 
@@ -18,22 +18,6 @@ MAX_CHARACTERS = 1000
 _CONTEXT = decimal.Context(
     prec=34, Emax=9999, Emin=-9999, traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow]
 )
-
-_BINARY: dict[type[ast.operator], Callable[[Decimal, Decimal], Decimal]] = {
-    ast.Add: _CONTEXT.add,
-    ast.Sub: _CONTEXT.subtract,
-    ast.Mult: _CONTEXT.multiply,
-    ast.Div: _CONTEXT.divide,
-    ast.FloorDiv: lambda a, b: (a / b).to_integral_value(decimal.ROUND_FLOOR),
-    ast.Mod: lambda a, b: a - b * (a / b).to_integral_value(decimal.ROUND_FLOOR),
-    ast.Pow: _CONTEXT.power,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Decimal], Decimal]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
-_NAMES = {
-    "pi": Decimal("3.141592653589793238462643383279503"),
-    "e": Decimal("2.718281828459045235360287471352662"),
-    "tau": Decimal("6.283185307179586476925286766559006"),
-}
 
 
 def _by_float(function: Callable[[float], float]) -> Callable[[Decimal], Decimal]:
@@ -44,22 +28,48 @@ def _round(x: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
     return round(x, int(digits))
 
 
-_FUNCTIONS: dict[str, Callable[..., Decimal]] = {
-    "abs": abs,
-    "ceil": lambda x: x.to_integral_value(decimal.ROUND_CEILING),
-    "exp": _CONTEXT.exp,
-    "floor": lambda x: x.to_integral_value(decimal.ROUND_FLOOR),
-    "ln": _CONTEXT.ln,
-    "log": _CONTEXT.ln,
-    "log10": _CONTEXT.log10,
-    "max": max,
-    "min": min,
-    "round": _round,
-    "sqrt": _CONTEXT.sqrt,
-    "sin": _by_float(math.sin),
-    "cos": _by_float(math.cos),
-    "tan": _by_float(math.tan),
-}
+def _number(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    if isinstance(value, float) and math.isinf(value):  # a literal beyond the floats, as 1e400
+        raise decimal.Overflow
+    return Decimal(repr(value))
+
+
+_ARITHMETIC = Language[Decimal](
+    literal=_number,
+    names={
+        "pi": Decimal("3.141592653589793238462643383279503"),
+        "e": Decimal("2.718281828459045235360287471352662"),
+        "tau": Decimal("6.283185307179586476925286766559006"),
+    },
+    binary={
+        ast.Add: _CONTEXT.add,
+        ast.Sub: _CONTEXT.subtract,
+        ast.Mult: _CONTEXT.multiply,
+        ast.Div: _CONTEXT.divide,
+        ast.FloorDiv: lambda a, b: (a / b).to_integral_value(decimal.ROUND_FLOOR),
+        ast.Mod: lambda a, b: a - b * (a / b).to_integral_value(decimal.ROUND_FLOOR),
+        ast.Pow: _CONTEXT.power,
+    },
+    unary={ast.USub: operator.neg, ast.UAdd: operator.pos},
+    functions={
+        "abs": abs,
+        "ceil": lambda x: x.to_integral_value(decimal.ROUND_CEILING),
+        "exp": _CONTEXT.exp,
+        "floor": lambda x: x.to_integral_value(decimal.ROUND_FLOOR),
+        "ln": _CONTEXT.ln,
+        "log": _CONTEXT.ln,
+        "log10": _CONTEXT.log10,
+        "max": max,
+        "min": min,
+        "round": _round,
+        "sqrt": _CONTEXT.sqrt,
+        "sin": _by_float(math.sin),
+        "cos": _by_float(math.cos),
+        "tan": _by_float(math.tan),
+    },
+)
 
 
 def evaluate(
@@ -83,9 +93,11 @@ def calculate(expr: str) -> str:
     try:
         tree = parsed(expr.strip().replace("^", "**"))
         with decimal.localcontext(_CONTEXT):
-            value = _value(tree)
+            value = _ARITHMETIC.value(tree)
         if not value.is_finite():  # ln(0)
             raise decimal.InvalidOperation
+    except NotAllowed as error:
+        raise ToolFailed(f"{error}: is not arithmetic that the calculator knows.") from None
     except decimal.DivisionByZero:
         raise ToolFailed(f"{expr}: division by zero.") from None
     except decimal.Overflow:
@@ -95,24 +107,6 @@ def calculate(expr: str) -> str:
     except SyntaxError:
         raise ToolFailed(f"{expr}: is not an arithmetic expression.") from None
     return _plain(value)
-
-
-def _value(node: ast.expr) -> Decimal:
-    match node:
-        case ast.Constant(value=float() as number) if math.isinf(number):  # a literal beyond the floats, as 1e400
-            raise decimal.Overflow
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return Decimal(repr(number))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_value(left), _value(right))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
-            return _UNARY[type(op)](_value(operand))
-        case ast.Name(id=name) if name in _NAMES:
-            return _NAMES[name]
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_value(arg) for arg in args))
-        case _:
-            raise ToolFailed(f"{ast.unparse(node)}: is not arithmetic that the calculator knows.")
 
 
 def _plain(value: Decimal) -> str:

@@ -1,4 +1,4 @@
-"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside (TL-7). Of a
+"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside. Of a
 folder that they may edit they get a copy; what they change in it is kept apart, for `apply_changes` (ADR 33)."""
 
 import asyncio
@@ -182,7 +182,7 @@ def _folder(project: Path, folder: str) -> str:
 
 def _changes(spec: JobSpec, status: JobStatus, left: Collected) -> Proposal:
     if status.exit_code is None:
-        return not_kept("The command did not come to its end.")
+        return not_kept("The command did not finish.")
     return proposal(spec.project, spec.copied or "", left)
 
 

@@ -1,4 +1,4 @@
-"""`tool.find`: the tools that were left out of what the model is offered (TL-6)."""
+"""`tool.find`: the tools that were left out of what the model is offered."""
 
 import re
 from typing import Annotated

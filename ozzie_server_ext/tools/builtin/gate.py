@@ -26,7 +26,7 @@ def _preview(args: JsonObject) -> Preview:
         sentence=visible_label(str(args["question"])),
         proof=show,
         shown="text" if show else "",
-        undo="Nothing is done by a yes but that the next steps begin.",
+        undo="Approving only starts the next steps.",
     )
 
 

@@ -1,5 +1,5 @@
 """`host.run`: a program on the user's own machine, in their name, for what the sandbox can't do. Somebody looks at each
-one first (TL-7, TL-8, THREATS 7; ADR 35)."""
+one first (ADR 35)."""
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
-"""`kernel.list`, `kernel.run` and `kernel.inspect`: the kernels of the Jupyter Server that the gateway runs in (NB-9).
+"""`kernel.list`, `kernel.run` and `kernel.inspect`: the kernels of the Jupyter Server that the gateway runs in.
 
-Code in a kernel runs as the user: no sandbox holds it, so each piece of it is shown and asked for (THREATS 7).
+Code in a kernel runs as the user: no sandbox holds it, so each piece of it is shown and asked for.
 """
 
 import posixpath

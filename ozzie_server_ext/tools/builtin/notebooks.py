@@ -1,4 +1,4 @@
-"""`notebook.…`: changing notebooks of the project cell by cell (NB-9).
+"""`notebook.…`: changing notebooks of the project cell by cell.
 
 A cell is named by its id, and by the version that `read_notebook` told: it is changed as it was seen, or not at all.
 Where somebody has the notebook open, it is changed there, beside what they type (ADR 36).
@@ -350,7 +350,7 @@ def _expect_quiet(kind: CellKind, source: str, before: str) -> None:
 
 
 def _new_id(key: str) -> str:
-    """Made from the call's key: the same where it is planned again, after the answer or a crash (TL-10)."""
+    """Made from the call's key: the same where it is planned again, after the answer or a crash."""
     return f"ozzie-{sha256(key.encode()).hexdigest()[:24]}"
 
 

@@ -1,4 +1,4 @@
-"""`note.write` and `note.read`: what the agent keeps for itself in a session, under names (TL-7).
+"""`note.write` and `note.read`: what the agent keeps for itself in a session, under names.
 
 A note is an artifact: each writing is a version, and a fork has its parent's as they were.
 """

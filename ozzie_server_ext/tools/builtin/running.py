@@ -1,4 +1,4 @@
-"""`notebook.run`: running a cell of a notebook in its live kernel, and showing below it what it put out (NB-9)."""
+"""`notebook.run`: running a cell of a notebook in its live kernel, and showing below it what it put out."""
 
 from dataclasses import dataclass, replace
 from functools import partial

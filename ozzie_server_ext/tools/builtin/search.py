@@ -1,7 +1,7 @@
-"""`fs.search` and `fs.find`: where something stands in the project, and which files there are (TL-7).
+"""`fs.search` and `fs.find`: where something stands in the project, and which files there are.
 
 What is searched for is a text and not a regular expression: an expression can be made to take for ever on a file that
-is made for it (THREATS 15). Where one is needed, `grep -E` runs in the sandbox, with a limit.
+is made for it. Where one is needed, `grep -E` runs in the sandbox, with a limit.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`user.ask`: a question to the person, whose answer is the result (TL-7, UX §2.5)."""
+"""`user.ask`: a question to the person, whose answer is the result."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.tools.base import EffectTool, Offered, Plan, Question, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import EffectTool, ModelQuestion, Offered, Plan, ToolContext, ToolFailed
 
 MOST_OPTIONS = 6
-"""UX §2.5: each has a digit."""
+"""Each has a digit."""
 
 
 class Option(BaseModel):
@@ -47,7 +47,7 @@ async def ask(
     }
     choices = tuple(Offered(label=each.label, help=each.help) for each in offered)
     is_free = not offered or not only_options
-    return Plan(args=args, question=Question(text=question.strip(), choices=choices, is_free=is_free))
+    return Plan(args=args, question=ModelQuestion(text=question.strip(), choices=choices, is_free=is_free))
 
 
 async def _run(context: ToolContext, plan: Plan) -> ToolResult:

@@ -1,6 +1,6 @@
-"""`web.fetch` and `web.search`: pages of the public web as text, and finding them (TL-7).
+"""`web.fetch` and `web.search`: pages of the public web as text, and finding them.
 
-What they bring bears the label of the web with the hosts that it came from (TL-8): a page may speak to the model.
+What they bring bears the label of the web with the hosts that it came from: a page may speak to the model.
 """
 
 import hashlib

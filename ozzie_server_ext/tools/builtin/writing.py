@@ -210,7 +210,8 @@ def _preview(looked: Looked, old: TextFile, new: TextFile) -> Preview:
     proof = unified(old.text, new.text)
     if looked.seen.file is None:
         sentence = f"Write a new file, {path}, of {line_count(len(lines_of(new.text)))}?"
-        return Preview(sentence=sentence, proof=proof, shown="diff", undo="Nothing is replaced; the file can go again.")
+        undo = "This is a new file; you can simply delete it."
+        return Preview(sentence=sentence, proof=proof, shown="diff", undo=undo)
     return Preview(
         sentence=change_question(path, old.text, new.text),
         proof=proof,

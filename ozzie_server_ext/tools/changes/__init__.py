@@ -1,4 +1,4 @@
-"""Changes to files of the project that are made on exactly what was seen, or not at all (DESIGN §2.6, THREATS 10, 16).
+"""Changes to files of the project that are made on exactly what was seen, or not at all.
 
 A tool looks (`seen.look`), a person approves what it would do, perhaps hours later, and then `replace.replace`,
 `folders.make_folders` or `trash.move_to_trash` does it. They return when it was done; FileChanged, FileBusy and any

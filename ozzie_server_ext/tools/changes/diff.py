@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 CONTEXT = 3
 MOST_STEPS = 1_000_000
 """Pairs of same lines that are looked at to find what two texts have in common: some tenths of a second at
-the most. Texts that are made to take longer are shown with passages that go and come as a whole (THREATS 17)."""
+the most. Texts that are made to take longer are shown with passages that go and come as a whole."""
 _NO_END = "\\ No newline at end of file"
 
 _Block = tuple[str, int, int, int, int]

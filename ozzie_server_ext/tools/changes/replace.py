@@ -42,7 +42,7 @@ from ozzie_server_ext.tools.changes.seen import (
     read_file,
     told_in_words,
 )
-from ozzie_server_ext.tools.safe_open import MAX_NAME_BYTES, closing, open_deepest, open_plain, readable_parts
+from ozzie_server_ext.tools.safe_open import MAX_NAME_BYTES, closing, open_plain, readable_parts
 
 KEPT = ".kept"
 _HASH_DIGITS = 16
@@ -79,18 +79,6 @@ def when_whole(part: str, content: bytes, seen: Seen) -> str:
     """The name of that new version once it is whole."""
     old = seen.file.sha256[:_HASH_DIGITS] if seen.file else "none"
     return f"{part.removesuffix('.part')}-{sha256(content).hexdigest()[:_HASH_DIGITS]}-{old}"
-
-
-def leftovers(root: Path, path: str) -> tuple[str, ...]:
-    """The names of what changes of the file at `path` left in its folder, or are at work on now.
-
-    Raises OutsideProject, ToolFailed.
-    """
-    *above, name = readable_parts(path)
-    with told_in_words(path):
-        descriptor, missing = open_deepest(root, tuple(above))
-        with closing(descriptor):
-            return () if missing else names_of(descriptor, name)
 
 
 def clear_leftovers(root: Path, path: str) -> Cleared:

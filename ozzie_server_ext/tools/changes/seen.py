@@ -1,4 +1,4 @@
-"""What was seen at a path: what a person approves, and what a change is bound to (DESIGN §2.6)."""
+"""What was seen at a path: what a person approves, and what a change is bound to."""
 
 import hashlib
 import os

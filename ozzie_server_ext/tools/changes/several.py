@@ -76,27 +76,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MadePath:
     """The steps with nothing missing any more, and the folders that were made for that, the outermost first."""
 
     steps: tuple[Step, ...]
     made: tuple[str, ...]
 
 
-def make_way(root: Path, steps: tuple[Step, ...]) -> Way:
+def make_way(root: Path, steps: tuple[Step, ...]) -> MadePath:
     """Makes all folders that are missing: two files may go into the same new one.
 
     Raises FileChanged where something else is there by now, ToolFailed; then those that it made are gone again.
     """
     made: dict[str, tuple[int, int]] = {}
     try:
-        return Way(tuple(with_changes(step, seen=_placed(root, step.seen, made)) for step in steps), tuple(made))
+        return MadePath(tuple(with_changes(step, seen=_placed(root, step.seen, made)) for step in steps), tuple(made))
     except BaseException:
         remove_folders(root, tuple(made))
         raise
 
 
-def clear_way(root: Path, way: Way) -> None:
+def clear_way(root: Path, way: MadePath) -> None:
     """Removes the folders that were made and that nothing came into."""
     remove_folders(root, way.made)
 

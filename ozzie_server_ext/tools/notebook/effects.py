@@ -1,4 +1,4 @@
-"""What an edit of a notebook is recorded as before it is made, and whether it was (DESIGN §2.5 and 2.6)."""
+"""What an edit of a notebook is recorded as before it is made, and whether it was."""
 
 import json
 from hashlib import sha256

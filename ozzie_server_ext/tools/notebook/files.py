@@ -25,7 +25,7 @@ from ozzie_server_ext.tools.timeout import to_its_end
 _REMOTE = r"(?:[a-z][a-z0-9+.\-]*+:|[/\\]|\.\.?+[/\\]\.\.)"
 """An address that is none beside the notebook: with a protocol, from the root of a server, or upwards."""
 _PICTURE = re.compile(r"!\[")
-# Nothing here goes back over what it has passed: a text can be made for that (THREATS 15).
+# Nothing here goes back over what it has passed: a text can be made for that.
 _TARGET = re.compile(rf"\]\s*+\(\s*+<?+\s*+(?!data:image/(?:png|jpeg|gif|webp);base64,|attachment:){_REMOTE}", re.I)
 _DEFINED = re.compile(rf"^[ \t>]*+\[[^\]\n]{{1,999}}+\]:\s*+<?+\s*+(?!attachment:){_REMOTE}", re.I | re.M)
 _TAG = re.compile(r"<[a-z!/?]", re.I)

@@ -1,4 +1,4 @@
-"""`ozzie tasks answer`: what the model asks is seen and answered from a terminal (UX §2.5)."""
+"""`ozzie tasks answer`: what the model asks is seen and answered from a terminal."""
 
 import json
 from collections.abc import Iterator

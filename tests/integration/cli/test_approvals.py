@@ -1,4 +1,4 @@
-"""`ozzie approvals`: what waits is seen and answered from a terminal (TL-4)."""
+"""`ozzie approvals`: what waits is seen and answered from a terminal."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`ozzie gateway`: left running, found running, stopped (GW-1)."""
+"""`ozzie gateway`: left running, found running, stopped."""
 
 import contextlib
 import json

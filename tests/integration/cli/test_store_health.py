@@ -16,6 +16,7 @@ import pytest
 from tests.integration.cli.test_verify import health
 from tests.integration.store.test_full_disk import SMALL, may_mount, mount
 from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
+from tests.tiers import rows
 
 MEGABYTE = 1 << 20
 
@@ -166,7 +167,7 @@ READ_ONLY: dict[str, tuple[str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", READ_ONLY)
+@pytest.mark.parametrize("what", rows(READ_ONLY, "the database"))
 def test_a_read_only_home_is_told_by_what_is_read_only(used: GatewayHome, what: str) -> None:
     name, mode, hint = READ_ONLY[what]
     path = used.home / name

@@ -81,7 +81,7 @@ def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(serve
         assert [(step["step_id"], step["error"]["kind"]) for step in failed["failed_steps"]] == [("sum", "tool")]
         assert failed["error"]["kind"] == "tool"
         in_words = ozzie(server.home, "tasks", "show", task_id).stdout
-        assert f"Once that is mended, run `ozzie tasks retry {task_id}`." in in_words
+        assert f"Fix it, then run `ozzie tasks retry {task_id}`." in in_words
         assert "  cause    a tool (skill.failed)\n  step     sum\n" in in_words
         retried = ozzie(server.home, "tasks", "retry", task_id)
         assert "The task goes on as attempt 3.\nIt has left: 1 step.\n" in retried.stdout, retried.stderr

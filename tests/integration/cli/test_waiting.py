@@ -95,7 +95,7 @@ def test_a_task_that_failed_or_was_stopped_has_a_status_of_its_own(server: Gatew
         post(server, f"tasks/{task_id}/events", event="paid", data={"expr": "1/0"})
         out, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (3, "")
-        assert out.startswith("Failed  %run order  order did not come to its result. sum: ")
+        assert out.startswith("Failed  %run order  order failed. sum: ")
         assert out.count("\n") == 1
     with an_order(server) as task_id, follower(server.home, task_id) as process:
         told(process)

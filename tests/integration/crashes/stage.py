@@ -20,13 +20,14 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.database import open_readable
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import read_stream, verify_file
+from ozzie_server_ext.store.sqlite_events import read_stream
 from tests.integration.crashes.counter import Client, Counted, counting
 from tests.integration.crashes.honest import check_at_death, check_end
 from tests.integration.crashes.runs import DECISIONS, DURABLE, LATE, PORT, RECOVERIES, WAITING, Group, Run, SecondKill
 from tests.integration.gateway.walk import ask
 from tests.integration.kills.watcher import ENDS, Seen, Watcher
 from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, ozzie, wait_for_handshake
+from tests.verified import verify_file
 from tests.warm import WarmPopen
 
 WAIT_S = 40.0

@@ -1,5 +1,5 @@
 """kill -9 for a gateway while a command of the user's own runs: nothing of it goes on, and a person is asked what
-became of it (DESIGN §2.5)."""
+became of it."""
 
 import os
 import sys

@@ -110,7 +110,7 @@ async def test_without_a_folder_to_edit_all_is_as_before(bench: Bench) -> None:
 async def test_one_that_was_cut_off_changes_nothing(bench: Bench) -> None:
     told = await changed(bench, "echo x > notes/a.md; sleep 60", timeout_s=1)
 
-    assert told["refused"] == "Nothing of what it changed was kept. The command did not come to its end."
+    assert told["refused"] == "Nothing of what it changed was kept. The command did not finish."
     assert (told["summary"], await bench.kept()) == ("took too long · changes not kept", {})
 
 
@@ -207,7 +207,7 @@ async def test_too_much_is_told_and_nothing_is_kept(bench: Bench, command: str, 
 async def test_a_hundred_thousand_files_end_it(bench: Bench) -> None:
     told = await changed(bench, "seq 1 100000 | (cd notes && xargs touch); sleep 60", timeout_s=100)
 
-    assert told["refused"] == "Nothing of what it changed was kept. The command did not come to its end."
+    assert told["refused"] == "Nothing of what it changed was kept. The command did not finish."
     assert await bench.kept() == {}
 
 

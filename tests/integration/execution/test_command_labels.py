@@ -19,7 +19,7 @@ from ozzie_server_ext.execution import opened_files
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.opened_files import OpenedFiles
 from ozzie_server_ext.execution.runner import Opened
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from tests.integration.execution.test_commands import SESSION, Bench
 from tests.unit.tools.notebook.test_outputs import PRINTED, notebook
 
@@ -192,7 +192,7 @@ async def test_one_that_runs_out_of_time_is_labelled(bench: Bench) -> None:
 
 async def test_one_that_is_stopped_is_labelled(bench: Bench) -> None:
     use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "cat notes/a.md; sleep 60"}))
-    running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
+    running = asyncio.ensure_future(bench.broker.call(use, CallPosition(1, 0), bench.context, bench.recorder))
     await printed_a_line(bench)
 
     running.cancel()
@@ -215,7 +215,7 @@ async def test_one_that_is_stopped_while_it_is_labelled_bears_the_worst(
 
     monkeypatch.setattr(bench.runner, "opened", opened)
     use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "echo x"}))
-    running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
+    running = asyncio.ensure_future(bench.broker.call(use, CallPosition(1, 0), bench.context, bench.recorder))
     await asyncio.wait_for(is_asked.wait(), 30)
 
     running.cancel()

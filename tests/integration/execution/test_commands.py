@@ -1,4 +1,4 @@
-"""`shell` and `python` as a model calls them: through the broker, into the sandbox, and back as a result (TL-7)."""
+"""`shell` and `python` as a model calls them: through the broker, into the sandbox, and back as a result."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.commands import MAX_FILES
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -67,7 +67,7 @@ class Bench:
     async def call(self, name: str, **args: Any) -> EventBody:
         """The outcome."""
         use = ToolUse(call_id=CallId("u"), name=name, arguments=json.dumps(args))
-        assert await self.broker.call(use, Place(1, 0), self.context, self.recorder) == ()
+        assert await self.broker.call(use, CallPosition(1, 0), self.context, self.recorder) == ()
         return [event.body for event in await self.log.read(session_id=SESSION)][-1]
 
     async def done(self, name: str, **args: Any) -> ToolCallCompleted:
@@ -176,7 +176,7 @@ async def test_secrets_in_what_it_prints_and_leaves_are_taken_out(bench: Bench) 
 
 async def test_what_it_prints_is_shown_while_it_runs(bench: Bench) -> None:
     use = ToolUse(call_id=CallId("u"), name="shell", arguments=json.dumps({"command": "echo one; sleep 60"}))
-    running = asyncio.ensure_future(bench.broker.call(use, Place(1, 0), bench.context, bench.recorder))
+    running = asyncio.ensure_future(bench.broker.call(use, CallPosition(1, 0), bench.context, bench.recorder))
 
     async with asyncio.timeout(30):
         while not any(each.payload.get("lines") == ["one"] for each in bench.shown):  # noqa: ASYNC110 - nobody tells

@@ -1,5 +1,5 @@
 """Between a look at a program and its run, somebody puts another one in its place as fast as they can: what runs is
-what was looked at, or nothing (THREATS 10)."""
+what was looked at, or nothing."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a job sees, what it leaves, and how it ends (WK-2)."""
+"""What a job sees, what it leaves, and how it ends."""
 
 import asyncio
 import os

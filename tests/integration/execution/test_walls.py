@@ -1,4 +1,4 @@
-"""What a job tries in order to get out of its sandbox, and that it does not (THREATS 7, 8, 16)."""
+"""What a job tries in order to get out of its sandbox, and that it does not."""
 
 import asyncio
 import json

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import ApprovalRequested, Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, CallId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
@@ -109,7 +109,9 @@ def refused(home: GatewayHome) -> list[Event]:
     return asyncio.run(read())
 
 
-def grave(*, needs: Way = Way.CLI, sentence: str = "Send the letter to `ana@example.org`?") -> ApprovalRequested:
+def grave(
+    *, needs: AuthStrength = AuthStrength.CLI, sentence: str = "Send the letter to `ana@example.org`?"
+) -> ApprovalRequested:
     """What a tool would ask whose effect can't be undone."""
     ids = UlidSource(SystemClock())
     return ApprovalRequested(

@@ -1,4 +1,4 @@
-"""Every route of the gateway, walked by those who may not (THREATS 6, 11)."""
+"""Every route of the gateway, walked by those who may not."""
 
 import asyncio
 import http.client

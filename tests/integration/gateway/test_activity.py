@@ -1,4 +1,4 @@
-"""A turn that runs is activity of the server that it runs in, by which hubs and Jupyter itself end idle ones (GW-1)."""
+"""A turn that runs is activity of the server that it runs in, by which hubs and Jupyter itself end idle ones."""
 
 import asyncio
 import time

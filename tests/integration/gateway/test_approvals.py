@@ -1,4 +1,4 @@
-"""Approvals over REST and the WebSocket: who may answer, which answer counts, and what becomes of the call (TL-4)."""
+"""Approvals over REST and the WebSocket: who may answer, which answer counts, and what becomes of the call."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRefused
 from ozzie_server_ext.domain.ids import ApprovalId
 from ozzie_server_ext.gateway.routes import PREFIX
@@ -326,7 +326,7 @@ def test_what_can_not_be_undone_takes_more_than_a_kernels_word(home: GatewayHome
     session = "grave.ipynb"
     with start_gateway(home) as gateway:
         first = asked(gateway, session=f"notebook:{session}")
-    letters, to_page = copies(grave(), 2), grave(needs=Way.BROWSER)
+    letters, to_page = copies(grave(), 2), grave(needs=AuthStrength.BROWSER)
     record(home, first, *letters, to_page)
     with start_gateway(home) as gateway:
         token = kernel(gateway, session)
@@ -355,9 +355,9 @@ def test_what_can_not_be_undone_takes_more_than_a_kernels_word(home: GatewayHome
     assert (enough[0], once[0], waits, task["status"]) == (200, 200, "WAITING_APPROVAL", "SUCCEEDED")
     bodies = [event.body for event in refused(home)]
     assert [(body.why, body.way) for body in bodies if isinstance(body, ApprovalRefused)] == [
-        ("way", Way.RELAY),
-        ("extent", Way.CLI),
-        ("way", Way.CLI),
+        ("way", AuthStrength.RELAY),
+        ("extent", AuthStrength.CLI),
+        ("way", AuthStrength.CLI),
     ]
 
 

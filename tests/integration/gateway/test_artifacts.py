@@ -1,4 +1,4 @@
-"""Artifacts over REST: listed, looked at, and saved; nothing of them runs in a browser (TK-6, THREATS 1)."""
+"""Artifacts over REST: listed, looked at, and saved; nothing of them runs in a browser."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A second Jupyter Server on a home hands on to the owner what it is asked (GW-1, GW-2, ADR 11)."""
+"""A second Jupyter Server on a home hands on to the owner what it is asked (ADR 11)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What Jupyter does to a notebook's file, its session goes along with (NB-15), in a real Jupyter Server."""
+"""What Jupyter does to a notebook's file, its session goes along with, in a real Jupyter Server."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
 """Tools that hang, flood, ignore being stopped or give no text, in a real gateway: each call has a clear outcome, and
-health is answered all the while (TL-2)."""
+health is answered all the while."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A turn as a cell shows it, for a page that did not see it come (NB-6): the very output that its kernel writes."""
+"""A turn as a cell shows it, for a page that did not see it come: the very output that its kernel writes."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the REST interface does, asked as a program would (GW-3)."""
+"""What the REST interface does, asked as a program would."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""Runs of skills over REST: the graph with its steps, one step in full, and lists that steps do not flood (TK-4)."""
+"""Runs of skills over REST: the graph with its steps, one step in full, and lists that steps do not flood."""
 
 import json
 import re

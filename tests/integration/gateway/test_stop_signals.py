@@ -175,7 +175,7 @@ def moments(number: int) -> random.Random:
 
 
 @pytest.mark.timeout(240)
-@SERVERS
+@pytest.mark.parametrize("program", [HEADLESS, pytest.param(LAB, marks=pytest.mark.soak)], ids=["headless", "lab"])
 def test_a_signal_at_any_moment_ends_the_server(tmp_path: Path, program: tuple[str, ...]) -> None:
     assert survivors(tmp_path, program, SAMPLE, moments) == []
 

@@ -1,4 +1,4 @@
-"""Who owns a home when its owner goes: one of those that are attached, and nothing is lost (GW-1, ADR 11)."""
+"""Who owns a home when its owner goes: one of those that are attached, and nothing is lost (ADR 11)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The WebSocket protocol, spoken by a client of its own (GW-2)."""
+"""The WebSocket protocol, spoken by a client of its own."""
 
 import asyncio
 import sqlite3

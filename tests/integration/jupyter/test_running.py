@@ -151,9 +151,12 @@ async def test_a_cell_that_came_first_is_not_interrupted_by_our_limit(kernels: K
     "code",
     [
         "while True: print('x' * 1000)",
-        "import sys\nwhile True: sys.stdout.write('x'); sys.stdout.flush()",
-        "while True: print('x' * 3_000_000, flush=True)",
-        "from IPython.display import display\nwhile True: display({'text/plain': 'x' * 1000}, raw=True)",
+        pytest.param("import sys\nwhile True: sys.stdout.write('x'); sys.stdout.flush()", marks=pytest.mark.soak),
+        pytest.param("while True: print('x' * 3_000_000, flush=True)", marks=pytest.mark.soak),
+        pytest.param(
+            "from IPython.display import display\nwhile True: display({'text/plain': 'x' * 1000}, raw=True)",
+            marks=pytest.mark.soak,
+        ),
     ],
     ids=["lines", "characters", "large pieces", "displays"],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import ApprovalExpired, ToolCallCompleted, ToolCallFailed
 from ozzie_server_ext.jupyter.cells import CellKind, version_of
 from ozzie_server_ext.models.scripted import Use
@@ -47,7 +47,7 @@ async def test_a_cell_is_run_as_it_was_shown_and_what_acts_of_its_outputs_is_lef
     task_id = await turns.turn(run_cell(CODE))
     asked = (await turns.pending()).asked
     assert asked.sentence.startswith("Run cell 1 in the kernel of `cells.ipynb`? It can do all that you can")
-    assert (asked.proof, asked.needs, asked.cover) == (CODE, Way.CLI, None)
+    assert (asked.proof, asked.needs, asked.cover) == (CODE, AuthStrength.CLI, None)
     assert await turns.yes(task_id) == "task.succeeded"
 
     ran, text = cells(path)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -39,7 +39,12 @@ async def test_a_yes_has_the_code_that_was_shown_run_in_a_real_kernel(start: Any
     assert asked.sentence.startswith(
         "Run 2 lines of code in the kernel of `analysis.ipynb`? It can do all that you can"
     )
-    assert (asked.proof, asked.shown, asked.cover, asked.needs) == ("print('hello')\n20 + 22", "text", None, Way.CLI)
+    assert (asked.proof, asked.shown, asked.cover, asked.needs) == (
+        "print('hello')\n20 + 22",
+        "text",
+        None,
+        AuthStrength.CLI,
+    )
     assert asked.reason == "It runs code in a live kernel, which can do all that you can."
     assert await turns.yes(task_id) == "task.succeeded"
     assert (await turns.read(task_id))["output"] == "hello\n42"
@@ -88,7 +93,9 @@ async def test_no_rule_lets_code_run_unasked(start: Any, rules: str) -> None:
 
     assert await turns.rests(task_id) == "task.waiting_approval"
     with pytest.raises(OzzieError):
-        await turns.ozzie.approvals.approve((await turns.pending()).approval_id, Answerer(name="k", way=Way.RELAY))
+        await turns.ozzie.approvals.approve(
+            (await turns.pending()).approval_id, Answerer(name="k", way=AuthStrength.RELAY)
+        )
     with pytest.raises(OzzieError):
         await turns.ozzie.approvals.approve((await turns.pending()).approval_id, ANA, extent="session")
     assert kernels.code == []

@@ -4,15 +4,16 @@ import asyncio
 import json
 from typing import Any, TypeVar
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import EventBody, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.integration.jupyter.rig import WAIT_S
 from tests.scripted_gateway import ScriptedOzzie
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 T = TypeVar("T", bound=EventBody)
 
@@ -28,7 +29,7 @@ class Turns:
         self.ozzie.plays(*uses, [Say("Done.")])
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        sent = await self.ozzie.submit(session.session_id, "Go on.", origin, attended=attended)
+        sent = await self.ozzie.submit(NewTurn(session.session_id, "Go on.", origin, attended=attended))
         task_id = sent.task_id
         await self.rests(task_id)
         return task_id

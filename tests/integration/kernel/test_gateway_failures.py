@@ -182,6 +182,7 @@ def test_a_gateway_that_goes_away_in_mid_turn_is_replaced_and_the_turn_goes_on(
     assert "still there" in kernel.run("still there").markdown
 
 
+@pytest.mark.soak
 def test_a_turn_that_is_stopped_while_its_gateway_is_gone_is_stopped_by_the_next(
     home: GatewayHome, kernels: list[Kernel], fake_openai: FakeOpenAI
 ) -> None:

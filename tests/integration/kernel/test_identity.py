@@ -1,4 +1,4 @@
-"""Whose session a notebook goes on in, with real kernels on real files: moved, copied, run again (NB-14, NB-15)."""
+"""Whose session a notebook goes on in, with real kernels on real files: moved, copied, run again."""
 
 import json
 import re

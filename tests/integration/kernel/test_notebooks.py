@@ -82,6 +82,7 @@ def test_a_turn_that_fails_stops_a_notebook_with_its_sentence() -> None:
     assert "Traceback" not in str(found)
 
 
+@pytest.mark.soak
 def test_papermill_runs_a_notebook_and_says_what_went_wrong_in_one(gateway: Gateway) -> None:
     folder = gateway.home.project
     nbformat.write(notebook("What is 3 * 4? Use the calculator."), folder / "good.ipynb")
@@ -168,6 +169,7 @@ def test_a_notebook_of_a_hundred_cells_runs_in_one_session() -> None:
     assert len(shown(found["cells"][99]).splitlines()) > 98
 
 
+@pytest.mark.soak
 def test_nbconvert_runs_a_notebook_and_writes_it_as_a_page(gateway: Gateway) -> None:
     path = gateway.home.project / "page.ipynb"
     nbformat.write(notebook("What is 3 * 4? Use the calculator.", "%help"), path)

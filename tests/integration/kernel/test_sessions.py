@@ -170,6 +170,7 @@ def test_titles_that_try_to_be_more_stay_text_in_every_list(kernel: Kernel) -> N
     kernel.run("%session title plain again")
 
 
+@pytest.mark.soak
 def test_messages_that_try_to_be_more_stay_text_in_the_table_of_costs(kernel: Kernel) -> None:
     kernel.run("%session new Hostile")
     for name in BROWSER_TWELVE:

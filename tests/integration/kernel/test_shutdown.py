@@ -25,7 +25,7 @@ def last_output(kernel: Kernel, request: str) -> dict[str, Any]:
             bundle = content["data"]
 
 
-@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize("restart", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_the_cell_says_that_its_turn_goes_on(
     home: GatewayHome,
     gateway: Gateway,

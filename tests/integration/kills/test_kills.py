@@ -1,4 +1,4 @@
-"""kill -9 of gateway, model worker and kernel in mid-turn: nothing is lost, nothing comes twice (AG-4, TK-2)."""
+"""kill -9 of gateway, model worker and kernel in mid-turn: nothing is lost, nothing comes twice."""
 
 import asyncio
 import json

@@ -15,6 +15,7 @@ from ozzie_server_ext.models.worker_client import WORKER_ARGV, command_of
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.protocol.worker import Configure, command_json
 from tests.fakes.replies import Silence
+from tests.integration.gateway.test_rest import until
 from tests.integration.models.rig import HEADER, KEY, WAIT_S, Rig, failure, read, request, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -92,6 +93,7 @@ async def test_a_worker_that_does_not_abort_is_killed(rig: Rig) -> None:
     send_signal(rig, signal.SIGSTOP)
     await stream.aclose()
     await asyncio.to_thread(rig.server.wait_for, lambda server: server.disconnects == ["endless"])
+    await asyncio.to_thread(until, lambda: rig.lost)  # the provider may see its end before the gateway's loop does
     assert text_of(await read(rig, request("echo"))) == "hello big wide world"
     assert ["SIGKILL" in reason for reason in rig.lost] == [True]
     assert rig.plane.pid != pid

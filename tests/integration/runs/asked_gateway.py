@@ -26,22 +26,23 @@ from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
     Origin,
-    TaskPausing,
+    TaskPauseRequested,
     TaskResumed,
     TaskRetried,
-    TaskTold,
+    TaskSignalled,
     TaskUpdated,
 )
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, ScriptedDriver, Step, Use, Wait
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client
 from tests.integration.runs.dying_gateway import Fate, counting_tool, keyed
 
-REQUESTS: tuple[type[EventBody], ...] = (TaskPausing, TaskResumed, TaskRetried, TaskTold, TaskUpdated)
+REQUESTS: tuple[type[EventBody], ...] = (TaskPauseRequested, TaskResumed, TaskRetried, TaskSignalled, TaskUpdated)
 WORDS = "In French, please."
 GOES_ON = ["CREATED", "QUEUED", "RUNNING"]
 LINGERS_S = 0.1
@@ -108,7 +109,9 @@ class Asked:
 
     async def begin(self, skill: str) -> dict[str, Any]:
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
-        sent = await self.ozzie.run_skill(session.session_id, skill, [], Origin(channel="notebook", sender_id="ana"))
+        sent = await self.ozzie.submit(
+            NewTurn(session.session_id, "", Origin(channel="notebook", sender_id="ana"), skill=SkillRequest(name=skill))
+        )
         return {"task": sent.task_id}
 
     async def ask_for(

@@ -19,18 +19,19 @@ from pydantic import Field
 
 from ozzie_server_ext import app
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Origin
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Step
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.crashes.counter import Client
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 COUNTED = tuple(f"count-{number}" for number in range(10))
 
 
@@ -137,7 +138,11 @@ async def main(folder: Path, port: int, fate: Fate) -> None:
     rows = await ozzie.log.rows("tasks", where={"mode": "GRAPH"})
     if not rows:
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
-        await ozzie.run_skill(session.session_id, "thirty", [], Origin(channel="notebook", sender_id="ana"))
+        await ozzie.submit(
+            NewTurn(
+                session.session_id, "", Origin(channel="notebook", sender_id="ana"), skill=SkillRequest(name="thirty")
+            )
+        )
         rows = await ozzie.log.rows("tasks", where={"mode": "GRAPH"})
     person = asyncio.create_task(_say_yes(ozzie))
     ended = asyncio.create_task(_wait_for_end(ozzie, str(rows[0]["task_id"])))

@@ -1,5 +1,4 @@
-"""kill -9 at random moments of a graph of thirty steps: every run ends as an undisturbed one, and nothing is done twice
-(TK-2, TK-4, AG-4; DESIGN §2.5, §2.10)."""
+"""kill -9 at random moments of a graph of thirty steps: each run ends as an undisturbed one, nothing is done twice."""
 
 import asyncio
 import os

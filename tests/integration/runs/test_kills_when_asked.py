@@ -1,5 +1,5 @@
 """kill -9 directly before and behind what a person asks of a run: to be held and let go on, tried again, told of an
-event, told more. Each is done once or not at all, and the run ends as an undisturbed one (TK-1, TK-2, TK-4; ADR 41)."""
+event, told more. Each is done once or not at all, and the run ends as an undisturbed one (ADR 41)."""
 
 import os
 import random
@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskResumed,
     TaskRetried,
-    TaskTold,
+    TaskSignalled,
     TaskUpdated,
     ToolCallStarted,
 )
@@ -32,6 +32,7 @@ from tests.integration.runs.people import (
     runs_home,
     some_moment,
 )
+from tests.tiers import rows
 
 SEED = int(os.environ.get("OZZIE_SOAK_SEED", "8"))
 ROUNDS = 7
@@ -217,7 +218,7 @@ def is_told(home: RunsHome, chance: random.Random) -> str:
     assert home.effects("count-0", "count-1") == {"count-0": 1, "count-1": 1}
     left = home.left(story.run)
     assert_ended(left, "<end 1 2>")
-    assert len(left.facts(TaskTold)) == 2
+    assert len(left.facts(TaskSignalled)) == 2
     return story.told()
 
 
@@ -240,7 +241,7 @@ def is_told_for_what_is_within(home: RunsHome, chance: random.Random) -> str:
     assert home.effects("in-0") == {"in-0": 2}
     left = home.left(story.run)
     assert_ended(left, "<end <got 1> <got 2>>")
-    assert len(left.below(TaskTold)) == 2
+    assert len(left.below(TaskSignalled)) == 2
     return story.told()
 
 
@@ -356,7 +357,7 @@ SCENES: dict[str, Scene] = {
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", rows(SCENES, "held", "told within", "tried again"))
 def test_what_a_run_is_asked_for_survives_the_death_of_its_gateway(
     scene: str, tmp_path: Path, say: Callable[[str], None]
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import verify_file
+from tests.verified import verify_file
 
 _ROOT = Path(__file__).parents[3]
 _CHILD = Path(__file__).parent / "appending_child.py"

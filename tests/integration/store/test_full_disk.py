@@ -17,8 +17,8 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import verify_file
 from tests.replay.histories import renamed
+from tests.verified import verify_file
 
 CLIENTS = 16
 SMALL = 3 << 20

@@ -9,10 +9,10 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.anchoring import Anchoring
 from ozzie_server_ext.store.log import OwnerLost
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import verify_file
 from ozzie_server_ext.store.writer import OwnerWatch
 from tests.integration.store.anchored import AnchoredHome
 from tests.replay.histories import draft, renamed, session_created
+from tests.verified import verify_file
 
 
 async def opened(path: Path) -> SqliteEventLog:

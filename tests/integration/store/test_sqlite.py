@@ -20,7 +20,6 @@ from ozzie_server_ext.store.log import DamagedStore, NewerStore
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.store.sqlite_events import verify_file
 from ozzie_server_ext.store.writer import Committer
 from tests.replay.histories import (
     Histories,
@@ -31,6 +30,7 @@ from tests.replay.histories import (
     task_created,
     task_draft,
 )
+from tests.verified import verify_file
 
 STREAM = "s"
 

@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver, Use, Wait
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.unit.tools.many import many_tools
 
@@ -44,7 +45,7 @@ async def start(folder: Path) -> Ozzie:
 
 async def ask(ozzie: Ozzie, said: str) -> TaskId:
     session = await ozzie.sessions.open("n", title="n", channel="notebook")
-    return (await ozzie.submit(session.session_id, said, Origin(channel="notebook", sender_id="ana"))).task_id
+    return (await ozzie.submit(NewTurn(session.session_id, said, Origin(channel="notebook", sender_id="ana")))).task_id
 
 
 async def wait_to_be_killed(folder: Path, said: str) -> None:

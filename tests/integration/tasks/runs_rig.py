@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
@@ -24,9 +24,10 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from tests.scripted_gateway import ScriptedOzzie
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled"})
 WAIT_S = 20
 T = TypeVar("T", bound=EventBody)
@@ -65,7 +66,11 @@ class Runs:
         session = await self.ozzie.sessions.open(self.notebook, title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
         words = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
-        sent = await self.ozzie.run_skill(session.session_id, name, words, origin, attended=attended)
+        sent = await self.ozzie.submit(
+            NewTurn(
+                session.session_id, "", origin, attended=attended, skill=SkillRequest(name=name, words=tuple(words))
+            )
+        )
         return sent.task_id
 
     async def run(self, name: str = "w", **given: Any) -> TaskId:
@@ -85,7 +90,7 @@ class Runs:
         """A message to the agent, whose turn has begun."""
         session = await self.ozzie.sessions.open(self.notebook, title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        return (await self.ozzie.submit(session.session_id, text, origin, attended=attended)).task_id
+        return (await self.ozzie.submit(NewTurn(session.session_id, text, origin, attended=attended))).task_id
 
     async def step(self, kind: type[F], wanted: Callable[[F], bool] = lambda fact: True) -> F:
         """The first fact of that kind that is wanted, once there is one."""

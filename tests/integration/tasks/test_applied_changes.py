@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.observability.clock import CountingIds
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.integration.tasks.test_approvals import ANA, Bench, nobody_acts
 
 RULES = {
@@ -69,7 +70,7 @@ async def turn(bench: Bench, command: str = COMMAND, folder: str = "notes") -> T
     """A turn that runs that command and wants to apply what it changed, once it rests."""
     origin = Origin(channel="notebook", sender_id="ana")
     asked = f"Run `{command}` changing `{folder}`."
-    task_id = (await bench.ozzie.submit(await bench.session(), asked, origin)).task_id
+    task_id = (await bench.ozzie.submit(NewTurn(await bench.session(), asked, origin))).task_id
     await bench.rests(task_id)
     return task_id
 

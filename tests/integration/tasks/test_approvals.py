@@ -13,7 +13,7 @@ import pytest
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import SESSION_S, Way
+from ozzie_server_ext.domain.approvals import SESSION_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -32,9 +32,10 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks import approvals
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
+from ozzie_server_ext.tasks.service import NewTurn
 
 WAIT_S = 20
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 TEXT = "Line 1 of 2 from Ozzie's offline script.\nLine 2 of 2 from Ozzie's offline script.\n"
 
@@ -80,7 +81,7 @@ class Bench:
     async def begin(self, path: str, notebook: str = "n") -> TaskId:
         session = await self.session(notebook)
         origin = Origin(channel="notebook", sender_id="ana")
-        return (await self.ozzie.submit(session, f"Write a 2-line note to {path}", origin)).task_id
+        return (await self.ozzie.submit(NewTurn(session, f"Write a 2-line note to {path}", origin))).task_id
 
     async def session(self, notebook: str = "n") -> SessionId:
         return (await self.ozzie.sessions.open(notebook, title=notebook, channel="notebook")).session_id
@@ -355,7 +356,7 @@ async def test_a_fork_of_a_session_inherits_no_yes(bench: Bench) -> None:
 async def test_where_nobody_is_there_it_is_not_done_and_not_asked(bench: Bench) -> None:
     origin = Origin(channel="notebook", sender_id="ana")
     asked = "Write a 2-line note to notes/a.md"
-    task_id = (await bench.ozzie.submit(await bench.session(), asked, origin, attended=False)).task_id
+    task_id = (await bench.ozzie.submit(NewTurn(await bench.session(), asked, origin, attended=False))).task_id
 
     assert await bench.rests(task_id) == "task.succeeded"
     assert (bench.is_there(), await bench.ozzie.approvals.list()) == (False, [])

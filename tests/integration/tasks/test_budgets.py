@@ -40,6 +40,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.ledger import Ledger, Reserved
 from ozzie_server_ext.tasks.budgets import standing_of, today
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import calc, files, notes, time, user, writing
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, Refusal, ToolCall
@@ -91,7 +92,7 @@ class Bench:
 
     async def submit(self, session: SessionId | None = None, text: str = "Say it.", model: str = "") -> TaskId:
         origin = Origin(channel="test")
-        return (await self.ozzie.submit(session or await self.session(), text, origin, model=model)).task_id
+        return (await self.ozzie.submit(NewTurn(session or await self.session(), text, origin, model=model))).task_id
 
     async def rest(self, task_id: TaskId, after: int = 0) -> int:
         """Until the turn has ended, or waits; the position of that."""
@@ -285,7 +286,7 @@ async def test_a_cheaper_model_is_offered_where_it_fits_and_answers_for_the_rest
 
 
 async def test_degrade_goes_on_with_the_cheaper_model_without_a_question(bench: Bench) -> None:
-    bench.configure({"task": {"max_cost_usd": "0.05", "on_breach": "degrade"}}, aliases={"cheap": "small"})
+    bench.configure({"task": {"max_cost_usd": "0.05", "on_exceeded": "degrade"}}, aliases={"cheap": "small"})
     bench.fake.queue(*said((2000, 3900), (2500, 50), tools=True))
 
     task = await bench.ask()
@@ -318,7 +319,7 @@ async def test_a_turn_that_got_nowhere_goes_on_with_the_cheaper_model_at_its_nex
 
 
 async def test_degrade_asks_where_the_cheaper_model_does_not_fit_either(bench: Bench) -> None:
-    bench.configure({"task": {"max_tokens": 5000, "on_breach": "degrade"}}, aliases={"cheap": "small"})
+    bench.configure({"task": {"max_tokens": 5000, "on_exceeded": "degrade"}}, aliases={"cheap": "small"})
     bench.fake.queue(*said((3000, 1500), (10, 10), tools=True))
 
     task = await bench.ask()
@@ -329,7 +330,7 @@ async def test_degrade_asks_where_the_cheaper_model_does_not_fit_either(bench: B
 
 
 async def test_stop_as_configured_fails_in_words_that_say_what_to_change(bench: Bench) -> None:
-    bench.configure({"session": {"max_tokens": 5000, "on_breach": "stop"}})
+    bench.configure({"session": {"max_tokens": 5000, "on_exceeded": "stop"}})
     bench.fake.queue(*said((3000, 1500)), *said((1, 1)))
     session = await bench.session()
     await bench.ask(session)
@@ -349,7 +350,7 @@ async def test_budgets_that_sessions_share_count_them_all(bench: Bench, scope: s
         "project": await bench.spent("project", str(bench.ozzie.project)),
         "day": await bench.spent("day", today(bench.ozzie.clock.now())[0]),
     }[scope]
-    bench.configure({scope: {"max_tokens": before[1] + 5000, "on_breach": "stop"}})
+    bench.configure({scope: {"max_tokens": before[1] + 5000, "on_exceeded": "stop"}})
     bench.fake.queue(*said((3000, 1500)), *said((1, 1)))
     await bench.ask()
 
@@ -361,7 +362,7 @@ async def test_budgets_that_sessions_share_count_them_all(bench: Bench, scope: s
 
 
 async def test_an_unknown_price_counts_against_tokens_and_never_as_nothing_known(bench: Bench) -> None:
-    bench.configure({"session": {"max_cost_usd": "0.000001", "max_tokens": 9000, "on_breach": "stop"}})
+    bench.configure({"session": {"max_cost_usd": "0.000001", "max_tokens": 9000, "on_exceeded": "stop"}})
     bench.fake.queue(*said((3000, 1500)), *said((3000, 1500)), *said((1, 1)))
     session = await bench.session()
 
@@ -385,7 +386,7 @@ async def test_a_call_that_is_cut_off_counts_with_all_that_it_had_reserved(bench
 
 
 async def test_use_beyond_what_was_reserved_is_carried_honestly(bench: Bench) -> None:
-    bench.configure({"session": {"max_tokens": 10_000, "on_breach": "stop"}})
+    bench.configure({"session": {"max_tokens": 10_000, "on_exceeded": "stop"}})
     bench.fake.queue(*said((30_000, 1)))
     session = await bench.session()
     assert await bench.status(await bench.ask(session)) == "SUCCEEDED"
@@ -496,7 +497,7 @@ async def test_an_answer_that_breaks_off_for_the_budget_asks_and_comes_anew(benc
 
 
 async def test_degrade_drops_an_answer_that_broke_off_and_has_the_cheaper_model_write_it(bench: Bench) -> None:
-    bench.configure({"task": {"max_cost_usd": "0.021", "on_breach": "degrade"}}, aliases={"cheap": "small"})
+    bench.configure({"task": {"max_cost_usd": "0.021", "on_exceeded": "degrade"}}, aliases={"cheap": "small"})
     bench.fake.queue(
         Answer(pieces=["First."], usage=(2000, 500), tool_calls=[ToolCall("calculator", {"expr": "1+1"})]),
         Answer(pieces=["A long answer that br"], usage=(800, 1200), finish="length"),
@@ -677,7 +678,7 @@ async def test_a_call_that_waited_for_its_provider_is_not_made_once_others_have_
     probe = await bench.ask()
     (one,) = await bench.of(probe, ModelCallStarted)
     limit = (await bench.spent("project", str(bench.ozzie.project)))[1] + 3 * one.reserved_tokens
-    bench.configure({"project": {"max_tokens": limit, "on_breach": "stop"}}, parallel=1)
+    bench.configure({"project": {"max_tokens": limit, "on_exceeded": "stop"}}, parallel=1)
     bench.fake.queue(Answer(pieces=["Done."], usage=(3 * one.reserved_tokens - 1000, 100), held=held))
     try:
         first = await bench.submit()
@@ -733,7 +734,7 @@ async def test_two_hundred_turns_against_a_budget_for_fifty_overspend_by_no_more
     reserved = one.reserved_tokens
     before = (await bench.spent("project", str(bench.ozzie.project)))[1]
     limit = before + 50 * reserved
-    bench.configure({"project": {"max_tokens": limit, "on_breach": "stop"}})
+    bench.configure({"project": {"max_tokens": limit, "on_exceeded": "stop"}})
     uses = [int(reserved * (0.5 + 1.5 * (index % 50) / 49)) for index in range(200)]
     bench.fake.queue(*[Answer(pieces=["Done."], usage=(use - 100, 100), first_s=0.05) for use in uses])
     steps.clear()

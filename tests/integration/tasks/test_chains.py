@@ -27,6 +27,7 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, Refusal, Silence
 
@@ -65,7 +66,7 @@ class Bench:
 
     async def submit(self, text: str) -> TaskId:
         session = await self.ozzie.sessions.open(f"{next(self.numbers)}", title="test", channel="test")
-        return (await self.ozzie.submit(session.session_id, text, Origin(channel="test"))).task_id
+        return (await self.ozzie.submit(NewTurn(session.session_id, text, Origin(channel="test")))).task_id
 
     async def ask(self, text: str = "Say it.") -> list[EventBody]:
         """A turn in a session of its own, to its end: what was recorded of it."""
@@ -202,7 +203,7 @@ async def test_a_provider_that_was_asked_for_by_its_own_name_is_not_replaced(ben
     bench.configure(default="first", aliases={"fallback": "second"})
     bench.first.queue(Refusal(status=403), Refusal(status=403))
     session = await bench.ozzie.sessions.open("chosen", title="test", channel="test")
-    submitted = await bench.ozzie.submit(session.session_id, "hello", Origin(channel="test"), model="first")
+    submitted = await bench.ozzie.submit(NewTurn(session.session_id, "hello", Origin(channel="test"), model="first"))
     await bench.ended(submitted.task_id)
 
     chosen = [event.body for event in await bench.events(submitted.task_id)]

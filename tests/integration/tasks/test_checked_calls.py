@@ -12,10 +12,11 @@ import pytest_asyncio
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import ModelCallStarted, Origin, ToolCallFailed
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall
 
@@ -33,7 +34,7 @@ RULE = {
     "when": {"tools": ["fs.write"], "paths": ["notes/**"]},
     "examples": {"match": [{"tool": "fs.write", "args": {"path": "notes/a.md"}}]},
 }
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Bench:
         self.fake.queue(Answer(tool_calls=[use]), Answer(pieces=[verdict], usage=(50, 9)), Answer(pieces=["Done."]))
         session = await self.ozzie.sessions.open(note, title="test", channel="test")
         origin = Origin(channel="test")
-        task = await self.ozzie.submit(session.session_id, f"Write {note}.", origin, attended=attended)
+        task = await self.ozzie.submit(NewTurn(session.session_id, f"Write {note}.", origin, attended=attended))
         await self.rests(task.task_id)
         return task.task_id
 
@@ -97,7 +98,12 @@ async def test_a_yes_of_the_second_model_lets_the_call_run_and_counts(bench: Ben
 
     assert bench.is_there("yes.md")
     found = await bench.approval(task_id)
-    assert (found.status, found.way, found.by, found.asked.needs) == ("granted", "model", "cheap (model)", Way.MODEL)
+    assert (found.status, found.way, found.by, found.asked.needs) == (
+        "granted",
+        "model",
+        "cheap (model)",
+        AuthStrength.MODEL,
+    )
     _, check, _ = bench.fake.requests
     assert check.body["model"] == "second"
     assert "tools" not in check.body
@@ -119,7 +125,7 @@ async def test_a_no_of_the_second_model_is_for_a_person_to_overrule(bench: Bench
 
     assert not bench.is_there("no.md")
     found = await bench.approval(task_id)
-    assert (found.status, found.asked.needs) == ("pending", Way.RELAY)
+    assert (found.status, found.asked.needs) == ("pending", AuthStrength.RELAY)
     assert found.asked.checked == 'A second model advises against it: "Nobody asked for that."'
     (session,) = await bench.ozzie.log.rows("sessions", where={"session_id": found.session_id})
     assert session["model"] == "first", "the one that answers, whoever was asked last"

@@ -11,7 +11,7 @@ import pytest
 from ozzie_kernel.turn import fold_frame
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     Draft,
@@ -34,6 +34,7 @@ from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.changes import replace as changing
 from tests.tiers import SOAK, cut_points
@@ -69,7 +70,7 @@ async def whole_turn(
         patch.setattr(SqliteEventLog, "append", noting)
         ozzie = await Ozzie.start(home, project)
         session = await ozzie.sessions.open("test", title="test", channel="test")
-        task_id = (await ozzie.submit(session.session_id, asked, Origin(channel="test"))).task_id
+        task_id = (await ozzie.submit(NewTurn(session.session_id, asked, Origin(channel="test")))).task_id
         await allowed(ozzie, task_id)
         await seen_through(ozzie, task_id)
         await ozzie.stop()
@@ -91,7 +92,7 @@ async def seen_through(ozzie: Ozzie, task_id: TaskId) -> None:
                 assert event.type == "task.succeeded"
                 return
             for asked in await ozzie.approvals.list(task_id=task_id, statuses=["pending"]):
-                await ozzie.approvals.approve(asked.approval_id, Answerer(name="ann", way=Way.BROWSER))
+                await ozzie.approvals.approve(asked.approval_id, Answerer(name="ann", way=AuthStrength.BROWSER))
 
 
 async def allowed(ozzie: Ozzie, task_id: TaskId) -> None:
@@ -268,7 +269,7 @@ async def test_a_write_of_which_nobody_knows_is_left_to_a_person(
 async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_one_that_was_not(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its question, between that and the answer, and behind it (DESIGN §2.8, docs/adr/0021)."""
+    """Before its question, between that and the answer, and behind it (docs/adr/0021)."""
     first = Home(tmp_path / "whole")
     first.create()
     budget = '{"budgets": {"task": {"max_tokens": 1000}}}'
@@ -287,7 +288,9 @@ async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_
         shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
         await cut_off(home, appends[:cut])
         ozzie = await Ozzie.start(home, project)
-        behind = (await ozzie.submit(await session_of(ozzie, task_id), "And then?", Origin(channel="test"))).task_id
+        behind = (
+            await ozzie.submit(NewTurn(await session_of(ozzie, task_id), "And then?", Origin(channel="test")))
+        ).task_id
         await allowed(ozzie, task_id)
         await succeeded(ozzie, task_id)
         await allowed(ozzie, behind)

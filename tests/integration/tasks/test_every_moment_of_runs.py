@@ -1,5 +1,5 @@
 """A run that is paused, hears more, and waits for something outside, cut off behind any of its appends: it ends as one
-that was not, with each step done once and nothing heard twice (TK-2, TK-4)."""
+that was not, with each step done once and nothing heard twice."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,20 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.events import Draft, Event, Origin, SkillCompleted, StepCompleted, TaskTold, TaskUpdated
+from ozzie_server_ext.domain.events import (
+    Draft,
+    Event,
+    Origin,
+    SkillCompleted,
+    StepCompleted,
+    TaskSignalled,
+    TaskUpdated,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.models.scripted import ScriptedDriver
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tasks.signals import awaited
 from tests.integration.tasks.test_every_moment import Append, cut_off
 from tests.integration.tasks.test_skill_runs import WAIT_S, echo
@@ -98,7 +107,11 @@ async def whole_run(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) 
         ozzie = await gateway(home, project)
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ann")
-        task_id = (await ozzie.run_skill(session.session_id, "order", ["tea"], origin)).task_id
+        task_id = (
+            await ozzie.submit(
+                NewTurn(session.session_id, "", origin, skill=SkillRequest(name="order", words=("tea",)))
+            )
+        ).task_id
         assert await person(ozzie, task_id, pauses=True) == "SUCCEEDED"
         await ozzie.stop()
     return task_id, sorted(appends, key=lambda item: item[0])
@@ -135,7 +148,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert ends == {"a": 1, "payment": 1, "sum": 1, "b": 1, "c": 1}, where
         (done,) = [body.output for body in bodies if isinstance(body, SkillCompleted)]
         assert done == "<Three>", where
-        assert sum(isinstance(body, TaskTold) for body in bodies) == 1, where
+        assert sum(isinstance(body, TaskSignalled) for body in bodies) == 1, where
         assert sum(isinstance(body, TaskUpdated) for body in bodies) == 1, where
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()

@@ -1,5 +1,5 @@
 """Commands on the user's own machine in real turns: somebody is asked each time, by all words, and what was shown is
-what runs, or nothing (THREATS 5, 7, 8, 10, 14)."""
+what runs, or nothing."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.events import (
@@ -30,10 +30,11 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.protocol.made_from import VARIABLE, content_in
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 
 WAIT_S = 40
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 SH = str(Path(str(shutil.which("sh"))).resolve())
 SECRET = "ghp_" + "a1B2" * 9
@@ -65,7 +66,7 @@ class Bench:
         self.ozzie.plays(*uses, [Say("Done.")])
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        sent = await self.ozzie.submit(session.session_id, "Go on.", origin, attended=attended)
+        sent = await self.ozzie.submit(NewTurn(session.session_id, "Go on.", origin, attended=attended))
         await self.rests(sent.task_id)
         return sent.task_id
 
@@ -126,7 +127,7 @@ async def test_a_yes_runs_what_was_shown_in_its_folder_and_says_what_it_printed(
     found = str(shutil.which("sh"))
     assert asked.sentence == f"Run `{found}` on this machine, in `sub/`?"
     assert asked.proof.splitlines()[:3] == ['"sh"', '"-c"', '"pwd; echo hi > made.txt"']
-    assert (asked.rule, asked.needs, asked.cover) == ("floor.host_command", Way.CLI, None)
+    assert (asked.rule, asked.needs, asked.cover) == ("floor.host_command", AuthStrength.CLI, None)
     assert (bench.project / "sub" / "made.txt").read_text() == "hi\n"
     outcome = await bench.done(task_id)
     assert (outcome.data, outcome.ok, outcome.summary) == (
@@ -194,7 +195,7 @@ async def test_where_nobody_is_there_it_is_not_run(bench: Bench) -> None:
 async def test_no_yes_for_the_session_is_taken_and_none_of_a_kernel(bench: Bench) -> None:
     task_id = await bench.turn("touch", "owned")
     asked = await bench.pending()
-    kernel = Answerer(name="cell", way=Way.RELAY, session_id=asked.session_id)
+    kernel = Answerer(name="cell", way=AuthStrength.RELAY, session_id=asked.session_id)
 
     with pytest.raises(PolicyError):
         await bench.ozzie.approvals.approve(asked.approval_id, ANA, extent="session")
@@ -395,7 +396,7 @@ async def test_it_knows_what_its_own_messages_are_made_from(bench: Bench) -> Non
     session = await bench.ozzie.sessions.open("read", title="read", channel="notebook")
     origin = Origin(channel="notebook", sender_id="ana")
     read = Content.of(Label.WEB, ["site.example"])
-    sent = await bench.ozzie.submit(session.session_id, "Go on.", origin, content=read)
+    sent = await bench.ozzie.submit(NewTurn(session.session_id, "Go on.", origin, content=read))
     await bench.rests(sent.task_id)
 
     await bench.yes(sent.task_id)

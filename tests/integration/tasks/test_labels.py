@@ -1,4 +1,4 @@
-"""Content from outside in real turns: whatever way it takes, what may be made from it asks (TL-8, THREATS 9).
+"""Content from outside in real turns: whatever way it takes, what may be made from it asks.
 
 The gateway, its log, its tools, the sandbox, the web's process and its server are real; what the model says is written
 down here.
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.fakes.web_server import FakeWeb, answer, leads
@@ -35,7 +36,7 @@ from tests.unit.programs.test_web_hits import result, results_page, through
 pytestmark = pytest.mark.timeout(120)
 
 WAIT_S = 60
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 ALLOW_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Notes are Ozzie's.",
 "when": {"tools": ["write_file", "edit_file"], "paths": ["notes/**"]},
@@ -77,7 +78,7 @@ class Bench:
         self.ozzie.plays(*plays, [Say("Done.")])
         origin = Origin(channel="notebook", sender_id="ana")
         session = await self.session(notebook)
-        sent = await self.ozzie.submit(session, said, origin, content=content, attended=attended)
+        sent = await self.ozzie.submit(NewTurn(session, said, origin, content=content, attended=attended))
         await self.rests(sent.task_id)
         return sent.task_id
 
@@ -112,7 +113,7 @@ class Bench:
     async def expect_asked(self, task_id: TaskId) -> None:
         """The write was put to a person, who is told where that came from which is behind it; nothing was written."""
         (asked,) = await self.asked(task_id)
-        assert (asked.name, asked.rule, asked.needs) == ("write_file", "floor.outside", Way.CLI)
+        assert (asked.name, asked.rule, asked.needs) == ("write_file", "floor.outside", AuthStrength.CLI)
         assert asked.made_from == "web content (site.example)"
         assert not (self.project / "notes/b.md").exists()
 

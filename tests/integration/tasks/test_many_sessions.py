@@ -117,7 +117,7 @@ def run(home: GatewayHome, sessions: int, turns: int, say: Callable[[str], None]
 
 @pytest.mark.timeout(180)
 def test_conversations_side_by_side_stay_apart(home: GatewayHome, say: Callable[[str], None]) -> None:
-    assert run(home, 20, 4, say) == 20 * 4
+    assert run(home, 8, 3, say) == 8 * 3
 
 
 @pytest.mark.soak

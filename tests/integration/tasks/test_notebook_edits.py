@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
@@ -24,12 +24,13 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.jupyter.cells import CellKind, version_of
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.scripted_gateway import ScriptedOzzie
 from tests.unit.tools.notebook.test_text import cell, file
 
 WAIT_S = 30
-ANA = Answerer(name="Ana", way=Way.BROWSER)
-KERNEL = Answerer(name="the kernel", way=Way.RELAY)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
+KERNEL = Answerer(name="the kernel", way=AuthStrength.RELAY)
 RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 PATH = "a.ipynb"
 ALLOW = """{"rules": [{"id": "cells", "decision": "allow", "reason": "Mine.",
@@ -51,7 +52,7 @@ class Bench:
         self.ozzie.plays(*uses, [Say("Done.")])
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         sent = await self.ozzie.submit(
-            session.session_id, "Go on.", Origin(channel="notebook", sender_id="ana"), attended=attended
+            NewTurn(session.session_id, "Go on.", Origin(channel="notebook", sender_id="ana"), attended=attended)
         )
         await self.rests(sent.task_id)
         return sent.task_id
@@ -102,7 +103,7 @@ async def test_an_edit_asks_is_made_after_the_yes_and_marks_the_file(bench: Benc
     assert await bench.approved(task_id) == "task.succeeded"
 
     assert asked.sentence == "Add a Markdown cell of 1 line to `a.ipynb`, at its end?"
-    assert (asked.shown, asked.needs, asked.cover is not None) == ("diff", Way.RELAY, True)
+    assert (asked.shown, asked.needs, asked.cover is not None) == ("diff", AuthStrength.RELAY, True)
     assert [each["source"] for each in bench.cells()] == [*(each["source"] for each in before), ["# Found"]]
     (done,) = await bench.of(task_id, ToolCallCompleted)
     assert (done.summary, done.data["changed_in"]) == ("1 cell added", "file")
@@ -115,7 +116,7 @@ async def test_code_in_a_cell_asks_whatever_is_allowed(bench: Bench, use: Use) -
     pending = await bench.pending(task_id)
 
     assert pending.asked.name == use.name
-    assert (pending.asked.needs, pending.asked.cover, pending.asked.rule) == (Way.CLI, None, "floor.code_cell")
+    assert (pending.asked.needs, pending.asked.cover, pending.asked.rule) == (AuthStrength.CLI, None, "floor.code_cell")
     assert "which can do all that you can" in pending.asked.reason
     approve = partial(bench.ozzie.approvals.approve, pending.approval_id, binds=pending.asked.binds)
     with pytest.raises(OzzieError, match="kernel"):

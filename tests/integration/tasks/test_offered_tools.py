@@ -1,6 +1,6 @@
 """Turns with many tools in a real gateway: what fits is offered, the log says what was, and a kill changes nothing.
 
-The gateway, its log, its rules and the tools are real; what the model says is written down here (TL-6).
+The gateway, its log, its rules and the tools are real; what the model says is written down here.
 """
 
 import asyncio
@@ -182,7 +182,7 @@ async def test_after_a_kill_the_turn_goes_on_with_the_same_tools(begin: Begin, t
     await child.wait()
     assert waiting == "waiting"
 
-    bench = await begin(Use("assign_reactor", {}), DONE, config={"tools": {"offer_at_most": 20, "always": []}})
+    bench = await begin(Use("assign_reactor", {}), DONE, config={"tools": {"max_offered": 20, "always": []}})
     assert await bench.rests(TaskId(task)) == "task.succeeded"
 
     first, second = await bench.injected(TaskId(task))
@@ -204,7 +204,7 @@ async def test_what_a_rule_denies_is_not_offered_and_not_found(begin: Begin) -> 
 
 
 async def test_the_settings_say_how_many_and_which_are_always_offered(begin: Begin) -> None:
-    bench = await begin(DONE, config={"tools": {"offer_at_most": 5, "always": ["create_tram", "not_here", "fs.read"]}})
+    bench = await begin(DONE, config={"tools": {"max_offered": 5, "always": ["create_tram", "not_here", "fs.read"]}})
 
     await bench.turn("Please assign the refund to Ana.")
 

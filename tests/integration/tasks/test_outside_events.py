@@ -1,4 +1,4 @@
-"""Steps that wait for something outside: told in time, too early, too late, twice, and over a restart (TK-4)."""
+"""Steps that wait for something outside: told in time, too early, too late, twice, and over a restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskTold
+from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskSignalled
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.tasks.signals import MOST_KEPT, awaited
@@ -105,7 +105,7 @@ async def test_with_a_key_the_same_is_told_once(runs: Telling) -> None:
     task_id = await runs.begin()
     await runs.waits(task_id, "paid")
     assert all([await runs.tell(task_id, key="invoice-7") for _ in range(3)])
-    assert len(await runs.facts(task_id, TaskTold)) == 1
+    assert len(await runs.facts(task_id, TaskSignalled)) == 1
     await runs.tell(task_id, key="invoice-8")
     assert await runs.rests(task_id) == "task.succeeded"
 
@@ -150,7 +150,7 @@ async def test_with_a_key_it_is_told_once_also_where_the_run_that_heard_of_it_ha
     assert second is not None
     await runs.waits(second, "paid")
     assert await runs.tell(task_id, data=1, key="invoice-7")
-    assert await runs.facts(second, TaskTold) == []
+    assert await runs.facts(second, TaskSignalled) == []
     assert await runs.tell(task_id, data=2, key="invoice-8")
     assert await runs.rests(task_id) == "task.succeeded"
     assert await runs.outputs(task_id) == {"x": 1, "y": 2}

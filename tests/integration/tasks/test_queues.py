@@ -21,6 +21,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step, Wait
+from ozzie_server_ext.tasks.service import NewTurn
 from tests.integration.tasks.runs_rig import WAIT_S, echo, runs_in
 from tests.integration.tasks.test_updates import Updating
 from tests.scripted_gateway import ScriptedOzzie
@@ -43,7 +44,7 @@ class Queueing(Updating):
     async def turn_in(self, session: str) -> TaskId:
         opened = await self.ozzie.sessions.open(session, title=session, channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        return (await self.ozzie.submit(opened.session_id, f"hello from {session}", origin)).task_id
+        return (await self.ozzie.submit(NewTurn(opened.session_id, f"hello from {session}", origin))).task_id
 
     async def busy(self, count: int) -> None:
         """Until so many calls of models have begun, over all that was."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import Conflict, PolicyError
 from ozzie_server_ext.domain.events import ApprovalRefused, ToolCallFailed
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM
@@ -16,7 +16,7 @@ from ozzie_server_ext.models.scripted import Say, Step, Use
 from ozzie_server_ext.tasks.approvals import Answerer
 from tests.integration.tasks.runs_rig import ANA, Answer, Runs, asked, runs_in
 
-KERNEL = Answerer(name="Ana", way=Way.RELAY)
+KERNEL = Answerer(name="Ana", way=AuthStrength.RELAY)
 COMMAND = "true https://user:Zx9kQ2aaB1`./x.sh`@github.com/a/b"
 HIDDEN = "true https://user:[redacted: password]@github.com/a/b"
 CHECK = """{"rules": [{"id": "files", "decision": "check", "reason": "A second model looks.",
@@ -73,12 +73,12 @@ async def test_a_kernel_can_not_say_yes_to_it_and_is_told_where_that_can_be_done
     runs.answers(once(WRITE))
     task_id = await runs.say("Do it.")
     pending = await runs.pending()
-    assert pending.asked.needs is Way.CLI, "without it, a kernel may pass a yes to this on"
+    assert pending.asked.needs is AuthStrength.CLI, "without it, a kernel may pass a yes to this on"
     with pytest.raises(PolicyError, match="Open it in the page: it contains something that looks like a secret"):
         await runs.ozzie.approvals.approve(pending.approval_id, KERNEL, binds=pending.asked.binds)
     (refused,) = [event.body for event in await runs.ozzie.log.read_stream(APPROVALS_STREAM)]
     assert isinstance(refused, ApprovalRefused)
-    assert (refused.why, refused.way) == ("way", Way.RELAY)
+    assert (refused.why, refused.way) == ("way", AuthStrength.RELAY)
     assert not (runs.ozzie.project / "run.sh").exists()
     await runs.ozzie.approvals.approve(pending.approval_id, ANA, binds=pending.asked.binds)
     assert await runs.rests(task_id) == "task.succeeded"
@@ -103,7 +103,7 @@ async def test_no_second_model_is_asked_about_it(runs: Runs) -> None:
     runs.answers(once(WRITE))
     await runs.say("Do it.")
     pending = await runs.pending()
-    assert pending.asked.needs is Way.CLI
+    assert pending.asked.needs is AuthStrength.CLI
     assert pending.asked.checked == "No second model was asked: the call contains something that looks like a secret."
 
 

@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.tasks.service import NewTurn
 
 WAIT_S = 20
 
@@ -43,7 +44,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
 
 async def ask(ozzie: Ozzie, text: str) -> TaskId:
     session = await ozzie.sessions.open("test", title="test", channel="test")
-    return (await ozzie.submit(session.session_id, text, Origin(channel="test"))).task_id
+    return (await ozzie.submit(NewTurn(session.session_id, text, Origin(channel="test")))).task_id
 
 
 async def happens(ozzie: Ozzie, kind: str, task_id: TaskId | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A run that only waits for people or for something outside keeps no gateway up; one that works does (TK-4)."""
+"""A run that only waits for people or for something outside keeps no gateway up; one that works does."""
 
 import asyncio
 import json

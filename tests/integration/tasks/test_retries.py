@@ -1,4 +1,4 @@
-"""Tasks that are tried again (TK-1): turns from what was done, runs with what is missing, never what nobody knows."""
+"""Tasks that are tried again: turns from what was done, runs with what is missing, never what nobody knows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 from tests.scripted_gateway import ScriptedOzzie
@@ -49,7 +50,7 @@ class Retrying(Runs):
     async def turn(self, text: str, *, attended: bool = True) -> TaskId:
         session = await self.ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ana")
-        return (await self.ozzie.submit(session.session_id, text, origin, attended=attended)).task_id
+        return (await self.ozzie.submit(NewTurn(session.session_id, text, origin, attended=attended))).task_id
 
     async def ends(self, task_id: TaskId, count: int = 1) -> str:
         """How the task ended for the `count`th time."""

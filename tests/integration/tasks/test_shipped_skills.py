@@ -1,4 +1,4 @@
-"""The skills that come with Ozzie, each run to its end by a script (TK-8)."""
+"""The skills that come with Ozzie, each run to its end by a script."""
 
 import json
 from collections.abc import Sequence

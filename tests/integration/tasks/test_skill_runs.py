@@ -34,6 +34,7 @@ from ozzie_server_ext.models.scripted import Fail, Say, Step, Use, Wait
 from ozzie_server_ext.skills.library import SkillError
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.budgets import costs_of
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tasks.workflows.skill_log import load_run
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo
@@ -349,7 +350,7 @@ async def test_the_session_remembers_the_result_and_not_how_it_came_about(runs: 
     seen: list[ModelRequest] = []
     runs.answers(lambda request: (seen.append(request), [Say("ok")])[1])
     session = await runs.ozzie.sessions.open("n", title="n", channel="notebook")
-    sent = await runs.ozzie.submit(session.session_id, "And now?", Origin(channel="notebook"))
+    sent = await runs.ozzie.submit(NewTurn(session.session_id, "And now?", Origin(channel="notebook")))
     await runs.rests(sent.task_id)
     assert [message.content for message in seen[0].messages[1:]] == ["%run w", "<End>", "And now?"]
 

@@ -1,4 +1,4 @@
-"""What is said to tasks that go on already: read at the next call of a model, and never lost (AG-5)."""
+"""What is said to tasks that go on already: read at the next call of a model, and never lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""A turn that asks the person something, with the offline script: the answer is what the model reads (TL-7)."""
+"""A turn that asks the person something, with the offline script: the answer is what the model reads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import PromptId, TaskId, task_stream
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.turn import fold, new_turn
-from ozzie_server_ext.tools.call import MOST_TEXT
+from ozzie_server_ext.tasks.service import NewTurn
+from ozzie_server_ext.tools.broker import MOST_TEXT
 from tests.integration.tasks.test_approvals import Bench
 
 WHICH = "Ask me whether I want tea or coffee."
@@ -28,7 +29,7 @@ class Asking(Bench):
     async def asked(self, text: str = WHICH, *, attended: bool = True) -> TaskId:
         """The task that this message makes, once it rests."""
         origin = Origin(channel="notebook", sender_id="ana")
-        task_id = (await self.ozzie.submit(await self.session(), text, origin, attended=attended)).task_id
+        task_id = (await self.ozzie.submit(NewTurn(await self.session(), text, origin, attended=attended))).task_id
         await self.rests(task_id)
         return task_id
 

@@ -1,4 +1,4 @@
-"""A key of the vault reaches the provider, and stands nowhere else (SX-1, THREATS 8)."""
+"""A key of the vault reaches the provider, and stands nowhere else."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Servers that send too much, too little, too slowly, or something else than they say (THREATS 16)."""
+"""Servers that send too much, too little, too slowly, or something else than they say."""
 
 import asyncio
 import gzip
@@ -16,6 +16,7 @@ from ozzie_server_ext.web import reach
 from ozzie_server_ext.web.port import Fetched
 from ozzie_server_ext.web.reach import PROGRAM, ErrandWeb, Limits
 from tests.fakes.web_server import FakeWeb, answer
+from tests.tiers import rows
 
 MIB = 1 << 20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n"
@@ -253,7 +254,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("tag", ["<i>", "<br>", "</p>", "<![", "<table><td>"])
+@pytest.mark.parametrize("tag", rows(["<i>", "<br>", "</p>", "<![", "<table><td>"], "<br>"))
 async def test_of_a_page_of_nothing_but_tags_the_beginning_is_read(servers: FakeWeb, tag: str) -> None:
     servers.pages["/"] = answer("first words " + tag * (5 * MIB // len(tag)), "text/html")
 

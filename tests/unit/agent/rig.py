@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.events import Event, EventBody, Limits, MessageRece
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice
-from ozzie_server_ext.models.ledger import Ledger, Standing
+from ozzie_server_ext.models.ledger import AccountBalance, Ledger
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.scripted import Round, ScriptedDriver
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -81,7 +81,7 @@ class TurnRig:
             ids=self.ids,
         )
 
-    async def standing(self, account: Account) -> Standing:
+    async def standing(self, account: Account) -> AccountBalance:
         return await standing_of(self.log, account)
 
     def recorder(self, task: str = "t1") -> Recorder:

@@ -7,15 +7,15 @@ import pytest
 from ozzie_server_ext.agent.questions import end, exceeded, question, sentence, suggested
 from ozzie_server_ext.domain.budget import Account, Budget, Measure, Scope
 from ozzie_server_ext.domain.ids import PromptId
-from ozzie_server_ext.models.ledger import Breach
+from ozzie_server_ext.models.ledger import BudgetOverrun
 
 USD = 1_000_000_000
 
 
-def breach(scope: Scope, measure: Measure, limit: int, used: int, wanted: int = 0, *, least: int = 0) -> Breach:
+def breach(scope: Scope, measure: Measure, limit: int, used: int, wanted: int = 0, *, least: int = 0) -> BudgetOverrun:
     cost, tokens = (limit if measure == kind else None for kind in ("cost", "tokens"))
     budget = Budget(account=Account(scope, "k"), cost=cost, tokens=tokens)
-    return Breach(budget=budget, measure=measure, limit=limit, used=used, wanted=wanted, least=least)
+    return BudgetOverrun(budget=budget, measure=measure, limit=limit, used=used, wanted=wanted, least=least)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def breach(scope: Scope, measure: Measure, limit: int, used: int, wanted: int = 
         (breach("task", "time", 90_000, 90_000), "This task has worked for its 1 min 30 s."),
     ],
 )
-def test_the_sentence_says_what_was_used_of_what(found: Breach, said: str) -> None:
+def test_the_sentence_says_what_was_used_of_what(found: BudgetOverrun, said: str) -> None:
     assert sentence(found) == said
 
 
@@ -48,7 +48,7 @@ def test_the_sentence_says_what_was_used_of_what(found: Breach, said: str) -> No
     ],
 )
 def test_what_is_offered_is_half_of_what_there_was_and_at_least_lets_the_next_call_through(
-    found: Breach, more: int
+    found: BudgetOverrun, more: int
 ) -> None:
     assert suggested(found) == more
 
@@ -83,7 +83,7 @@ def test_time_has_no_next_step_and_no_cheaper_model() -> None:
         (breach("task", "time", 9, 9), "limit.deadline", "budgets.task.deadline_s"),
     ],
 )
-def test_the_end_names_the_setting(found: Breach, code: str, setting: str) -> None:
+def test_the_end_names_the_setting(found: BudgetOverrun, code: str, setting: str) -> None:
     error = end(found, alone=False)
 
     assert (error.code, setting in error.hint, "Nobody" in str(error)) == (code, True, False)

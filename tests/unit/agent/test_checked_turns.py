@@ -1,4 +1,4 @@
-"""Turns whose calls a second model may allow: a plain yes is enough, and whatever else is none (TL-4, ADR 29)."""
+"""Turns whose calls a second model may allow: a plain yes is enough, and whatever else is none (ADR 29)."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from ozzie_server_ext.agent.checking import MOST_DOUBTS, MOST_LOOKED_AT
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance
 from ozzie_server_ext.agent.turn import Turn
-from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
+from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength
 from ozzie_server_ext.domain.budget import SHORTEST_ANSWER, Account, Budget, TokenPrices, Usage
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.events import (
@@ -119,8 +119,10 @@ async def test_a_yes_is_recorded_with_what_it_is_for_and_the_call_is_made_at_onc
 
     assert (project / "a.md").read_text() == "hi\n"
     (asked,), (yes,) = await rig.facts(ApprovalRequested), await rig.facts(ApprovalGranted)
-    assert yes == ApprovalGranted(approval_id=asked.approval_id, extent="once", by="cheap (model)", way=Way.MODEL)
-    assert (asked.needs, asked.checked, asked.rule) == (Way.MODEL, "", "looked-at")
+    assert yes == ApprovalGranted(
+        approval_id=asked.approval_id, extent="once", by="cheap (model)", way=AuthStrength.MODEL
+    )
+    assert (asked.needs, asked.checked, asked.rule) == (AuthStrength.MODEL, "", "looked-at")
     (started,), (decided,) = await rig.facts(ToolCallStarted), (await rig.facts(ToolCallDecided))[:1]
     assert started.approval_id == asked.approval_id
     assert decided.decision == "CHECK"
@@ -239,13 +241,13 @@ async def test_without_a_yes_the_person_is_asked_and_hears_why(project: Path, st
     asked = await rig.held()
 
     assert asked.checked.startswith(said)
-    assert asked.needs is Way.RELAY
+    assert asked.needs is AuthStrength.RELAY
     assert not (project / "a.md").exists()
     assert await rig.facts(ApprovalGranted) == []
     (row,) = await rig.log.rows("approvals")
     assert row["status"] == "pending"
 
-    yes = ApprovalGranted(approval_id=asked.approval_id, extent="once", by="ann", way=Way.RELAY)
+    yes = ApprovalGranted(approval_id=asked.approval_id, extent="once", by="ann", way=AuthStrength.RELAY)
     await rig.record(yes, TaskResumed(by="ann"), TaskQueued(reason="answered"), TaskStarted(attempt=2, epoch="e"))
     await rig.run()
     assert (project / "a.md").read_text() == "hi\n"
@@ -278,7 +280,7 @@ async def test_the_same_call_is_not_put_to_it_again_and_after_some_doubts_none_i
         assert len(await rig.checks()) == checks
         said = json.loads(wanted)["reason"] if wanted else f"to {MOST_DOUBTS} calls of this task it has not said yes"
         assert said in asked.checked
-        no = ApprovalRejected(approval_id=asked.approval_id, comment="", by="ann", way=Way.CLI)
+        no = ApprovalRejected(approval_id=asked.approval_id, comment="", by="ann", way=AuthStrength.CLI)
         failed = ToolCallFailed(call_id=asked.call_id, code="approval.rejected", message="No.", duration_ms=0.0)
         again_ = (TaskResumed(by="ann"), TaskQueued(reason="answered"), TaskStarted(attempt=2, epoch="e"))
         await rig.record(no, failed, *again_)
@@ -365,7 +367,7 @@ async def test_unattended_a_call_without_a_yes_is_refused_in_words(project: Path
 
     assert not (project / "a.md").exists()
     (rejected,), (failed,) = await rig.facts(ApprovalRejected), await rig.facts(ToolCallFailed)
-    assert (rejected.way, rejected.by, rejected.comment) == (Way.MODEL, "cheap (model)", why)
+    assert (rejected.way, rejected.by, rejected.comment) == (AuthStrength.MODEL, "cheap (model)", why)
     assert failed.message.startswith("Not done: nobody was there to ask (write_file). A second model ")
     assert await rig.facts(TaskWaitingApproval) == []
     assert failed.message in json.loads(rig.outcomes()[0])["error"]
@@ -505,7 +507,7 @@ async def test_a_yes_by_a_model_is_none_where_the_rules_want_a_person_by_then(pr
 
     assert not (project / "a.md").exists()
     asked = [body for body in await after.bodies() if isinstance(body, ApprovalRequested)]
-    assert [each.needs for each in asked] == [Way.MODEL, Way.RELAY]
+    assert [each.needs for each in asked] == [AuthStrength.MODEL, AuthStrength.RELAY]
     assert asked[0].binds == asked[1].binds, "the rule is the same one by its name: only the way is too weak"
 
 
@@ -535,7 +537,7 @@ async def test_what_is_made_from_content_from_outside_is_never_put_to_a_model(pr
 
     assert await rig.checks() == []
     assert (await rig.facts(ToolCallDecided))[0].decision == "ASK"
-    assert [asked.needs for asked in await rig.facts(ApprovalRequested)] == ([Way.CLI] if attended else [])
+    assert [asked.needs for asked in await rig.facts(ApprovalRequested)] == ([AuthStrength.CLI] if attended else [])
     assert not (project / "a.md").exists()
 
 

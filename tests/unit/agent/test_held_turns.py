@@ -1,4 +1,4 @@
-"""Turns that ask a person before a call: they are let go of, and go on from what was answered (TL-4, THREATS 14)."""
+"""Turns that ask a person before a call: they are let go of, and go on from what was answered."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.agent.rounds import GO_ON
-from ozzie_server_ext.domain.approvals import MOST_ASKS, Way
+from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
@@ -98,7 +98,7 @@ class Asking(TurnRig):
 
 
 def granted(approval_id: ApprovalId) -> ApprovalGranted:
-    return ApprovalGranted(approval_id=approval_id, extent="once", by="ann", way=Way.BROWSER)
+    return ApprovalGranted(approval_id=approval_id, extent="once", by="ann", way=AuthStrength.BROWSER)
 
 
 def uses(*at: str) -> list[Any]:
@@ -144,7 +144,7 @@ async def test_of_those_asked_together_each_has_its_own_answer_and_the_model_rea
     rig = Asking(project, [uses("a", "b")])
     await rig.begin()
     first, second = await rig.pending()
-    rejected = ApprovalRejected(approval_id=first.approval_id, comment="not that", by="ann", way=Way.RELAY)
+    rejected = ApprovalRejected(approval_id=first.approval_id, comment="not that", by="ann", way=AuthStrength.RELAY)
     failed = ToolCallFailed(
         call_id=first.call_id, code="approval.rejected", message='Rejected by ann: "not that"', duration_ms=0.0
     )

@@ -1,4 +1,4 @@
-"""What a turn offers of many tools, and that the log alone says so: whoever goes on with it offers the same (TL-6)."""
+"""What a turn offers of many tools, and that the log alone says so: whoever goes on with it offers the same."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The system prompt in layers (AG-2, S3 F3)."""
+"""The system prompt in layers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a session has read, folded from its events (TL-8, ADR 31)."""
+"""What a session has read, folded from its events (ADR 31)."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.provenance import MOST_LINKED, Readings
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
     Event,
@@ -65,7 +65,7 @@ def test_a_session_bears_what_any_of_its_events_does_until_a_person_takes_it_off
     story.add(MessageCompleted(reply_id=ReplyId("r"), text="so", finish="stop"))
     assert Conversation(story.events).content == WEB
 
-    story.add(LabelsCleared(by="ana", way=Way.BROWSER))
+    story.add(LabelsCleared(by="ana", way=AuthStrength.BROWSER))
     assert Conversation(story.events).content == CLEAN
     assert now(story.events).has_read, "it was read all the same"
     story.result().bears(Content.of(Label.MCP, ["tickets"]))

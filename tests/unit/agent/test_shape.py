@@ -86,7 +86,7 @@ def test_a_schema_that_is_too_large_or_too_deep_is_refused(schema: JsonObject) -
 
 
 def test_the_deepest_schema_passes_through_everything_that_it_travels_in() -> None:
-    """Frames and lines have levels of their own, and are read with one limit (THREATS 17)."""
+    """Frames and lines have levels of their own, and are read with one limit."""
     schema = nested(MAX_SCHEMA_DEPTH)
     expect_bounded(schema)
     sent = {"payload": {"answer_schema": schema}}

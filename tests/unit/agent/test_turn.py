@@ -1,4 +1,4 @@
-"""The loop: ask the model, carry out what it asks for, until it answers (AG-1)."""
+"""The loop: ask the model, carry out what it asks for, until it answers."""
 
 import asyncio
 import json

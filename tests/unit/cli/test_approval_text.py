@@ -1,4 +1,4 @@
-"""An approval in a terminal: all of it is seen, and nothing in it passes for what Ozzie says (THREATS 14)."""
+"""An approval in a terminal: all of it is seen, and nothing in it passes for what Ozzie says."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.config.jsonc import MAX_CHARS, JsoncError, Place, parse
+from ozzie_server_ext.config.jsonc import MAX_CHARS, JsoncError, SourceLocation, parse
 from ozzie_server_ext.domain.json import Json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -25,7 +25,7 @@ def test_whatever_is_json_means_the_same_here(value: Any, indent: int | None) ->
 
 @given(st.text() | st.text(st.sampled_from('{}[]",:/*\\n1e-+.tu \n')))
 def test_any_text_is_read_or_refused_with_its_place(text: str) -> None:
-    place = Place("f", 0, 0)
+    place = SourceLocation("f", 0, 0)
     try:
         parse(text, "f")
     except JsoncError as error:

@@ -1,4 +1,4 @@
-"""From files to settings: layers, variables, trust, and errors that name file, line, column and key (OB-2)."""
+"""From files to settings: layers, variables, trust, and errors that name file, line, column and key."""
 
 import os
 from collections.abc import Callable

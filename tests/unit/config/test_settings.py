@@ -83,8 +83,22 @@ def test_without_any_file_the_defaults_hold() -> None:
     assert (settings.agent.max_rounds, settings.agent.system_prompt) == (25, "")
     assert settings.budgets.task.deadline_s is None
     for budget in (settings.budgets.task, settings.budgets.session, settings.budgets.project, settings.budgets.day):
-        assert (budget.max_cost, budget.max_tokens, budget.on_breach) == (None, None, "ask")
+        assert (budget.max_cost, budget.max_tokens, budget.on_exceeded) == (None, None, "ask")
     assert settings.sessions.max_history == 200
+
+
+@pytest.mark.parametrize(
+    ("tree", "found"),
+    [
+        ({"budgets": {"task": {"on_breach": "stop"}}}, ("stop", 40)),
+        ({"budgets": {"task": {"on_breach": "stop", "on_exceeded": "ask"}}}, ("ask", 40)),
+        ({"tools": {"offer_at_most": 7}}, ("ask", 7)),
+    ],
+)
+def test_a_key_is_read_by_its_former_name(tree: dict[str, Any], found: tuple[str, int]) -> None:
+    settings = Settings.model_validate(tree)
+
+    assert (settings.budgets.task.on_exceeded, settings.tools.max_offered) == found
 
 
 def _provider(**changed: Any) -> dict[str, Any]:
@@ -97,7 +111,7 @@ def _provider(**changed: Any) -> dict[str, Any]:
         ({"gateway": {"port": 65536}}, "less than or equal to 65535"),
         ({"gateway": {"port": "80"}}, None),
         ({"agent": {"max_rounds": 0}}, "greater than or equal to 1"),
-        ({"tools": {"offer_at_most": 0}}, "greater than or equal to 1"),
+        ({"tools": {"max_offered": 0}}, "greater than or equal to 1"),
         ({"tools": {"always": "read_file"}}, "valid tuple"),
         ({"tools": {"always": ["read file"]}}, "begins with a letter or digit"),
         ({"budgets": {"task": {"deadline_s": 0}}}, "greater than 0"),
@@ -105,8 +119,8 @@ def _provider(**changed: Any) -> dict[str, Any]:
         ({"budgets": {"day": {"max_cost_usd": 0}}}, "greater than 0"),
         ({"budgets": {"day": {"max_cost_usd": "0.0000000001"}}}, "decimal places"),
         ({"budgets": {"project": {"max_tokens": 0}}}, "greater than or equal to 1"),
-        ({"budgets": {"task": {"on_breach": "panic"}}}, "'ask', 'degrade' or 'stop'"),
-        ({"budgets": {"task": {"on_breach": "degrade"}}}, 'the alias "cheap", and there is none'),
+        ({"budgets": {"task": {"on_exceeded": "panic"}}}, "'ask', 'degrade' or 'stop'"),
+        ({"budgets": {"task": {"on_exceeded": "degrade"}}}, 'the alias "cheap", and there is none'),
         ({"approvals": {"checker": "nope"}}, '"approvals.checker" names "nope", which is no provider or alias'),
         ({"sessions": {"max_history": 0}}, "greater than or equal to 1"),
         ({"models": {"providers": {"a b": _provider()}}}, "begins with a letter or digit"),

@@ -1,4 +1,4 @@
-"""Where content came from: unions, and what becomes of too much of it (TL-8)."""
+"""Where content came from: unions, and what becomes of too much of it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.expressions import parsed
+from ozzie_server_ext.domain.expressions import Language, NotAllowed, parsed
 
 
 @pytest.mark.parametrize("text", ["", "1 +", "a = 1", "1 2", "1if 2 else 3", "0_7", "yield", "lambda: (", "'\\d'"])
@@ -59,3 +59,57 @@ def test_threads_that_parse_at_the_same_time_leave_the_filters_of_warnings_as_th
         after = list(warnings.filters)
 
     assert after == before
+
+
+LOGIC = Language[bool](
+    literal=lambda value: _truth(value),
+    names={"yes": True},
+    comparisons={ast.Eq: lambda left, right: left == right},
+    truth=bool,
+)
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, int):
+        raise TypeError
+    return value > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes and not 0", True),
+        ("it or 0", False),
+        ("1 == yes == 2", True),
+        ("0 == 1", False),
+        ("not (yes and it)", True),
+    ],
+)
+def test_a_language_means_what_its_tables_say(text: str, value: bool) -> None:
+    assert LOGIC.value(parsed(text), {"it": False}) is value
+
+
+@pytest.mark.parametrize(
+    "text", ["1 + 1", "-yes", "1 < 2", "'text'", "no", "[yes]", "yes.no", "yes()", "yes if 1 else 0", "lambda: 1"]
+)
+def test_what_is_in_no_table_is_refused_before_and_at_evaluation(text: str) -> None:
+    tree = parsed(text)
+
+    assert LOGIC.refused(tree) is not None
+    with pytest.raises(NotAllowed):
+        LOGIC.value(tree)
+
+
+WORDS = st.sampled_from(
+    ["yes", "it", "no", "1", "0", "'a'", "-", "+", "not ", " and ", " or ", "==", "<", "(", ")", "[", "]"]
+)
+
+
+@given(st.lists(WORDS, max_size=12).map("".join))
+def test_what_is_not_refused_has_a_value(text: str) -> None:
+    try:
+        tree = parsed(text)
+    except (SyntaxError, ValueError):
+        return
+    if LOGIC.refused(tree, {"it"}) is None:
+        assert LOGIC.value(tree, {"it": True}) in (True, False)

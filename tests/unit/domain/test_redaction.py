@@ -1,4 +1,4 @@
-"""Secrets are taken out of what tools give back, and ordinary data is left alone (TL-5).
+"""Secrets are taken out of what tools give back, and ordinary data is left alone.
 
 The secrets here are put together when the tests run: none stands in this file, where others would look for them.
 """

@@ -1,4 +1,4 @@
-"""Looking for secrets takes time in proportion to the text, whoever wrote that (THREATS 15)."""
+"""Looking for secrets takes time in proportion to the text, whoever wrote that."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""A step begins, is tried again where that is wanted, and ends once (TK-4)."""
+"""A step begins, is tried again where that is wanted, and ends once."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The state machine of a task, walked from every state by every change (TK-1, S4 §5.1.2)."""
+"""The state machine of a task, walked from every state by every change."""
 
 from typing import get_args
 
@@ -10,16 +10,16 @@ from ozzie_server_ext.domain.errors import IllegalTransition
 from ozzie_server_ext.domain.events import (
     Limits,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskFact,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskRetried,
     TaskStarted,
-    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -32,10 +32,10 @@ CHANGES: tuple[TaskFact, ...] = (
     CREATED,
     TaskQueued(reason="created"),
     TaskStarted(attempt=2, epoch="e2"),
-    TaskStopping(by="ann", reason="enough"),
+    TaskCancelRequested(by="ann", reason="enough"),
     TaskWaitingApproval(approval_id="a"),
     TaskWaitingInput(question="Which one?"),
-    TaskPausing(by="ann"),
+    TaskPauseRequested(by="ann"),
     TaskPaused(by="ann", reason="lunch"),
     TaskResumed(by="ann"),
     TaskRetried(by="ann", attempt=3),
@@ -128,7 +128,7 @@ def test_claiming_a_task_counts_the_attempt_and_takes_the_epoch() -> None:
 
 
 def test_a_pause_is_wished_for_once_taken_back_once_and_over_with_the_task() -> None:
-    wish, back = TaskPausing(by="ann"), TaskPausing(by="bob", wanted=False)
+    wish, back = TaskPauseRequested(by="ann"), TaskPauseRequested(by="bob", wanted=False)
     wished = fold(task_in(TaskStatus.RUNNING), wish)
 
     assert wished.pause_by == "ann"
@@ -141,7 +141,7 @@ def test_a_pause_is_wished_for_once_taken_back_once_and_over_with_the_task() -> 
             fold(task, refused)
 
 
-@given(st.lists(st.sampled_from([*CHANGES, TaskPausing(by="bob", wanted=False)]), max_size=40))
+@given(st.lists(st.sampled_from([*CHANGES, TaskPauseRequested(by="bob", wanted=False)]), max_size=40))
 def test_wishes_belong_to_what_has_not_come_yet_whatever_happens(changes: list[TaskFact]) -> None:
     task = create(TaskId("t"), SessionId("s"), CREATED)
     for change in changes:
@@ -154,17 +154,17 @@ def test_wishes_belong_to_what_has_not_come_yet_whatever_happens(changes: list[T
         assert not task.stop_by or task.is_open
         if before.status in FINAL:
             assert change.type == "task.retried"
-        if isinstance(change, TaskPausing):
+        if isinstance(change, TaskPauseRequested):
             assert bool(task.pause_by) is change.wanted
             assert bool(before.pause_by) is not change.wanted
 
 
 def test_the_end_of_a_task_is_asked_for_once_and_remembered_until_it_comes() -> None:
-    asked = fold(task_in(TaskStatus.QUEUED), TaskStopping(by="ann", reason="enough"))
+    asked = fold(task_in(TaskStatus.QUEUED), TaskCancelRequested(by="ann", reason="enough"))
     claimed = fold(asked, TaskStarted(attempt=2, epoch="e2"))
 
     with pytest.raises(IllegalTransition):
-        fold(claimed, TaskStopping(by="bob", reason="me too"))
+        fold(claimed, TaskCancelRequested(by="bob", reason="me too"))
 
     assert (claimed.status, claimed.stop_by, claimed.reason) == (TaskStatus.RUNNING, "ann", "enough")
     for end in (TaskCancelled(by="ann", reason="enough"), TaskSucceeded(rounds=1)):

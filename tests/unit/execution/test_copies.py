@@ -1,4 +1,4 @@
-"""Archives that a job forged: read in bounded time, and taken for no more than they are (THREATS 16)."""
+"""Archives that a job forged: read in bounded time, and taken for no more than they are."""
 
 import io
 import os

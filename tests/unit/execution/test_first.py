@@ -1,4 +1,4 @@
-"""The first process of a sandbox is whom bubblewrap started, and nobody whom a command names (THREATS 7)."""
+"""The first process of a sandbox is whom bubblewrap started, and nobody whom a command names."""
 
 import subprocess
 from collections.abc import Iterator

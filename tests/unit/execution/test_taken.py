@@ -1,4 +1,4 @@
-"""What a job changed in the copy of a folder: all of it, or nothing (THREATS 16)."""
+"""What a job changed in the copy of a folder: all of it, or nothing."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""The tokens that a gateway gives out: whom they stand for, and how they end (THREATS 6)."""
+"""The tokens that a gateway gives out: whom they stand for, and how they end."""
 
 from pathlib import Path
 from typing import cast
@@ -139,7 +139,7 @@ def test_every_gateway_has_tokens_of_its_own_that_nobody_guesses(access: AccessT
 @pytest.mark.parametrize("then", ["stops", "is attached", "fails"])
 def test_a_kernels_token_ends_when_its_gateway_leaves_the_home(tmp_path: Path, then: str) -> None:
     """Also one that was never used: what came with it later would be handed on under this server's own token, and so
-    be bound to no session (THREATS 6)."""
+    be bound to no session."""
     state = GatewayState()
     state.own(cast(Services, object()))
     token = state.access.issue_kernel_token("kernel-1", SESSION)

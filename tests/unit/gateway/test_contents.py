@@ -1,4 +1,4 @@
-"""What Jupyter tells of its files is taken in the order in which it was told (NB-15)."""
+"""What Jupyter tells of its files is taken in the order in which it was told."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

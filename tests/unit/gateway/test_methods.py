@@ -34,7 +34,7 @@ from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.budgets import TodaysUsage, standing_of
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 
 OWN = SessionId("sess_01M800000000000000000000AA")
@@ -208,8 +208,8 @@ class Taken:
 
     origins: list[Origin] = field(default_factory=list[Origin])
 
-    async def submit(self, session_id: SessionId, text: str, origin: Origin, **more: Any) -> Submitted:
-        self.origins.append(origin)
+    async def submit(self, turn: NewTurn) -> Submitted:
+        self.origins.append(turn.origin)
         return Submitted(task_id=TaskId("task"), message_id=MessageId("message"), position=1, ahead=0)
 
 

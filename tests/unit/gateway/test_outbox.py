@@ -1,4 +1,4 @@
-"""What one client still gets: frames that are ready, and what its feeds bring, in order (DESIGN §2.15)."""
+"""What one client still gets: frames that are ready, and what its feeds bring, in order."""
 
 import asyncio
 from collections.abc import AsyncIterator

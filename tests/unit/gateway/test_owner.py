@@ -1,4 +1,4 @@
-"""One owner per home, and its lock goes with its process (GW-1)."""
+"""One owner per home, and its lock goes with its process."""
 
 import fcntl
 import os

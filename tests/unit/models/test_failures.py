@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from ozzie_server_ext.models.driver import ModelChoice, ModelErrorCode
-from ozzie_server_ext.models.failures import RETRYABLE, Place, model_error
+from ozzie_server_ext.models.failures import RETRYABLE, ErrorContext, model_error
 
 CHOICE = ModelChoice(alias="main", provider="gpt4", driver="openai", model="gpt-4o", max_tokens=None)
 
@@ -22,7 +22,7 @@ def test_every_error_says_what_happened_and_what_to_do(code: ModelErrorCode) -> 
 
 
 def test_a_refused_key_names_the_variable_to_check() -> None:
-    error = model_error("provider.auth", CHOICE, place=Place(key_name="OPENAI_API_KEY"))
+    error = model_error("provider.auth", CHOICE, place=ErrorContext(key_name="OPENAI_API_KEY"))
     assert str(error) == 'The model provider refused the key for "main".'
     assert "the environment variable OPENAI_API_KEY, or choose another model with %model." in error.hint
     assert "Your message is kept." in error.hint
@@ -69,10 +69,10 @@ def test_what_the_provider_says_against_a_request_is_quoted_on_one_line_and_cut(
 def test_what_to_do_depends_on_whom_is_asked(driver: str, address: str, code: ModelErrorCode, told: str) -> None:
     choice = ModelChoice(alias="main", provider="p", driver=driver, model="gpt-4o")
 
-    assert told in model_error(code, choice, place=Place(address=address)).hint
+    assert told in model_error(code, choice, place=ErrorContext(address=address)).hint
 
 
 def test_an_address_is_named_without_a_password_in_it() -> None:
-    place = Place(address="https://me:secret@models.example.org:8443/v1?x=1")
+    place = ErrorContext(address="https://me:secret@models.example.org:8443/v1?x=1")
 
     assert str(model_error("provider.no_tls", CHOICE, place=place)).endswith("at https://models.example.org:8443.")

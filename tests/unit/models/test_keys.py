@@ -10,7 +10,7 @@ from ozzie_server_ext.config.settings import ModelsSettings
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.models.credentials import VaultSecrets
 from ozzie_server_ext.models.driver import ModelChoice
-from ozzie_server_ext.models.failures import Place, model_error
+from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.models.registry import ModelRegistry
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.vault.scope import EVERYBODY, ProjectReader, Scope, Secret
@@ -134,12 +134,12 @@ def test_a_vault_that_can_not_be_used_keeps_no_key_of_the_environment_away(new_v
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        (Place(key_name="MY_KEY", key_place="vault"), "Check it with ozzie secrets set MY_KEY, or choose"),
-        (Place(key_name="MY_KEY"), "Check the environment variable MY_KEY, or choose"),
-        (Place(), "Check its auth entry in the configuration, or choose"),
+        (ErrorContext(key_name="MY_KEY", key_place="vault"), "Check it with ozzie secrets set MY_KEY, or choose"),
+        (ErrorContext(key_name="MY_KEY"), "Check the environment variable MY_KEY, or choose"),
+        (ErrorContext(), "Check its auth entry in the configuration, or choose"),
     ],
 )
-def test_a_key_that_is_refused_says_where_it_is_checked(place: Place, says: str) -> None:
+def test_a_key_that_is_refused_says_where_it_is_checked(place: ErrorContext, says: str) -> None:
     choice = ModelChoice(alias="main", provider="main", driver="openai", model="m")
 
     assert model_error("provider.auth", choice, place=place).hint.startswith(says)
@@ -147,6 +147,6 @@ def test_a_key_that_is_refused_says_where_it_is_checked(place: Place, says: str)
 
 def test_a_key_of_the_vault_that_may_not_use_a_model_is_named_as_a_secret() -> None:
     choice = ModelChoice(alias="main", provider="main", driver="openai", model="m")
-    error = model_error("provider.forbidden", choice, place=Place(key_name="MY_KEY", key_place="vault"))
+    error = model_error("provider.forbidden", choice, place=ErrorContext(key_name="MY_KEY", key_place="vault"))
 
     assert error.hint.startswith("Check what the secret MY_KEY is allowed to use, or choose")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.budget import PRICED_TOKENS, SHORTEST_ANSWER, Account, Budget, Need, Spending, TokenPrices
-from ozzie_server_ext.models.ledger import BudgetBreach, Ledger, Standing
+from ozzie_server_ext.models.ledger import AccountBalance, BudgetBreach, Ledger
 
 SESSION, DAY = Account("session", "s"), Account("day", "2026-01-31")
 PRICES = TokenPrices(read=1 * PRICED_TOKENS, written=2 * PRICED_TOKENS)
@@ -21,13 +21,13 @@ class Books:
     """What the log has of each account, and how often it was read."""
 
     def __init__(self) -> None:
-        self.standings: dict[Account, Standing] = {}
+        self.standings: dict[Account, AccountBalance] = {}
         self.looks: list[Account] = []
 
-    async def look(self, account: Account) -> Standing:
+    async def look(self, account: Account) -> AccountBalance:
         self.looks.append(account)
         await asyncio.sleep(0)
-        return self.standings.get(account, Standing())
+        return self.standings.get(account, AccountBalance())
 
 
 class Rig:
@@ -76,7 +76,7 @@ async def test_a_call_that_fits_goes_at_once_with_what_it_may_take(rig: Rig) -> 
 
 
 async def test_an_answer_is_bounded_to_what_is_left(rig: Rig) -> None:
-    rig.books.standings[SESSION] = Standing(settled=Spending(cost=0, tokens=500))
+    rig.books.standings[SESSION] = AccountBalance(settled=Spending(cost=0, tokens=500))
 
     reserved = await rig.reserve(need(1000, 64_000), tokens(10_000))
 
@@ -118,14 +118,16 @@ async def test_an_unknown_price_counts_against_tokens_only(rig: Rig) -> None:
 
 
 async def test_what_costs_nothing_goes_on_when_the_money_is_used_up(rig: Rig) -> None:
-    rig.books.standings[SESSION] = Standing(settled=Spending(cost=2000, tokens=0))
+    rig.books.standings[SESSION] = AccountBalance(settled=Spending(cost=2000, tokens=0))
     free = TokenPrices(read=0, written=0)
 
     assert (await rig.reserve(need(1000, 2000, free), money(1000))).cost == 0
 
 
 async def test_what_was_allowed_in_addition_counts(rig: Rig) -> None:
-    rig.books.standings[SESSION] = Standing(settled=Spending(cost=0, tokens=1000), raised=Spending(cost=0, tokens=5000))
+    rig.books.standings[SESSION] = AccountBalance(
+        settled=Spending(cost=0, tokens=1000), raised=Spending(cost=0, tokens=5000)
+    )
 
     assert (await rig.reserve(need(1000, 4000), tokens(1000))).written is None
 
@@ -206,7 +208,7 @@ async def test_who_waits_goes_on_when_more_is_allowed(rig: Rig) -> None:
     await everybody_ran()
     assert not waits.done()
 
-    rig.books.standings[SESSION] = Standing(raised=Spending(cost=0, tokens=2000))
+    rig.books.standings[SESSION] = AccountBalance(raised=Spending(cost=0, tokens=2000))
     rig.ledger.raised()
 
     assert (await asyncio.wait_for(waits, 5)).tokens == 3000
@@ -246,8 +248,10 @@ async def test_who_gives_up_waiting_leaves_nothing_behind(rig: Rig) -> None:
 
 
 async def test_the_share_is_that_of_the_budget_of_which_most_was_used(rig: Rig) -> None:
-    rig.books.standings[SESSION] = Standing(settled=Spending(cost=700, tokens=100), raised=Spending(cost=400, tokens=0))
-    rig.books.standings[DAY] = Standing(settled=Spending(cost=0, tokens=100))
+    rig.books.standings[SESSION] = AccountBalance(
+        settled=Spending(cost=700, tokens=100), raised=Spending(cost=400, tokens=0)
+    )
+    rig.books.standings[DAY] = AccountBalance(settled=Spending(cost=0, tokens=100))
     budgets = (Budget(account=SESSION, cost=600, tokens=1000), tokens(5000, DAY))
     async with rig.ledger.reserve(budgets, need(10, 20)) as reserved:
         reserved.begun()
@@ -268,7 +272,7 @@ async def test_of_a_budget_of_nothing_all_or_nothing_was_used(rig: Rig, cost: in
 async def test_an_account_that_nobody_uses_is_read_anew(rig: Rig) -> None:
     async with rig.ledger.reserve((tokens(9000),), need(1000, 2000)):
         pass
-    rig.books.standings[SESSION] = Standing(settled=Spending(cost=0, tokens=9000))
+    rig.books.standings[SESSION] = AccountBalance(settled=Spending(cost=0, tokens=9000))
 
     with pytest.raises(BudgetBreach):
         await rig.reserve(need(1000, 2000), tokens(9000))
@@ -339,8 +343,8 @@ async def test_what_bounded_an_answer_is_told_by_what_is_used_behind_it(rig: Rig
 async def test_what_is_raised_while_an_account_is_read_counts(rig: Rig) -> None:
     reading, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slowly(account: Account) -> Standing:
-        found = rig.books.standings.get(account, Standing())
+    async def slowly(account: Account) -> AccountBalance:
+        found = rig.books.standings.get(account, AccountBalance())
         reading.set()
         await go_on.wait()
         return found
@@ -349,7 +353,7 @@ async def test_what_is_raised_while_an_account_is_read_counts(rig: Rig) -> None:
     stack = AsyncExitStack()
     waits = asyncio.ensure_future(stack.enter_async_context(ledger.reserve((tokens(1000),), need(1000, 2000))))
     await reading.wait()
-    rig.books.standings[SESSION] = Standing(raised=Spending(cost=0, tokens=2000))
+    rig.books.standings[SESSION] = AccountBalance(raised=Spending(cost=0, tokens=2000))
     ledger.raised()
     go_on.set()
 

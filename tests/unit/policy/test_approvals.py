@@ -1,4 +1,4 @@
-"""What a yes is for: nothing but the call that was shown, or calls that are like it in all that counts (TL-4)."""
+"""What a yes is for: nothing but the call that was shown, or calls that are like it in all that counts."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.approvals import Way, may_cover, weakest_way
+from ozzie_server_ext.domain.approvals import AuthStrength, may_cover, weakest_way
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
@@ -234,24 +234,24 @@ def test_a_yes_is_bound_to_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("tool", "labelled", "needs"),
     [
-        (WRITE, False, Way.RELAY),
-        (WRITE, True, Way.CLI),
-        (NOTE, False, Way.RELAY),
-        (SEND, False, Way.CLI),
-        (ERASE, False, Way.CLI),
-        (COMMAND, False, Way.CLI),
-        (KERNEL, False, Way.CLI),
-        (meta("conf.set", categories=frozenset({Category.CONFIG_CHANGE})), False, Way.CLI),
-        (meta("shop.pay", categories=frozenset({Category.PAYMENT})), False, Way.CLI),
+        (WRITE, False, AuthStrength.RELAY),
+        (WRITE, True, AuthStrength.CLI),
+        (NOTE, False, AuthStrength.RELAY),
+        (SEND, False, AuthStrength.CLI),
+        (ERASE, False, AuthStrength.CLI),
+        (COMMAND, False, AuthStrength.CLI),
+        (KERNEL, False, AuthStrength.CLI),
+        (meta("conf.set", categories=frozenset({Category.CONFIG_CHANGE})), False, AuthStrength.CLI),
+        (meta("shop.pay", categories=frozenset({Category.PAYMENT})), False, AuthStrength.CLI),
     ],
     ids=str,
 )
 def test_what_can_not_be_undone_or_comes_from_outside_is_not_for_a_kernel_to_say(
-    tool: ToolMeta, labelled: bool, needs: Way
+    tool: ToolMeta, labelled: bool, needs: AuthStrength
 ) -> None:
     assert weakest_way(tool, labelled=labelled) is needs
 
 
 def test_the_ways_have_an_order() -> None:
-    ways = (Way.MODEL, Way.RELAY, Way.CLI, Way.BROWSER, Way.STEP_UP)
+    ways = (AuthStrength.MODEL, AuthStrength.RELAY, AuthStrength.CLI, AuthStrength.BROWSER, AuthStrength.STEP_UP)
     assert [way.strength for way in ways] == [0, 1, 2, 3, 4]

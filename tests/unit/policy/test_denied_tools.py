@@ -1,4 +1,4 @@
-"""A tool that rules deny whatever its arguments need not be offered; one that they deny now and then must be (TL-6)."""
+"""A tool that rules deny whatever its arguments need not be offered; one that they deny now and then must be."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The decision: defaults, a floor, the strictest rule, and conditions that miss nothing (TL-3, S4 §8.6.2)."""
+"""The decision: defaults, a floor, the strictest rule, and conditions that miss nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import decide, explain, floor_of
@@ -213,9 +213,11 @@ def test_of_rules_that_ask_the_one_that_wants_the_stronger_way_counts() -> None:
     notes = action(WRITE, path="notes/a.md")
 
     for rules in ((ask, here, in_page), (in_page, here, ask)):
-        assert (decide(notes, rules).rule, decide(notes, rules).needs) == ("in-page", Way.BROWSER)
-    assert decide(notes, (ask, here)).needs is Way.CLI
-    assert decide(action(WRITE, path="a.md"), (ask, here, in_page)).needs is Way.MODEL, "nothing but the contract's"
+        assert (decide(notes, rules).rule, decide(notes, rules).needs) == ("in-page", AuthStrength.BROWSER)
+    assert decide(notes, (ask, here)).needs is AuthStrength.CLI
+    assert decide(action(WRITE, path="a.md"), (ask, here, in_page)).needs is AuthStrength.MODEL, (
+        "nothing but the contract's"
+    )
     assert decide(notes, (in_page, deny)).rule == "deny"
 
 
@@ -224,8 +226,8 @@ def test_a_project_may_want_a_stronger_way_and_never_a_weaker_one() -> None:
     theirs = rule("ask", {"tools": ["fs.write"]}, "theirs", needs="cli", of_project=True)
     write = action(WRITE, path="a")
 
-    assert decide(write, (own, theirs)).needs is Way.BROWSER
-    assert decide(write, (theirs,)).needs is Way.CLI, "though the default asks as well"
+    assert decide(write, (own, theirs)).needs is AuthStrength.BROWSER
+    assert decide(write, (theirs,)).needs is AuthStrength.CLI, "though the default asks as well"
 
 
 @given(CALLS, st.lists(RULES, max_size=5), st.sampled_from(["cli", "browser"]))
@@ -234,7 +236,7 @@ def test_a_rule_that_asks_for_a_way_is_never_answered_by_a_weaker_one(
 ) -> None:
     found = decide(call, (*rules, rule("ask", {"tools": ["*"]}, needs=needs)))
 
-    assert found.decision is DENY or found.needs.strength >= Way(needs).strength
+    assert found.decision is DENY or found.needs.strength >= AuthStrength(needs).strength
 
 
 @given(CALLS, st.lists(RULES, max_size=5))

@@ -1,4 +1,4 @@
-"""Patterns: a star is any run of characters, two are any number of components; nothing makes them slow (THREATS 15)."""
+"""Patterns: a star is any run of characters, two are any number of components; nothing makes them slow."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hosts in one form: what looks like another host, or is read as another one, is not it (THREATS 15)."""
+"""Hosts in one form: what looks like another host, or is read as another one, is not it."""
 
 from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""Content from outside behind a call: what asks, what a rule has to say to allow it, and addresses (TL-8, ADR 31)."""
+"""Content from outside behind a call: what asks, what a rule has to say to allow it, and addresses (ADR 31)."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,17 +1,17 @@
-"""Pages as a model reads them: what people see, and nothing that is hidden from them (TL-8)."""
+"""Pages as a model reads them: what people see, and nothing that is hidden from them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.programs import web_pages
-from ozzie_server_ext.programs.web_pages import Page, page_of
+from ozzie_server_ext.programs.web_pages import ReadPage, page_of
 from ozzie_server_ext.web.port import MAX_LINKS
 
 URL = "https://example.org/docs/page?x=1"
 
 
-def page(html: str) -> Page:
+def page(html: str) -> ReadPage:
     return page_of(html, URL)
 
 

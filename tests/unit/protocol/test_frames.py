@@ -1,4 +1,4 @@
-"""The frames of the WebSocket: S0's three kinds, there and back (GW-2)."""
+"""The frames of the WebSocket: S0's three kinds, there and back."""
 
 import json
 from typing import Any

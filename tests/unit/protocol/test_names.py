@@ -1,11 +1,11 @@
-"""One name for each event here, and the names that the specification documents have for it (EV-1)."""
+"""One name for each event here, and the names that the specification documents have for it."""
 
 from typing import get_args, get_type_hints
 
 import pytest
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Transient
-from ozzie_server_ext.protocol.frames import NAMES, s4_name, wire_name
+from ozzie_server_ext.protocol.frames import NAMES, wire_name
 
 CATALOGUE = {
     "session": "created renamed resumed compacted forked archived closed erased",
@@ -117,6 +117,10 @@ def test_everything_that_can_be_recorded_or_shown_has_a_row() -> None:
     transient = set(get_args(get_type_hints(Transient)["type"]))
 
     assert {kind.type for kind in EVENT_CLASSES} | transient <= set(NAMES)
+
+
+def s4_name(canonical: str) -> str:
+    return NAMES[canonical].s4 or canonical.replace(".", "_").upper()
 
 
 def test_no_two_classes_have_the_same_name() -> None:

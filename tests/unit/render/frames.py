@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -169,3 +170,8 @@ GRANTED: list[Frame] = [
     (24.3, "tool.call.completed", {"call_id": "c9", "ok": True, "summary": "+1 −1 lines", "duration_ms": 12.0}),
 ]
 """What follows once somebody said yes."""
+
+
+def live_html(view: TurnView, now: datetime | None = None) -> str:
+    """Return the HTML of one moment of a turn."""
+    return LiveTurn().html(view, now)

@@ -3,12 +3,11 @@
 import pytest
 
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
-from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.questions import SHOWN_LINES, asked_of, ways_to_answer, why_asked
 from ozzie_server_ext.render.static import turn_json, turn_markdown
 from ozzie_server_ext.render.text import LINE_WIDTH, columns
 from ozzie_server_ext.render.turnview import unresolved
-from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, waiting
+from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, live_html, waiting
 
 REJECTED: list[Frame] = [
     (24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "no", "by": "Ana", "way": "cli"}),

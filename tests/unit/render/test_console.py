@@ -1,4 +1,4 @@
-"""A turn as text: whole, and piece by piece as it grows (UX §5)."""
+"""A turn as text: whole, and piece by piece as it grows."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A workflow is folded from the frames of its task (UX §3)."""
+"""A workflow is folded from the frames of its task."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -124,3 +124,12 @@ def test_a_call_that_was_made_at_once_is_as_old_as_it_says_and_tells_what_it_gav
     ]
     assert step(view, "b").problem == "No."
     assert step(view, "a").note == f"14 files {'x' * (MOST_NOTE - 10)}…"
+
+
+def test_a_slow_call_that_had_begun_to_be_told_leads_to_no_task_once_it_was_made_without_one() -> None:
+    begun = ("step.started", {"step_id": "a", "attempt": 1, "visit": 1, "task": "task-1"})
+    ended = ("step.completed", {"step_id": "a", "event": "done", "call": {"name": "calculator", "duration_ms": 900.0}})
+
+    assert step(folded(("skill.started", DAG), begun), "a").task_id == "task-1"
+    done = step(folded(("skill.started", DAG), begun, ended), "a")
+    assert (done.state, done.task_id, done.started_at) == ("Done", "", AT + timedelta(seconds=1))

@@ -1,4 +1,4 @@
-"""The table of a run's steps in its saved turn (UX §4)."""
+"""The table of a run's steps in its saved turn."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A workflow as text: whole, and line by line as it goes on (UX §5)."""
+"""A workflow as text: whole, and line by line as it goes on."""
 
 from dataclasses import replace
 

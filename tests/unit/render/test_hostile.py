@@ -1,4 +1,4 @@
-"""Hostile replies, and what hypothesis makes of their pieces, stay text in every form (SX-3, THREATS 1, 2, 14)."""
+"""Hostile replies, and what hypothesis makes of their pieces, stay text in every form."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView
-from ozzie_server_ext.render.live import STYLE, live_html
+from ozzie_server_ext.render.live import STYLE
 from ozzie_server_ext.render.markdown import CARET, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html, inert_markdown, is_inert
 from ozzie_server_ext.render.static import static_bundle
@@ -18,6 +18,7 @@ from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from tests.hostile.markup import INERT, NBCONVERT, SAVED, intruders
 from tests.hostile.samples import BROWSER_TWELVE, NAMES, render_sample
+from tests.unit.render.frames import live_html
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

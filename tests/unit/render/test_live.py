@@ -8,9 +8,23 @@ from datetime import timedelta
 import pytest
 
 from ozzie_server_ext.render.icons import icon
-from ozzie_server_ext.render.live import STYLE, LiveTurn, live_html
+from ozzie_server_ext.render.live import STYLE, LiveTurn
 from ozzie_server_ext.render.markdown import CARET
-from tests.unit.render.frames import ASKED, BEGINNING, DONE, END, PUT, START, TASK, WORK, Frame, call, folded, waiting
+from tests.unit.render.frames import (
+    ASKED,
+    BEGINNING,
+    DONE,
+    END,
+    PUT,
+    START,
+    TASK,
+    WORK,
+    Frame,
+    call,
+    folded,
+    live_html,
+    waiting,
+)
 
 
 def shown(html: str) -> str:

@@ -1,4 +1,4 @@
-"""The saved form of a turn (UX §4)."""
+"""The saved form of a turn."""
 
 import json
 from dataclasses import replace
@@ -7,11 +7,10 @@ import nbformat.v4
 import pytest
 from nbformat import validate
 
-from ozzie_server_ext.render.live import live_html
 from ozzie_server_ext.render.static import MAX_JSON_BYTES, TURN_MIME, static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TextPart
-from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded
+from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded, live_html
 
 GOLDEN = """\
 I will read our list and the price page, then match the two.

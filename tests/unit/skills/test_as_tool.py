@@ -1,4 +1,4 @@
-"""A skill as a tool of an agent, and how it runs then: by itself or as a graph (S0 §3.3, S4 §8.3.2)."""
+"""A skill as a tool of an agent, and how it runs then: by itself or as a graph."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A state machine goes from state to state, back too, and ends in a final one (S4 §8.3.3, TK-4)."""
+"""A state machine goes from state to state, back too, and ends in a final one."""
 
 from pathlib import Path
 from typing import Any

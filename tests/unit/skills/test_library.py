@@ -1,4 +1,4 @@
-"""Which skills are used, of those that lie in the folders (TK-3, DESIGN §2.14)."""
+"""Which skills are used, of those that lie in the folders."""
 
 from pathlib import Path
 

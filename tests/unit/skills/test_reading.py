@@ -1,4 +1,4 @@
-"""A skill file is taken, or told what is wrong with it, and where (TK-3)."""
+"""A skill file is taken, or told what is wrong with it, and where."""
 
 from pathlib import Path
 

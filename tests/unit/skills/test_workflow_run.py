@@ -1,4 +1,4 @@
-"""A workflow's steps come in the order of their needs, and every run ends (TK-4)."""
+"""A workflow's steps come in the order of their needs, and every run ends."""
 
 import random
 from pathlib import Path

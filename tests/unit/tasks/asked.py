@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from ozzie_server_ext.domain.approvals import EXPIRES_S, Cover, Way
+from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.events import (
     ApprovalRefused,
     ApprovalRequested,
@@ -34,13 +34,13 @@ from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
-from ozzie_server_ext.tools.base import Question
-from ozzie_server_ext.tools.call import prompt_of
+from ozzie_server_ext.tools.base import ModelQuestion
+from ozzie_server_ext.tools.broker import prompt_of
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
-BEN = Answerer(name="Ben", way=Way.CLI)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
+BEN = Answerer(name="Ben", way=AuthStrength.CLI)
 S1, S2 = SessionId("sess_1"), SessionId("sess_2")
-NOTES = Cover(
+NOTES = SessionGrant(
     tool_id="fs.write",
     version="1",
     project="/p",
@@ -52,7 +52,7 @@ NOTES = Cover(
 
 
 def kernel_of(session_id: SessionId) -> Answerer:
-    return Answerer(name="kernel", way=Way.RELAY, session_id=session_id)
+    return Answerer(name="kernel", way=AuthStrength.RELAY, session_id=session_id)
 
 
 class Waiting:
@@ -68,8 +68,8 @@ class Waiting:
         self,
         *calls: str,
         session_id: SessionId = S1,
-        needs: Way = Way.RELAY,
-        cover: Cover | None = None,
+        needs: AuthStrength = AuthStrength.RELAY,
+        cover: SessionGrant | None = None,
         expires_s: float = EXPIRES_S,
     ) -> tuple[TaskId, list[ApprovalId]]:
         """A task that asks for these calls, and their approvals."""
@@ -98,7 +98,7 @@ class Waiting:
         call = ToolCallRequested(
             call_id=call_id, use_id="u", tool_id="user.ask", name="ask_user", version="1", args={}, round=1, index=0
         )
-        prompt = prompt_of(Question(text="Tea?"), PromptId(self.ids.new()), call_id)
+        prompt = prompt_of(ModelQuestion(text="Tea?"), PromptId(self.ids.new()), call_id)
         await self.record(task_id, [*begun, call, prompt, TaskWaitingInput(question="Tea?")])
         return task_id, call_id
 
@@ -107,7 +107,13 @@ class Waiting:
         return [body.call_id for body in await self.bodies(task_id) if isinstance(body, ToolCallRequested)]
 
     def requested(
-        self, call: str, index: int = 0, *, needs: Way = Way.RELAY, cover: Cover | None = None, expires_s: float
+        self,
+        call: str,
+        index: int = 0,
+        *,
+        needs: AuthStrength = AuthStrength.RELAY,
+        cover: SessionGrant | None = None,
+        expires_s: float,
     ) -> ApprovalRequested:
         return ApprovalRequested(
             approval_id=ApprovalId(self.ids.new()),

@@ -10,7 +10,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 
 WAIT_S = 10
 ORIGIN = Origin(channel="test", sender_id="ann")
@@ -34,7 +34,7 @@ class TaskRig:
         return await turn(recorder) if turn else 1
 
     async def submit(self, text: str, session: str = "s1", *, message_id: MessageId | None = None) -> Submitted:
-        return await self.service.submit(SessionId(session), text, ORIGIN, limits=Limits(), message_id=message_id)
+        return await self.service.submit(NewTurn(SessionId(session), text, ORIGIN, message_id=message_id), Limits())
 
     async def status(self, task_id: TaskId) -> str:
         return str((await self.service.get(task_id))["status"])

@@ -1,4 +1,4 @@
-"""Answers to what a task asks: the first that may come from there counts, and every other is recorded (TL-4)."""
+"""Answers to what a task asks: the first that may come from there counts, and every other is recorded."""
 
 import asyncio
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import EXPIRES_S, SESSION_S, Way
+from ozzie_server_ext.domain.approvals import EXPIRES_S, SESSION_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -58,7 +58,7 @@ async def test_a_yes_is_recorded_with_who_gave_it_and_how_and_sets_the_task_goin
     await rig.approvals.approve(approval_id, ANA)
 
     assert await rig.bodies(task_id, before) == [
-        ApprovalGranted(approval_id=approval_id, extent="once", by="Ana", way=Way.BROWSER),
+        ApprovalGranted(approval_id=approval_id, extent="once", by="Ana", way=AuthStrength.BROWSER),
         TaskResumed(by="Ana"),
         TaskQueued(reason="answered"),
     ]
@@ -76,7 +76,9 @@ async def test_a_no_gives_the_call_its_outcome_which_the_model_reads(rig: Waitin
     await rig.approvals.reject(approval_id, BEN, comment="  Not in this folder.\n")
 
     rejected, failed, *on = await rig.bodies(task_id, before)
-    assert rejected == ApprovalRejected(approval_id=approval_id, comment="Not in this folder.", by="Ben", way=Way.CLI)
+    assert rejected == ApprovalRejected(
+        approval_id=approval_id, comment="Not in this folder.", by="Ben", way=AuthStrength.CLI
+    )
     assert isinstance(failed, ToolCallFailed)
     assert (failed.code, failed.message) == ("approval.rejected", 'Rejected by Ben: "Not in this folder."')
     assert failed.call_id == (await rig.approvals.get(approval_id)).asked.call_id
@@ -95,7 +97,7 @@ async def test_a_no_needs_no_comment_and_takes_no_endless_one(rig: Waiting) -> N
 
 
 async def test_a_no_may_come_from_where_a_yes_may_not(rig: Waiting) -> None:
-    _, approval_id = await rig.one(needs=Way.BROWSER)
+    _, approval_id = await rig.one(needs=AuthStrength.BROWSER)
 
     await rig.approvals.reject(approval_id, kernel_of(S1))
 
@@ -142,20 +144,20 @@ async def test_whoever_is_late_is_told_by_whom_and_when_it_was_answered(rig: Wai
 
     assert await rig.bodies(task_id) == before, "a click that did nothing does nothing"
     assert [(fact.answer, fact.by, fact.way, fact.why) for fact in await rig.refused()] == [
-        ("approve", "Ben", Way.CLI, "answered"),
-        ("reject", "Ben", Way.CLI, "answered"),
+        ("approve", "Ben", AuthStrength.CLI, "answered"),
+        ("reject", "Ben", AuthStrength.CLI, "answered"),
     ]
 
 
 @pytest.mark.parametrize(
     ("way", "nothing"),
     [
-        (Way.BROWSER, "Your click did nothing."),
-        (Way.CLI, "Your answer did nothing."),
-        (Way.RELAY, "Your answer did nothing."),
+        (AuthStrength.BROWSER, "Your click did nothing."),
+        (AuthStrength.CLI, "Your answer did nothing."),
+        (AuthStrength.RELAY, "Your answer did nothing."),
     ],
 )
-async def test_only_who_answers_in_a_page_is_told_of_a_click(rig: Waiting, way: Way, nothing: str) -> None:
+async def test_only_who_answers_in_a_page_is_told_of_a_click(rig: Waiting, way: AuthStrength, nothing: str) -> None:
     _, approval_id = await rig.one()
     await rig.approvals.approve(approval_id, ANA)
 
@@ -251,7 +253,7 @@ async def test_of_many_at_once_on_a_real_log_exactly_one_counts(tmp_path: Path) 
     rig = Waiting(log, clock)
     task_id, approval_id = await rig.one()
     both = [Approvals(log, clock), Approvals(log, clock)]
-    people = [Answerer(name=f"P{number}", way=Way.BROWSER) for number in range(20)]
+    people = [Answerer(name=f"P{number}", way=AuthStrength.BROWSER) for number in range(20)]
 
     ended = await asyncio.gather(
         *(
@@ -293,9 +295,9 @@ async def test_wrong_answers_by_one_door_fill_no_log_and_are_refused_all_the_sam
     ("how", "answerer", "extent", "binds", "code", "why"),
     [
         ({}, kernel_of(S2), "once", "", "policy.session", "session"),
-        ({"needs": Way.CLI}, kernel_of(S1), "once", "", "policy.way", "way"),
-        ({"needs": Way.BROWSER}, BEN, "once", "", "policy.way", "way"),
-        ({"needs": Way.STEP_UP}, ANA, "once", "", "policy.way", "way"),
+        ({"needs": AuthStrength.CLI}, kernel_of(S1), "once", "", "policy.way", "way"),
+        ({"needs": AuthStrength.BROWSER}, BEN, "once", "", "policy.way", "way"),
+        ({"needs": AuthStrength.STEP_UP}, ANA, "once", "", "policy.way", "way"),
         ({"cover": None}, ANA, "session", "", "policy.extent", "extent"),
         ({}, ANA, "once", "binds b", "approval.changed", "changed"),
     ],
@@ -403,7 +405,7 @@ async def test_an_answer_that_comes_in_the_moment_of_the_end_is_not_undone() -> 
     rig, log = moving()
     task_id, approval_id = await rig.one(expires_s=60)
     rig.clock.advance(61)
-    granted = ApprovalGranted(approval_id=approval_id, extent="once", by="Ana", way=Way.BROWSER)
+    granted = ApprovalGranted(approval_id=approval_id, extent="once", by="Ana", way=AuthStrength.BROWSER)
     log.meanwhile = lambda: rig.record(task_id, [granted])
 
     await rig.approvals.expire()
@@ -480,31 +482,34 @@ async def test_a_yes_for_the_session_is_found_for_what_it_covers_in_that_session
     approval_id = await yes_for_the_session(rig)
     seen: list[Any] = []
 
-    assert await rig.approvals.covering(S1, lambda cover: not seen.append(cover), Way.RELAY) == approval_id
+    assert await rig.approvals.covering(S1, lambda cover: not seen.append(cover), AuthStrength.RELAY) == approval_id
     assert seen == [NOTES]
-    assert await rig.approvals.covering(S1, lambda cover: False, Way.RELAY) is None
-    assert await rig.approvals.covering(S2, lambda cover: True, Way.RELAY) is None
+    assert await rig.approvals.covering(S1, lambda cover: False, AuthStrength.RELAY) is None
+    assert await rig.approvals.covering(S2, lambda cover: True, AuthStrength.RELAY) is None
 
     rig.clock.advance(SESSION_S - 1)
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) == approval_id
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) == approval_id
     rig.clock.advance(1)
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) is None
 
 
 async def test_a_yes_for_the_session_covers_nothing_that_needs_a_stronger_way(rig: Waiting) -> None:
     _, approval_id = await rig.one(cover=NOTES)
     await rig.approvals.approve(approval_id, BEN, extent="session")
 
-    found = [await rig.approvals.covering(S1, lambda cover: True, way) for way in (Way.MODEL, Way.RELAY, BEN.way)]
+    found = [
+        await rig.approvals.covering(S1, lambda cover: True, way)
+        for way in (AuthStrength.MODEL, AuthStrength.RELAY, BEN.way)
+    ]
     assert found == [approval_id] * 3
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.BROWSER) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.BROWSER) is None
 
 
 async def test_a_yes_once_covers_nothing_else(rig: Waiting) -> None:
     _, approval_id = await rig.one(cover=NOTES)
     await rig.approvals.approve(approval_id, ANA)
 
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) is None
 
 
 async def test_a_yes_for_the_session_can_be_taken_back_at_once(rig: Waiting) -> None:
@@ -512,7 +517,7 @@ async def test_a_yes_for_the_session_can_be_taken_back_at_once(rig: Waiting) -> 
 
     await rig.approvals.revoke(approval_id, kernel_of(S1))
 
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) is None
     found = await rig.approvals.get(approval_id)
     assert (found.status, found.why, found.in_force_until()) == ("granted", "revoked", None)
     assert (await refusal(rig.approvals.revoke(approval_id, ANA))).code == "approval.revoke"
@@ -578,7 +583,7 @@ async def test_a_yes_that_is_void_by_now_says_why(rig: Waiting) -> None:
         found = await rig.approvals.get(approval_id)
 
         assert (found.status, found.why, found.by) == ("granted", why, "Ana")
-    assert await rig.approvals.covering(S1, lambda cover: True, Way.RELAY) is None
+    assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) is None
 
 
 async def test_how_one_ended_stays_whatever_is_recorded_behind(rig: Waiting) -> None:

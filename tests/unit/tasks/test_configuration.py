@@ -1,4 +1,4 @@
-"""The settings in force: read again when a file changes, recorded once, kept when a file is broken (OB-2)."""
+"""The settings in force: read again when a file changes, recorded once, kept when a file is broken."""
 
 import json
 import os

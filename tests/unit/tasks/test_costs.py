@@ -96,7 +96,7 @@ async def test_budgets_that_turns_share_are_told_with_what_was_used_and_allowed(
     raised = BudgetRaised(scope="session", key=mine, measure="tokens", amount=500, by="ann")
     await rig.log.append("x", [Draft(body=raised, actor="user", source="x", session_id=mine)])
     settings = BudgetsSettings(
-        session=BudgetSettings(max_tokens=1000), project=BudgetSettings(max_cost_usd=Decimal(2), on_breach="stop")
+        session=BudgetSettings(max_tokens=1000), project=BudgetSettings(max_cost_usd=Decimal(2), on_exceeded="stop")
     )
 
     usage, row = TodaysUsage(rig.log, clock), await sessions.row(mine)

@@ -1,4 +1,4 @@
-"""What a notebook's cells did before, as it is told before they are run again (NB-14)."""
+"""What a notebook's cells did before, as it is told before they are run again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run was asked for is told to the runs within it, also where a gateway died between the two (TK-1, TK-2)."""
+"""What a run was asked for is told to the runs within it, also where a gateway died between the two."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.events import (
     Origin,
     TaskCreated,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskStarted,
@@ -34,8 +34,8 @@ from tests.unit.tasks.test_recovery import Taken
 OUTER, INNER, STEP = TaskId("outer"), TaskId("outer-x"), TaskId("outer-y")
 SESSION = SessionId("s1")
 QUEUED, STARTED = TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="old")
-PAUSING, PAUSED = TaskPausing(by="ann", reason="lunch"), TaskPaused(by="ann", reason="lunch")
-TAKEN_BACK, RESUMED = TaskPausing(by="ann", wanted=False), (TaskResumed(by="ann"), TaskQueued(reason="resumed"))
+PAUSING, PAUSED = TaskPauseRequested(by="ann", reason="lunch"), TaskPaused(by="ann", reason="lunch")
+TAKEN_BACK, RESUMED = TaskPauseRequested(by="ann", wanted=False), (TaskResumed(by="ann"), TaskQueued(reason="resumed"))
 
 
 @pytest.fixture

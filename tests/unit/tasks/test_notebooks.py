@@ -1,4 +1,4 @@
-"""Which session a notebook has: moved, copied, brought from elsewhere, deleted (NB-15)."""
+"""Which session a notebook has: moved, copied, brought from elsewhere, deleted."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -15,7 +15,7 @@ from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks import intake
 from ozzie_server_ext.tasks.intake import PictureIntake
-from ozzie_server_ext.tasks.service import Submitted, TaskService
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from tests.fakes.pictures import png
 from tests.unit.tasks.rig import ORIGIN, WAIT_S, TaskRig
 
@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Path:
 
 
 async def submit(service: TaskService, text: str, message_id: MessageId | None) -> Submitted:
-    return await service.submit(SessionId("s1"), text, ORIGIN, limits=Limits(), message_id=message_id)
+    return await service.submit(NewTurn(SessionId("s1"), text, ORIGIN, message_id=message_id), Limits())
 
 
 async def test_what_is_named_is_kept_as_it_is_now_under_its_own_address(project: Path) -> None:

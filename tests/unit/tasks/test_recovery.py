@@ -1,4 +1,4 @@
-"""After a restart nothing is lost, and what keeps killing the gateway is given up (TK-2)."""
+"""After a restart nothing is lost, and what keeps killing the gateway is given up."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ from ozzie_server_ext.domain.events import (
     ModelCallFailed,
     PromptRequested,
     TaskCancelled,
+    TaskCancelRequested,
     TaskCreated,
     TaskFailed,
     TaskPaused,
-    TaskPausing,
+    TaskPauseRequested,
     TaskQueued,
     TaskResumed,
     TaskStarted,
-    TaskStopping,
     TaskSucceeded,
     TaskWaitingApproval,
     TaskWaitingInput,
@@ -324,7 +324,7 @@ async def test_a_call_in_doubt_whose_task_is_given_up_is_left_to_a_person(log: I
 
 async def test_a_call_in_doubt_whose_task_is_stopped_stays_in_doubt(log: InMemoryEventLog) -> None:
     doubt = [CALLED, ANSWERED, PAY, BEGUN, IN_DOUBT, RECOVERED]
-    found = await recovered_with_keys(log, *doubt, TaskStopping(by="ann", reason=""))
+    found = await recovered_with_keys(log, *doubt, TaskCancelRequested(by="ann", reason=""))
     assert found == [TaskCancelled(by="ann", reason="")]
 
 
@@ -359,7 +359,7 @@ async def test_a_call_that_has_a_key_is_uncertain_where_its_task_does_not_go_on(
     log: InMemoryEventLog, stopped: bool
 ) -> None:
     again = [] if stopped else [RECOVERED, replace(STARTED, attempt=2)] * (MAX_ATTEMPTS - 1)
-    ends = [TaskStopping(by="you", reason="")] if stopped else []
+    ends = [TaskCancelRequested(by="you", reason="")] if stopped else []
     begun = ToolCallStarted(call_id=CallId("t2"))
     await left(log, "t", CREATED, QUEUED, STARTED, *again, CALLED, ANSWERED, PAY, begun, *ends)
     fates = Fates(only_reading, takes_key=lambda tool_id: True)
@@ -460,7 +460,7 @@ async def test_a_tool_that_was_begun_and_whose_outcome_was_erased_is_uncertain(l
 async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
     log: InMemoryEventLog, begun: list[object]
 ) -> None:
-    await left(log, "t", CREATED, QUEUED, *begun, TaskStopping(by="ann", reason="enough"))
+    await left(log, "t", CREATED, QUEUED, *begun, TaskCancelRequested(by="ann", reason="enough"))
     runner = Taken()
     assert await recover(log, runner, ids=CountingIds()) == 0
     last = (await log.read_stream("task:t"))[-1].body
@@ -558,7 +558,7 @@ async def test_a_stop_outlives_the_gateway_that_was_asked_for_it() -> None:
 
     assert await again.status(sent.task_id) == "CANCELLED"
     assert (await rig.bodies(sent.task_id))[-2:] == [
-        TaskStopping(by="ann", reason="enough"),
+        TaskCancelRequested(by="ann", reason="enough"),
         TaskCancelled(by="ann", reason="enough"),
     ]
     over.set()
@@ -619,7 +619,9 @@ class Knowing(Taken):
 
 
 @pytest.mark.parametrize(
-    "bodies", [(TaskPausing(by="ann"),), (PAY, ToolCallStarted(call_id=CallId("t2")))], ids=["paused", "in doubt"]
+    "bodies",
+    [(TaskPauseRequested(by="ann"),), (PAY, ToolCallStarted(call_id=CallId("t2")))],
+    ids=["paused", "in doubt"],
 )
 async def test_that_a_task_was_delegated_is_known_before_it_is_said_to_wait(
     log: InMemoryEventLog, bodies: tuple[EventBody, ...]

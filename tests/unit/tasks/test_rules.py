@@ -1,4 +1,4 @@
-"""The rules in force follow their files; a broken one denies everything until it is mended (TL-3, THREATS 15)."""
+"""The rules in force follow their files; a broken one denies everything until it is mended."""
 
 import json
 import threading

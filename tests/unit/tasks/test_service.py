@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.events import (
     EventBody,
     Limits,
     MessageReceived,
+    SkillStarted,
     TaskCancelled,
     TaskCreated,
     TaskQueued,
@@ -18,10 +19,17 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallFailed,
 )
-from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
+from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.service import MAX_MESSAGE_CHARS, TITLE_LENGTH, TaskService, limits_of
+from ozzie_server_ext.tasks.service import (
+    MAX_MESSAGE_CHARS,
+    TITLE_LENGTH,
+    NewTurn,
+    SkillRequest,
+    TaskService,
+    limits_of,
+)
 from tests.unit.tasks.asked import ANA, Waiting
 from tests.unit.tasks.idle import Idle
 from tests.unit.tasks.rig import ORIGIN, Gate, TaskRig
@@ -99,7 +107,7 @@ async def test_a_task_is_titled_by_its_message_on_one_short_line(rig: TaskRig, t
 async def test_a_task_remembers_its_limits(rig: TaskRig) -> None:
     limits = Limits(max_rounds=3, max_tokens=100, max_cost=5, deadline_s=1.5)
 
-    sent = await rig.service.submit(SessionId("s1"), "hi", ORIGIN, limits=limits)
+    sent = await rig.service.submit(NewTurn(SessionId("s1"), "hi", ORIGIN), limits)
 
     assert limits_of(await rig.service.get(sent.task_id)) == limits
 
@@ -191,7 +199,7 @@ class Claiming:
 async def test_a_task_that_is_claimed_while_it_is_cancelled_does_not_run_on() -> None:
     runner = Claiming()
     service = TaskService(InMemoryEventLog(FakeClock(), CountingIds()), CountingIds(), runner)
-    sent = await service.submit(SessionId("s1"), "first", ORIGIN, limits=Limits())
+    sent = await service.submit(NewTurn(SessionId("s1"), "first", ORIGIN), Limits())
 
     await service.cancel(sent.task_id, by="ann")
 
@@ -302,3 +310,19 @@ async def test_every_task_that_began_says_so_before_it_ends(rig: TaskRig) -> Non
     await rig.end(sent.task_id)
 
     assert isinstance((await rig.bodies(sent.task_id))[3], TaskStarted)
+
+
+async def test_a_run_without_a_text_is_recorded_as_the_command_that_would_run_it(rig: TaskRig) -> None:
+    skill = SkillRequest(name="order", words=("tea=green", "cups=2"))
+    started = SkillStarted(skill="order", kind="workflow", version="1", file=BlobRef("sha256:00"), input={}, steps=())
+    turn = NewTurn(SessionId("s1"), "", ORIGIN, message_id=MessageId(rig.ids.new()), skill=skill)
+
+    first, again = [await rig.service.submit(turn, Limits(), started) for _ in range(2)]
+
+    assert again.task_id == first.task_id == turn.message_id
+    received, created, begun, *_ = await rig.bodies(first.task_id)
+    assert isinstance(received, MessageReceived)
+    assert received.text == "%run order tea=green cups=2"
+    assert isinstance(created, TaskCreated)
+    assert created.mode == "GRAPH"
+    assert begun == started

@@ -1,4 +1,4 @@
-"""Sessions: found again by their key, and never twice (SE-1)."""
+"""Sessions: found again by their key, and never twice."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Tasks that get nowhere are told of, go on with a cheaper model, or are stopped; time is a test's own (TK-7)."""
+"""Tasks that get nowhere are told of, go on with a cheaper model, or are stopped; time is a test's own."""
 
 from collections.abc import AsyncIterator
 

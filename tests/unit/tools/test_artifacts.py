@@ -1,4 +1,4 @@
-"""`read_artifact`: the model reads on, page by page, in what its own session has (TL-5)."""
+"""`read_artifact`: the model reads on, page by page, in what its own session has."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Tools made from functions: the signature is the schema, and arguments are checked against it (TL-1)."""
+"""Tools made from functions: the signature is the schema, and arguments are checked against it."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""The one gate: what is recorded of a call, in which order, and what never runs (DESIGN §2.4, §2.5)."""
+"""The one gate: what is recorded of a call, in which order, and what never runs."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ from ozzie_server_ext.tools.base import (
     ToolUncertain,
     Unsettled,
 )
-from ozzie_server_ext.tools.broker import Begun, Place, ToolBroker
+from ozzie_server_ext.tools.broker import Begun, CallPosition, ToolBroker
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 from tests.unit.policy.rig import rule
@@ -90,7 +90,7 @@ class Bench:
         self, *tools: Tool, name: str = "probe", arguments: str = "{}", begun: Begun | None = None
     ) -> tuple[EventBody, ...]:
         use = ToolUse(call_id=CallId("call_1"), name=name, arguments=arguments)
-        await self.broker(*tools).call(use, Place(round=2, index=1), self.context, self.recorder, begun=begun)
+        await self.broker(*tools).call(use, CallPosition(round=2, index=1), self.context, self.recorder, begun=begun)
         return await self.recorded()
 
     async def recorded(self) -> tuple[EventBody, ...]:
@@ -534,7 +534,7 @@ async def test_what_will_be_done_is_recorded_before_it_is_and_exactly_that_is_do
     kept, content = await bench.artifacts.of(SessionId("s")).open(started.before)
     assert (kept.name, content) == ("a.txt (replaced)", b"old"), "what is replaced is kept before it is gone"
     assert planner.done == ["planned a"]
-    assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same (TL-10)"
+    assert planner.keys == ["t-2-1"], "of the same task, round and index it is the same"
 
 
 IN_DOUBT = Begun(effect={"of": "a"}, in_doubt=True)

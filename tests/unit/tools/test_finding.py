@@ -1,4 +1,4 @@
-"""`find_tools` tells of the tools that were left out (TL-6)."""
+"""`find_tools` tells of the tools that were left out."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a tool says while it runs: the last lines, often enough and not oftener, without secrets (DESIGN §2.2)."""
+"""What a tool says while it runs: the last lines, often enough and not oftener, without secrets."""
 
 import asyncio
 from typing import Any

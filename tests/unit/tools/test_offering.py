@@ -1,4 +1,4 @@
-"""Which tools a turn is offered: all of few, of many what fits, and never fewer than before (TL-6)."""
+"""Which tools a turn is offered: all of few, of many what fits, and never fewer than before."""
 
 import itertools
 import json
@@ -76,7 +76,7 @@ def test_what_the_notebooks_that_come_with_ozzie_use_is_always_offered() -> None
 
     assert asked | {"read_notebook", "insert_cell", "edit_cell", "undo_cell_edit", "ask_user"} <= set(ALWAYS_OFFERED)
     assert all(FEW.registry.find(name) for name in ALWAYS_OFFERED)
-    assert ToolsSettings().offer_at_most == OFFERED_AT_MOST > len(ALWAYS_OFFERED)
+    assert ToolsSettings().max_offered == OFFERED_AT_MOST > len(ALWAYS_OFFERED)
 
 
 @pytest.mark.parametrize(

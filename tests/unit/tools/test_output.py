@@ -1,4 +1,4 @@
-"""Large results stay out of the conversation, and nothing of them is lost (TL-5)."""
+"""Large results stay out of the conversation, and nothing of them is lost."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a call brings in from outside: on its outcome, its artifacts and the files that it wrote (TL-8)."""
+"""What a call brings in from outside: on its outcome, its artifacts and the files that it wrote."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

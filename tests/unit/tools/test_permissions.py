@@ -1,4 +1,4 @@
-"""Before a call that a person has to be asked for: what they are shown, and which yes counts (TL-4, DESIGN §2.6)."""
+"""Before a call that a person has to be asked for: what they are shown, and which yes counts."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, Cover, Way
+from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -34,7 +34,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, Tool, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.permissions import MOST_SHOWN, Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
@@ -88,11 +88,13 @@ class Yeses:
     """The yeses for the session, as a test has them."""
 
     def __init__(self) -> None:
-        self.covers: list[Cover] = []
+        self.covers: list[SessionGrant] = []
         self.asked_of: list[SessionId] = []
-        self.needs: list[Way] = []
+        self.needs: list[AuthStrength] = []
 
-    async def covering(self, session_id: SessionId, fits: Callable[[Cover], bool], needs: Way) -> ApprovalId | None:
+    async def covering(
+        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
+    ) -> ApprovalId | None:
         self.asked_of.append(session_id)
         self.needs.append(needs)
         return next((ApprovalId("01SESSION") for cover in self.covers if fits(cover)), None)
@@ -113,7 +115,7 @@ class Bench:
         self.expires_s = float(EXPIRES_S)
 
     async def call(
-        self, tool: Tool, earlier: Earlier | None = None, arguments: str = "{}", place: Place | None = None
+        self, tool: Tool, earlier: Earlier | None = None, arguments: str = "{}", place: CallPosition | None = None
     ) -> tuple[EventBody, ...]:
         """The facts that ask; none where the call was made, or refused."""
         broker = broker_of(
@@ -127,14 +129,14 @@ class Bench:
             known_secrets=lambda: [KNOWN],
         )
         use = ToolUse(call_id=CallId("call_1"), name="probe", arguments=arguments)
-        return await broker.call(use, place or Place(round=2, index=1), self.context, self.recorder, earlier)
+        return await broker.call(use, place or CallPosition(round=2, index=1), self.context, self.recorder, earlier)
 
     async def ask(self, tool: Tool, arguments: str = "{}") -> ApprovalRequested:
         asked = (await self.call(tool, arguments=arguments))[-1]
         assert isinstance(asked, ApprovalRequested)
         return asked
 
-    def yes(self, asked: ApprovalRequested, way: Way = Way.BROWSER, **changed: Any) -> Earlier:
+    def yes(self, asked: ApprovalRequested, way: AuthStrength = AuthStrength.BROWSER, **changed: Any) -> Earlier:
         return Earlier(asked=asked, grant=Grant(way=way, at=self.clock.now()), is_open=False, **changed)
 
     async def recorded(self) -> tuple[EventBody, ...]:
@@ -169,7 +171,11 @@ async def test_where_a_person_has_to_be_asked_nothing_is_done_and_nothing_record
     assert (asked.proof, asked.shown, asked.whole, asked.undo) == ("a", "text", None, "Undo.")
     assert (asked.reason, asked.rule) == ("Probes are for people to decide.", "probes-ask")
     assert asked.place == "/rules.jsonc, line 1"
-    assert (asked.side_effect, asked.risk_level, asked.needs) == (SideEffect.REVERSIBLE, RiskLevel.MEDIUM, Way.RELAY)
+    assert (asked.side_effect, asked.risk_level, asked.needs) == (
+        SideEffect.REVERSIBLE,
+        RiskLevel.MEDIUM,
+        AuthStrength.RELAY,
+    )
     assert asked.cover is not None
     assert (asked.cover.said, asked.key) == ("`probe` in `notes/`", "t-2-1")
     assert asked.expires_at == "2026-01-01T01:00:00.000000Z"
@@ -184,13 +190,13 @@ async def test_how_long_a_question_waits_is_asked_anew_each_time(bench: Bench, p
 @pytest.mark.parametrize(
     ("contract", "needs"),
     [
-        ({"side_effect": SideEffect.IRREVERSIBLE}, Way.CLI),
-        ({"risk_level": RiskLevel.HIGH}, Way.CLI),
-        ({"categories": frozenset({Category.HOST_COMMAND})}, Way.CLI),
+        ({"side_effect": SideEffect.IRREVERSIBLE}, AuthStrength.CLI),
+        ({"risk_level": RiskLevel.HIGH}, AuthStrength.CLI),
+        ({"categories": frozenset({Category.HOST_COMMAND})}, AuthStrength.CLI),
     ],
 )
 async def test_what_a_kernel_may_not_say_yes_to_is_offered_once_only(
-    bench: Bench, probe: Probe, contract: dict[str, Any], needs: Way
+    bench: Bench, probe: Probe, contract: dict[str, Any], needs: AuthStrength
 ) -> None:
     asked = await bench.ask(probe.tool(**contract))
 
@@ -200,14 +206,14 @@ async def test_what_a_kernel_may_not_say_yes_to_is_offered_once_only(
 @pytest.mark.parametrize(
     ("rule_needs", "contract", "needs"),
     [
-        ("browser", {}, Way.BROWSER),
-        ("cli", {}, Way.CLI),
-        ("cli", {"risk_level": RiskLevel.HIGH}, Way.CLI),
-        ("browser", {"risk_level": RiskLevel.HIGH}, Way.BROWSER),
+        ("browser", {}, AuthStrength.BROWSER),
+        ("cli", {}, AuthStrength.CLI),
+        ("cli", {"risk_level": RiskLevel.HIGH}, AuthStrength.CLI),
+        ("browser", {"risk_level": RiskLevel.HIGH}, AuthStrength.BROWSER),
     ],
 )
 async def test_a_rule_may_want_a_stronger_way_than_the_contract(
-    bench: Bench, probe: Probe, rule_needs: str, contract: dict[str, Any], needs: Way
+    bench: Bench, probe: Probe, rule_needs: str, contract: dict[str, Any], needs: AuthStrength
 ) -> None:
     bench.rulings = FixedRulings((rule("ask", {"tools": ["test.probe"]}, needs=rule_needs),))
 
@@ -215,7 +221,7 @@ async def test_a_rule_may_want_a_stronger_way_than_the_contract(
 
     assert asked.needs is needs
     assert bench.yeses.needs == [needs], "no weaker one for the session covers it"
-    weaker = bench.yes(asked, Way.RELAY if needs is Way.CLI else Way.CLI)
+    weaker = bench.yes(asked, AuthStrength.RELAY if needs is AuthStrength.CLI else AuthStrength.CLI)
     assert isinstance((await bench.call(probe.tool(**contract), weaker))[-1], ApprovalRequested)
     assert probe.done == []
     assert await bench.call(probe.tool(**contract), bench.yes(asked, needs)) == ()
@@ -450,7 +456,7 @@ async def test_a_yes_is_good_for_ten_minutes_and_then_asked_for_again(bench: Ben
     assert isinstance(asked, ApprovalRequested)
     assert probe.done == []
 
-    still_good = replace(yes, grant=Grant(way=Way.BROWSER, at=bench.clock.now() - timedelta(seconds=GRANT_S)))
+    still_good = replace(yes, grant=Grant(way=AuthStrength.BROWSER, at=bench.clock.now() - timedelta(seconds=GRANT_S)))
     assert await bench.call(probe.tool(), still_good) == ()
     assert probe.done == ["a"]
 
@@ -459,10 +465,10 @@ async def test_a_yes_by_a_way_that_is_too_weak_does_not_count_whoever_let_it_in(
     grave = probe.tool(side_effect=SideEffect.IRREVERSIBLE)
     asked = await bench.ask(grave)
 
-    assert await bench.call(grave, bench.yes(asked, Way.RELAY)) != ()
+    assert await bench.call(grave, bench.yes(asked, AuthStrength.RELAY)) != ()
     assert probe.done == []
 
-    assert await bench.call(grave, bench.yes(asked, Way.CLI)) == ()
+    assert await bench.call(grave, bench.yes(asked, AuthStrength.CLI)) == ()
     assert probe.done == ["a"]
 
 

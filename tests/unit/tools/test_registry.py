@@ -1,4 +1,4 @@
-"""Which tools there are: found by every name, and no name taken twice (DESIGN §2.14)."""
+"""Which tools there are: found by every name, and no name taken twice."""
 
 from typing import Any
 
@@ -126,7 +126,7 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
 
 
 def test_what_reaches_out_says_so_and_what_it_brings() -> None:
-    """A call that changes nothing can carry content away (TL-8)."""
+    """A call that changes nothing can carry content away."""
     out = {item.meta.tool_id: item.meta.brings for item in builtin_tools() if item.meta.is_outbound}
 
     assert out == {"host.run": Label.OUTPUT, "web.fetch": Label.WEB, "web.search": Label.WEB}

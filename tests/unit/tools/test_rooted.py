@@ -1,4 +1,4 @@
-"""Nothing outside of the project is ever opened, however it is asked for (THREATS 16)."""
+"""Nothing outside of the project is ever opened, however it is asked for."""
 
 import os
 import socket

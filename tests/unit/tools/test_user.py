@@ -1,4 +1,4 @@
-"""`user.ask`: what a model may ask a person, how it is put, and what an answer comes to (TL-7, UX §2.5)."""
+"""`user.ask`: what a model may ask a person, how it is put, and what an answer comes to."""
 
 from typing import Any
 
@@ -8,10 +8,9 @@ from ozzie_server_ext.domain.events import PromptRequested, ToolCallDecided, Too
 from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.decision import Caller
-from ozzie_server_ext.tools.base import InvalidArguments, Question, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.base import InvalidArguments, ModelQuestion, ToolContext, ToolFailed
+from ozzie_server_ext.tools.broker import CallPosition, outcome_of, prompt_of
 from ozzie_server_ext.tools.builtin import user
-from ozzie_server_ext.tools.call import outcome_of, prompt_of
 from tests.unit.tools.test_broker import Bench
 
 (ASK,) = user.TOOLS
@@ -137,7 +136,7 @@ class Asking(Bench):
         self.context = ToolContext(self.context.project, self.clock, caller=Caller(project="/p", attended=attended))
         broker = self.broker(ASK)
         use = ToolUse(call_id=CallId("u"), name="ask_user", arguments='{"question": "Which year?"}')
-        return await broker.call(use, Place(1, 0), self.context, self.recorder)
+        return await broker.call(use, CallPosition(1, 0), self.context, self.recorder)
 
 
 async def test_the_broker_puts_it_and_records_nothing_before_the_turn_is_let_go_of(context: ToolContext) -> None:
@@ -163,4 +162,7 @@ async def test_where_nobody_is_there_it_is_said_and_not_waited_for(context: Tool
 
 
 def test_a_question_without_choices_is_free() -> None:
-    assert [each.name for each in prompt_of(Question(text="?"), PromptId("p"), CallId("c")).options] == ["text", "skip"]
+    assert [each.name for each in prompt_of(ModelQuestion(text="?"), PromptId("p"), CallId("c")).options] == [
+        "text",
+        "skip",
+    ]

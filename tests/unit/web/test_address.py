@@ -1,4 +1,4 @@
-"""Which addresses may be asked for, and that there is one way to read each of them (SX-2, THREATS 15)."""
+"""Which addresses may be asked for, and that there is one way to read each of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-/** A run of a skill: how far it is, its graph or its steps as a list, and the step that is looked at (UX §3). */
+/** A run of a skill: how far it is, its graph or its steps as a list, and the step that is looked at. */
 
 import * as React from 'react';
 
@@ -139,7 +139,7 @@ function Bar({ graph }: { graph: TaskGraph }): React.JSX.Element {
   );
 }
 
-/** How many steps have failed is said once it changes, and not each time (UX §12). */
+/** How many steps have failed is said once it changes, and not each time. */
 function Announced({ graph, trans }: { graph: TaskGraph; trans: ITranslate }): React.JSX.Element {
   const [said, setSaid] = React.useState('');
   const { failed } = graph;

@@ -1,4 +1,4 @@
-/** The nodes of a graph as buttons: of a step, of a stack, or a box with a dot for each step (UX §3). */
+/** The nodes of a graph as buttons: of a step, of a stack, or a box with a dot for each step. */
 
 import * as React from 'react';
 

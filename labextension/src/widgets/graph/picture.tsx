@@ -1,4 +1,4 @@
-/** The picture of a graph where the gateway laid it out: lines as an SVG, nodes as buttons on it (UX §3, §12). */
+/** The picture of a graph where the gateway laid it out: lines as an SVG, nodes as buttons on it. */
 
 import * as React from 'react';
 

@@ -1,4 +1,4 @@
-/** One step in full below its graph: what is to be done, what has to hold, what it was given and gave (UX §3). */
+/** One step in full below its graph: what is to be done, what has to hold, what it was given and gave. */
 
 import * as React from 'react';
 

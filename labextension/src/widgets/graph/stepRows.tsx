@@ -1,4 +1,4 @@
-/** Steps as rows below each other: the whole list, a stack's, or those that a person is to look at (UX §2.3, §3). */
+/** Steps as rows below each other: the whole list, a stack's, or those that a person is to look at. */
 
 import * as React from 'react';
 

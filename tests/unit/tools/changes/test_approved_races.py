@@ -1,5 +1,5 @@
 """Between a person's yes and the write, somebody swaps the file, its folder or a link as fast as they can: what is
-written is what was approved, in the place of what was shown, or nothing is (THREATS 10, 16)."""
+written is what was approved, in the place of what was shown, or nothing is."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import Way
+from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     EventBody,
@@ -33,7 +33,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
 from ozzie_server_ext.tools.base import ToolContext, ToolUncertain
-from ozzie_server_ext.tools.broker import Place
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.files import version_of
 from ozzie_server_ext.tools.changes.diff import unified
@@ -53,7 +53,7 @@ from tests.unit.tools.changes.test_races import (
     seen_file,
 )
 
-ANA = Answerer(name="Ana", way=Way.BROWSER)
+ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 SESSION = SessionId("sess_1")
 ATTEMPTS = 1_000 if SOAK else 60
 """For each of the ten; below the broker, each race is run ten times as often."""
@@ -80,7 +80,7 @@ class Gate:
         recorder = Recorder(log=self.log, session_id=SESSION, task_id=TaskId(self.ids.new()))
         created = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
         await recorder.append(created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
-        facts = await self.broker.call(use, Place(1, 0), self.context, recorder)
+        facts = await self.broker.call(use, CallPosition(1, 0), self.context, recorder)
         if not facts:
             return None
         asked = facts[-1]
@@ -93,7 +93,7 @@ class Gate:
         await self.approvals.approve(asked.approval_id, ANA, binds=asked.binds)
         await recorder.append(TaskStarted(attempt=2, epoch="e"))
         yes = Earlier(asked=asked, grant=Grant(way=ANA.way, at=self.clock.now()), is_open=False)
-        facts = await self.broker.call(use, Place(1, 0), self.context, recorder, yes)
+        facts = await self.broker.call(use, CallPosition(1, 0), self.context, recorder, yes)
         return facts[-1] if facts else (await self.bodies(recorder))[-1]
 
     async def bodies(self, recorder: Recorder) -> list[EventBody]:

@@ -1,4 +1,4 @@
-"""The diff that a person approves: it is exactly the change, and it comes soon, whatever the texts (THREATS 14, 17)."""
+"""The diff that a person approves: it is exactly the change, and it comes soon, whatever the texts."""
 
 import re
 import shutil

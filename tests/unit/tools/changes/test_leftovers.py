@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.replace import (
-    KEPT,
-    Cleared,
-    clear_leftovers,
-    leftovers,
-    new_part,
-    replace,
-    when_whole,
-)
+from ozzie_server_ext.tools.changes.replace import KEPT, Cleared, clear_leftovers, new_part, replace, when_whole
 from ozzie_server_ext.tools.changes.seen import FileSeen, Seen, look
 from ozzie_server_ext.tools.changes.several import came_to_be
+from tests.hostile.leftovers import leftovers
 
 NEW = b"new\n"
 NEW_HASH = sha256(NEW).hexdigest()

@@ -16,11 +16,12 @@ import pytest
 
 from ozzie_server_ext.tools.changes import held
 from ozzie_server_ext.tools.changes.held import NotOffered
-from ozzie_server_ext.tools.changes.replace import clear_leftovers, leftovers, replace
+from ozzie_server_ext.tools.changes.replace import clear_leftovers, replace
 from ozzie_server_ext.tools.changes.seen import look
 from ozzie_server_ext.tools.changes.several import came_to_be
 from ozzie_server_ext.tools.changes.trash import move_to_trash, restore
 from tests.hostile.kernel_refusals import SUPPORTED
+from tests.hostile.leftovers import leftovers
 
 ROOT = Path(__file__).resolve().parents[4]
 NOBODY = 65534

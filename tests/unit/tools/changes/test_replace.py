@@ -1,4 +1,4 @@
-"""A file gets a new content on exactly the version that was seen, or nothing happens (THREATS 10, 16)."""
+"""A file gets a new content on exactly the version that was seen, or nothing happens."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What is seen at a path, and all that is not looked at (THREATS 14, 16)."""
+"""What is seen at a path, and all that is not looked at."""
 
 import os
 import socket

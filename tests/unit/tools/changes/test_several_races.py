@@ -1,5 +1,5 @@
 """While several files are changed one after the other, somebody swaps one, its folder or a link as fast as they can:
-nothing is lost, nothing is written elsewhere, and what is told to be applied is there (THREATS 10, 16)."""
+nothing is lost, nothing is written elsewhere, and what is told to be applied is there."""
 
 import asyncio
 from collections import Counter

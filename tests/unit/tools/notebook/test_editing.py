@@ -185,7 +185,7 @@ async def test_a_cell_is_added_where_it_was_put(context: ToolContext, after: str
 
 
 async def test_the_same_call_makes_the_same_cell_and_not_two(context: ToolContext) -> None:
-    """As after a crash, when it is planned again (TL-10)."""
+    """As after a crash, when it is planned again."""
     plan = await planned(INSERT, context, kind="code", source="y")
     assert (await planned(INSERT, context, kind="code", source="y")).effect == plan.effect
 

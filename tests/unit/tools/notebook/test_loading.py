@@ -67,7 +67,7 @@ PIECES = ("<", "![", "](", "](<", "]( ", "< ", "[", "[a", "\n[", " src", "<a ", 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", PIECES)
 def test_no_text_keeps_it_busy(piece: str) -> None:
-    """Whatever was made to be looked at again and again (THREATS 15): by the square of its size, it would take
+    """Whatever was made to be looked at again and again: by the square of its size, it would take
     minutes."""
     text = f"![x]<b>{piece * 100_000}"[:100_000]
 
