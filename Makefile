@@ -23,11 +23,10 @@ run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once, within ten minutes
 	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m "not soak and serial" --durations=10
+	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 tests/unit
 
 soak: $(VENV)/.dev $(VENV)/.lab ## Test what takes hours: every moment, every seed, every story
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE)
-	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and serial"
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

@@ -78,7 +78,7 @@ def called(server: Gateway, name: str) -> dict[str, Any]:
     ("name", "code", "message"),
     [
         ("hang", "tool.timed_out", "hang did not finish within 0.5 s."),
-        ("ignore", "tool.timed_out", "ignore did not finish within 0.5 s."),
+        pytest.param("ignore", "tool.timed_out", "ignore did not finish within 0.5 s.", marks=pytest.mark.soak),
         ("flood", "tool.too_large", "It gave back more than 4 MiB"),
         ("deluge", "tool.too_large", "It gave back more than 4 MiB"),
         ("garble", "input.json", "Can't be written as JSON"),
