@@ -20,7 +20,7 @@ setup: $(VENV)/.dev $(VENV)/.lab ## Make .venv with everything for working on Oz
 run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
 
-test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once, within ten minutes
+test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once
 	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 tests/unit

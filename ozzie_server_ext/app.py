@@ -71,7 +71,7 @@ from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
-from ozzie_server_ext.tasks.workflows.skill_runs import SkillRuns
+from ozzie_server_ext.tasks.workflows.runner import SkillRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_runner import Ends, StepNews, StepParts
 from ozzie_server_ext.tools.base import ToolContext

@@ -202,7 +202,7 @@ APPROVALS = Group(
                 argument("comment", metavar="COMMENT", nargs="?", default="", help="why, for the model to read"),
             ),
         ),
-        Verb("renew", "have one whose time was up asked anew", "approvals:renew", (_APPROVAL,)),
+        Verb("renew", "ask again for one that has expired", "approvals:renew", (_APPROVAL,)),
         Verb("revoke", "take back a yes for the session", "approvals:revoke", (_APPROVAL,)),
     ),
 )

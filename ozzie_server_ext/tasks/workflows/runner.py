@@ -1,20 +1,19 @@
 """Drives runs of skills: begins what is ready, records what came of it, until each has ended.
 
-All that is known of a run is folded from the log; so one goes on that a crash cut off, and attempts that were begun are
-waited for by the tasks that carry them out, which recovery has set going again.
+`SkillRuns` decides which tasks are runs; all others are turns.
 """
 
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, end, exceeded, too_late
 from ozzie_server_ext.agent.rounds import LimitExceeded, OutOfTime
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
     CheckpointSaved,
     EventBody,
@@ -39,9 +38,11 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegated import retried_with
+from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
 from ozzie_server_ext.tasks.pauses import hold_within
-from ozzie_server_ext.tasks.service import limits_of
+from ozzie_server_ext.tasks.service import TaskService, limits_of
+from ozzie_server_ext.tasks.workflows.delegates import Room, SkillDelegates
 from ozzie_server_ext.tasks.workflows.executor import (
     Attempt,
     Executor,
@@ -422,3 +423,41 @@ async def _what_then(log: EventLog, task_id: TaskId) -> str:
     rows = await log.rows("tasks", where={"task_id": task_id}, limit=1)
     again = await retried_with(log, rows[0])
     return f"{_KEPT} Fix it, then run `ozzie tasks retry {again}`." if again else _KEPT
+
+
+_CONNECTED = "runs are connected before anything is run"
+
+
+class SkillRuns:
+    """Runs the task of a row of `tasks`: a run of a skill step by step, anything else by `run_turn`. Steps are tasks
+    too, so this is connected to the driver that calls it."""
+
+    def __init__(self, run_turn: Callable[[Row, Recorder], Awaitable[int]]) -> None:
+        self._run_turn = run_turn
+        self.graphs: GraphRunner | None = None
+        self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
+
+    def connect(self, parts: StepParts, driver: TaskDriver, tasks: TaskService) -> None:
+        """Set what steps work with, before the driver runs anything."""
+
+        async def stop(task_id: TaskId) -> None:
+            with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
+                await tasks.cancel(task_id, by="kernel", reason="The run that it was part of has ended.")
+
+        def delegates(row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
+            return SkillDelegates(parts, row, recorder, room, stop, leaving=lambda: driver.stopping)
+
+        self.graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
+        self._delegates = delegates
+
+    def delegates(self, row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
+        """What an agent hands over to skills, of that task."""
+        assert self._delegates is not None, _CONNECTED
+        return self._delegates(row, recorder, room)
+
+    async def run(self, row: Row, recorder: Recorder) -> int:
+        """See `tasks.driver.RunTurn`."""
+        if row["mode"] != "GRAPH":
+            return await self._run_turn(row, recorder)
+        assert self.graphs is not None, _CONNECTED
+        return await self.graphs.run(row, recorder)
