@@ -52,7 +52,7 @@ from ozzie_server_ext.tasks.intake import Intake, PictureIntake
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
-from ozzie_server_ext.tasks.reconciliation import Fates
+from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
@@ -267,7 +267,7 @@ class Ozzie:
 
     def _build_tasks(self) -> None:
         """Build what takes tasks in, drives them, and changes those that go on."""
-        self._fates = Fates(
+        self._reconciler = Reconciler(
             self.tools.may_be_repeated,
             lambda tool_id, effect: self._broker.happened(tool_id, effect, self._tool_context),
             self.tools.takes_key,
@@ -280,7 +280,7 @@ class Ozzie:
             self.runs.run,
             self._progress.step,
             self._progress.place,
-            self._fates,
+            self._reconciler,
             places.of,
             rests=self._resting.rests,
         )
@@ -314,7 +314,9 @@ class Ozzie:
     async def _go_on(self) -> None:
         """Take up what was unfinished, then start what runs beside the tasks."""
         await self.control.updates.hand_on_the_rest()
-        taken = await recover(self.log, self.driver, ids=self.ids, fates=self._fates, publish=self.feed.publish)
+        taken = await recover(
+            self.log, self.driver, ids=self.ids, reconciler=self._reconciler, publish=self.feed.publish
+        )
         log.info("started with %d unfinished tasks", taken)
         watchdog = Watchdog(self.log, self.tasks, self.clock, lambda: self.config.settings, self.models.cheaper)
         watchdog.start(self.feed)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ozzie_server_ext.domain.approvals import MOST_ASKS
+from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     EventBody,
@@ -17,8 +17,6 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
-    ToolCallResolved,
-    ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
 )
@@ -157,56 +155,62 @@ class Round:
 
 
 class Outcomes:
-    """The calls without an end, and those of which nobody knows whether they were had."""
+    """Keeps each round up to date with its calls. A call is forgotten once no event can change it any more."""
 
     def __init__(self) -> None:
-        self._open: dict[CallId, tuple[Round, str]] = {}
-        self._uncertain: dict[CallId, tuple[Round, str]] = {}
+        self._calls = Calls()
+        self._asking: dict[CallId, tuple[Round, str]] = {}
 
     def find(self, call_id: CallId) -> tuple[Round, str] | None:
-        """The round that asked for a call without an end, and the model's own id of it."""
-        return self._open.get(call_id)
+        """Return the round of an open call, and the model's own id of the call."""
+        return self._asking.get(call_id) if call_id in self._calls and self._calls[call_id].is_open else None
 
     def apply(self, body: EventBody, last: Round | None) -> None:
-        """Take in one fact; `last` is the latest round of its task."""
-        match body:
-            case ToolCallRequested(call_id=call_id, use_id=use_id, round=number):
-                if last is not None and (last.guessed or last.number == number):
-                    last.number, last.guessed = number, False
-                    self._open[call_id] = (last, use_id)
-            case ToolCallStarted(call_id=call_id, effect=effect) if call_id in self._open:
-                asking, use_id = self._open[call_id]
-                asking.begun[use_id] = effect
-            case ToolCallCompleted(call_id=call_id, ok=ok, data=data):
-                self._end(call_id, dumps(data if ok else {"error": data}))
-            case ToolCallFailed(call_id=call_id, message=message):
-                self._end(call_id, dumps({"error": message}), failure=message)
-            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
-                self._doubt(call_id, dumps({"error": f"It may or may not have happened. {reason}"}), again)
-            case ToolCallResolved(call_id=call_id, outcome=outcome) if call_id in self._uncertain:
-                _resolve(*self._uncertain[call_id], outcome)
-                if outcome != "left":  # else somebody may say more of it, once its task is tried again
-                    del self._uncertain[call_id]
-            case ToolCallCancelled(call_id=call_id) if call_id in self._open:
-                _made_anew(*self._open[call_id])
-            case _:
-                pass
+        """Take in one event; `last` is the latest round of its task."""
+        call = self._calls.take(body)
+        if call is None:
+            return
+        if isinstance(body, ToolCallRequested) and last is not None and (last.guessed or last.number == body.round):
+            last.number, last.guessed = body.round, False
+            self._asking[call.call_id] = last, body.use_id
+        if call.call_id in self._asking:
+            _update(*self._asking[call.call_id], call)
+        if call.is_settled:
+            self._calls.forget(call.call_id)
+            self._asking.pop(call.call_id, None)
 
-    def _end(self, call_id: CallId, content: str, failure: str = "") -> None:
-        if call_id in self._open:
-            asking, use_id = self._open.pop(call_id)
-            asking.outcomes[use_id] = content
-            if failure:
-                asking.failures[use_id] = failure
 
-    def _doubt(self, call_id: CallId, content: str, again: bool) -> None:
-        """A yes to what may have been done already is none to doing it again, unless that has no further effect."""
-        if again and call_id in self._open:
-            asking, use_id = self._open[call_id]
-            asking.in_doubt[use_id] = content
-            _made_anew(asking, use_id)
-        elif call_id in self._open:
-            asking, use_id = self._uncertain[call_id] = self._open.pop(call_id)
+def _update(asking: Round, use_id: str, call: CallRecord) -> None:
+    match call.outcome:
+        case None:
+            if call.started is not None:
+                asking.begun[use_id] = call.started.effect
+        case ToolCallCompleted(ok=ok, data=data):
+            asking.outcomes[use_id] = dumps(data if ok else {"error": data})
+        case ToolCallFailed(message=message):
+            asking.outcomes[use_id] = dumps({"error": message})
+            asking.failures[use_id] = message
+        case ToolCallCancelled():
+            _close_approval(asking, use_id)
+        case ToolCallUncertain(reason=reason, again=again):
+            content = dumps({"error": f"It may or may not have happened. {reason}"})
+            if again:
+                asking.in_doubt[use_id] = content
+                _close_approval(asking, use_id)
+            else:
+                _doubt(asking, use_id, call, content)
+
+
+def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
+    """A yes to what may have been done already is no yes to doing it again."""
+    match call.resolved and call.resolved.outcome:
+        case "done":
+            asking.unknown.pop(use_id, None)
+            asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
+        case "again":
+            asking.unknown.pop(use_id, None)
+            asking.outcomes.pop(use_id, None)
+        case _:
             asking.outcomes[use_id] = content
             asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
             asking.earlier.pop(use_id, None)
@@ -214,17 +218,7 @@ class Outcomes:
             asking.in_doubt.pop(use_id, None)
 
 
-def _resolve(asking: Round, use_id: str, outcome: Literal["done", "again", "left"]) -> None:
-    if outcome == "left":
-        return
-    asking.unknown.pop(use_id, None)
-    if outcome == "again":
-        asking.outcomes.pop(use_id, None)
-    else:
-        asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
-
-
-def _made_anew(asking: Round, use_id: str) -> None:
-    """The call came to an end, and one that is made in its place is another one."""
+def _close_approval(asking: Round, use_id: str) -> None:
+    """The call has ended: one that is made in its place is another call."""
     if (earlier := asking.earlier.get(use_id)) is not None:
         asking.earlier[use_id] = replace(earlier, has_ended=True)

@@ -18,6 +18,7 @@ import msgspec
 from ozzie_server_ext.agent.provenance import Readings
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength
+from ozzie_server_ext.domain.calls import CallOutcome, CallRecord, fold_calls
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
@@ -30,8 +31,6 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolCallRequested,
-    ToolCallStarted,
     ToolCallUncertain,
     ToolUse,
     content_of,
@@ -97,39 +96,13 @@ class Outcome:
         return self.asked.approval_id if self.asked else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """One call as the log has it. `asked` is the newest question about it; `outcome` is None while there is none."""
-
-    requested: ToolCallRequested
-    asked: ApprovalRequested | None = None
-    started: bool = False
-    outcome: Outcome | None = None
-
-
 def record_of(facts: Iterable[EventBody]) -> CallRecord:
-    """The call that the facts of one stream are about."""
-    requested: ToolCallRequested | None = None
-    asked: ApprovalRequested | None = None
-    started = False
-    outcome: Outcome | None = None
-    for fact in facts:
-        match fact:
-            case ToolCallRequested():
-                requested = fact
-            case ApprovalRequested():
-                asked = fact
-            case ToolCallStarted():
-                started = True
-            case ToolCallCompleted() | ToolCallFailed() | ToolCallCancelled() | ToolCallUncertain():
-                outcome = _outcome(fact)
-            case _:
-                pass
-    assert requested is not None, "a call begins with its request"
-    return CallRecord(requested=requested, asked=asked, started=started, outcome=outcome)
+    """Return the one call that the facts of a stream are about."""
+    (record,) = fold_calls(facts).values()
+    return record
 
 
-def _outcome(fact: ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain) -> Outcome:
+def _outcome(fact: CallOutcome) -> Outcome:
     match fact:
         case ToolCallCompleted(call_id=call_id, ok=True):
             return Outcome(call_id=call_id, status="done", data=fact.data, artifacts=fact.artifacts)
@@ -375,8 +348,8 @@ class Gate:
         """
         found = await self._expect(approval_id)
         requested = (await self._record(found.task_id)).requested
-        tool = self.registry.find(requested.tool_id)
-        if tool is None:
+        tool = None if requested is None else self.registry.find(requested.tool_id)
+        if requested is None or tool is None:
             raise changed("Its tool is gone.")
         return await draw(
             tool, requested.args, found.asked, msgspec.structs.replace(self._context, key=found.asked.key)
@@ -405,11 +378,11 @@ class Gate:
             await self.approvals.expire()
             record = await self._record(task_id)
             if record.outcome is not None:
-                return record.outcome
+                return _outcome(record.outcome)
             if record.started:
                 return await self._cut_off(task_id, record)
-            assert record.asked is not None, "an approval led here"
-            newest = await self.approvals.get(record.asked.approval_id)
+            assert record.approval is not None, "an approval led here"
+            newest = await self.approvals.get(record.approval.approval_id)
             if newest.status == "pending":
                 return _asked(record)
             return await self._make(task_id, name, args, content, _earlier(newest))
@@ -426,21 +399,21 @@ class Gate:
             asking = await self._broker.call(use, _PLACE, context, recorder, earlier)
             match asking:
                 case (*before, PromptRequested()):
-                    await recorder.append(*before, _nobody_answers(record_of(before).requested))
+                    await recorder.append(*before, _nobody_answers(record_of(before)))
                 case _ if asking:
                     await recorder.append(*asking)
         record = await self._record(task_id)
-        return record.outcome or _asked(record)
+        return _outcome(record.outcome) if record.outcome else _asked(record)
 
     async def _cut_off(self, task_id: TaskId, record: CallRecord) -> Outcome:
         """Of a call that was begun by a program that is gone: nobody knows how far it came."""
         words = "The program ended while it was made."
         read = content_of(await self.log.read_stream(task_stream(task_id)))
-        unknown = ToolCallUncertain(call_id=record.requested.call_id, reason=words)
+        unknown = ToolCallUncertain(call_id=record.call_id, reason=words)
         await self._recorder(task_id).made_from(read).append(unknown)
         outcome = (await self._record(task_id)).outcome
         assert outcome is not None
-        return outcome
+        return _outcome(outcome)
 
     def _recorder(self, task_id: TaskId) -> Recorder:
         return Recorder(log=self.log, session_id=self.session_id, task_id=task_id, source="embedding")
@@ -458,11 +431,12 @@ class Gate:
         """Whether that is the call of the record, with the arguments that the tool makes of it. What is taken for it
         wrongly is stopped behind this, where the yes is held against the plan."""
         tool = self.registry.find(name)
-        if tool is None or tool.meta.tool_id != record.requested.tool_id:
+        requested = record.requested
+        if tool is None or requested is None or tool.meta.tool_id != requested.tool_id:
             return False
         try:
             meant = tool.check(loads_object(args, surrogates="repair"))
-            return canonical_bytes(meant) == canonical_bytes(record.requested.args)
+            return canonical_bytes(meant) == canonical_bytes(requested.args)
         except OzzieError:
             return False
 
@@ -477,14 +451,15 @@ class _Rules:
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
 
 
-def _nobody_answers(requested: ToolCallRequested) -> ToolCallFailed:
+def _nobody_answers(record: CallRecord) -> ToolCallFailed:
     """Of a tool that is a question itself: an approval is answered here, and what a model asks is not."""
-    words = f"Not done: nobody is here to answer a question ({requested.name})."
-    return ToolCallFailed(call_id=requested.call_id, code="policy.unattended", message=words, duration_ms=0.0)
+    assert record.requested is not None, "a call begins with its request"
+    words = f"Not done: nobody is here to answer a question ({record.requested.name})."
+    return ToolCallFailed(call_id=record.call_id, code="policy.unattended", message=words, duration_ms=0.0)
 
 
 def _asked(record: CallRecord) -> Outcome:
-    return Outcome(call_id=record.requested.call_id, status="asked", asked=record.asked)
+    return Outcome(call_id=record.call_id, status="asked", asked=record.approval)
 
 
 def _earlier(approval: Approval) -> Earlier:

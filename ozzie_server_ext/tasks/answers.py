@@ -9,6 +9,7 @@ from ozzie_server_ext.agent.rounds import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
 from ozzie_server_ext.domain.approvals import answered
 from ozzie_server_ext.domain.budget import Scope
+from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
 from ozzie_server_ext.domain.events import (
@@ -32,7 +33,7 @@ from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.delegated import with_delegated
-from ozzie_server_ext.tasks.reconciliation import OpenTool, not_again, stopped, unfinished
+from ozzie_server_ext.tasks.reconciliation import not_again, stopped, unfinished
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tools.broker import MOST_TEXT, outcome_of
 
@@ -55,8 +56,8 @@ class OpenQuestion:
     breach: BudgetExceeded | None
     version: int
     session_id: SessionId
-    doubtful: tuple[OpenTool, ...] = ()
-    open_calls: tuple[OpenTool, ...] = ()
+    doubtful: tuple[CallRecord, ...] = ()
+    open_calls: tuple[CallRecord, ...] = ()
 
 
 class Answers:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 from ozzie_server_ext.domain.approvals import SESSION_S, ApprovalScope, AuthStrength, SessionGrant
+from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
 from ozzie_server_ext.domain.events import (
@@ -26,7 +27,6 @@ from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
     ToolCallFailed,
-    ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -459,10 +459,9 @@ class Cards:
         tool = self._registry.find(asked.tool_id)
         rows = await self._log.rows("tasks", where={"task_id": approval.task_id}, limit=1)
         events = await self._log.read_stream(task_stream(approval.task_id))
-        calls = (event.body for event in events if isinstance(event.body, ToolCallRequested))
-        call = next((each for each in calls if each.call_id == asked.call_id), None)
-        if tool is None or call is None or not rows:
+        call = fold_calls(event.body for event in events).get(asked.call_id)
+        if tool is None or call is None or call.requested is None or not rows:
             raise changed("The call, or its tool, is gone.")
         recorder = Recorder(log=self._log, session_id=approval.session_id, task_id=approval.task_id)
         context = msgspec.structs.replace(self._context_of(rows[0], recorder), key=asked.key)
-        return await draw(tool, call.args, asked, context)
+        return await draw(tool, call.requested.args, asked, context)

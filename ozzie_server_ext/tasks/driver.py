@@ -36,8 +36,8 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.failures import failure
 from ozzie_server_ext.tasks.reconciliation import (
-    NOBODY_KNOWS,
-    Fates,
+    NO_RECONCILER,
+    Reconciler,
     cut_off,
     end_of,
     not_again,
@@ -88,7 +88,7 @@ class TaskDriver:
         run_turn: RunTurn,
         tell: Tell = lambda recorder, step: None,
         tell_place: TellPlace = lambda session_id, task_id, ahead: None,
-        fates: Fates = NOBODY_KNOWS,
+        reconciler: Reconciler = NO_RECONCILER,
         place: FindPlace = lambda row: nullcontext(),
         rests: Callable[[TaskId], bool] = lambda task_id: False,
     ) -> None:
@@ -98,7 +98,7 @@ class TaskDriver:
         self._run_turn = run_turn
         self._tell = tell
         self._tell_place = tell_place
-        self._fates = fates
+        self._reconciler = reconciler
         self._place = place
         self._rests = rests
         self._epoch = ids.new()
@@ -255,11 +255,11 @@ class TaskDriver:
             events = await self._log.read_stream(task_stream(recorder.task_id))
             left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, "cancelled", _ENDED) for call in left.models]
-            fates = [(tool, await self._fates.of(tool)) for tool in left.tools]
-            for tool, fate in fates:
+            done = {tool.call_id: await self._reconciler.was_done(tool) for tool in left.tools}
+            for tool in left.tools:
                 not_begun = isinstance(end, TaskCancelled) and not tool.started
-                ends.append(end_of(tool, fate, why_stopped(tool) if not_begun else _ENDED))
-            unknown = [*left.in_doubt, *(tool for tool, fate in fates if fate is None)]
+                ends.append(end_of(tool, done[tool.call_id], why_stopped(tool) if not_begun else _ENDED))
+            unknown = [*left.in_doubt, *(tool for tool in left.tools if done[tool.call_id] is None)]
             if unknown and isinstance(end, TaskFailed):
                 end = not_again(unknown)
             telling = recorder.made_from(content_of(events))  # why it ended may quote anything that it read

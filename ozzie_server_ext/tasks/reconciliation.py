@@ -1,19 +1,16 @@
-"""What a dead gateway was in the middle of, and what became of its calls."""
+"""What a dead gateway left open, and how each open call ends."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
+from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
-    ApprovalGranted,
-    ApprovalRequested,
     Event,
     EventBody,
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
-    PromptRequested,
     TaskFailed,
     TaskQueued,
     TaskRetried,
@@ -21,12 +18,10 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolCallRequested,
     ToolCallResolved,
-    ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId
+from ozzie_server_ext.domain.ids import CallId, ReplyId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.tasks.times import RECOVERY, Work
@@ -34,65 +29,40 @@ from ozzie_server_ext.tools.base import uncertain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTool:
-    """A call of a tool without an outcome. `asked` is None where the request was erased; `waits_for`: what a person has
-    not given yet; `started`: the intent is recorded, so it may have had its effect, and `effect` is what the tool finds
-    that out by. `reason`: why it is not known whether it did, where that was recorded."""
-
-    call_id: CallId
-    asked: ToolCallRequested | None
-    waits_for: Literal["", "a yes", "an answer"] = ""
-    started: bool = False
-    effect: JsonObject | None = None
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        return "A tool whose name was erased" if self.asked is None else self.asked.name
-
-    @property
-    def said(self) -> str:
-        """The call in a sentence."""
-        return self.name if self.asked is None else called(self.name, self.asked.args)
-
-    @property
-    def place(self) -> tuple[int, int] | None:
-        """Round and index: a call that is made again has those of the one that was cut off."""
-        return None if self.asked is None else (self.asked.round, self.asked.index)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """Calls without an end, in the order in which they began; the calls of the last attempt that were recorded as
-    uncertain; and its replies that were cut off: somebody may have seen a part of them. `in_doubt` are the uncertain
-    ones that are to be made again with their key, and have not been; they are not among the others. `works`: the task
-    is in the middle of something of its own; `recoveries` counts how often it was at the end of a gateway, and taken
-    up again, since somebody retried it. `unknown` are the uncertain calls of all attempts of which nobody has said
-    since whether they were had."""
+    """What a task left open.
+
+    `models` and `tools`: its calls without an outcome, in the order in which they began.
+    `replies`: the last attempt's replies that were cut off; somebody may have seen a part of them.
+    `uncertain`: the last attempt's uncertain tool calls. `unknown`: those of all attempts that no person has resolved.
+    `in_doubt`: calls to be repeated with their key that have not been yet; they are in no other list.
+    `works`: the task was in the middle of its own work. `recoveries`: how often that was so when a gateway ended, since
+    its last retry.
+    """
 
     models: tuple[ModelCallStarted, ...]
     replies: tuple[ReplyId, ...]
-    tools: tuple[OpenTool, ...]
-    uncertain: tuple[OpenTool, ...]
-    in_doubt: tuple[OpenTool, ...] = ()
+    tools: tuple[CallRecord, ...]
+    uncertain: tuple[CallRecord, ...]
+    in_doubt: tuple[CallRecord, ...] = ()
     works: bool = False
     recoveries: int = 0
-    unknown: tuple[OpenTool, ...] = ()
+    unknown: tuple[CallRecord, ...] = ()
 
 
 def unfinished(events: Iterable[Event]) -> Unfinished:
-    """The calls that `events`, a task's own in their order, leave open."""
+    """Return what `events`, a task's own in their order, leave open."""
     models: dict[CallId, ModelCallStarted] = {}
-    tools: dict[CallId, OpenTool] = {}
     replies: dict[CallId, ReplyId] = {}
-    uncertain: list[OpenTool] = []
-    in_doubt: list[OpenTool] = []
-    approvals: dict[ApprovalId, CallId] = {}
+    calls = Calls()
+    in_doubt: set[CallId] = set()
+    uncertain: set[CallId] = set()
+    unknown: dict[CallId, None] = {}  # in the order in which they became so
     recoveries = 0
-    unknown: list[OpenTool] = []
     work = Work()
     works = False
     for event in events:
+        call = calls.take(event.body)
         match event.body:
             case TaskStarted():
                 replies.clear()
@@ -114,33 +84,18 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 models.pop(call_id, None)
                 if code != INTERRUPTED:
                     replies.pop(call_id, None)
-            case ToolCallRequested() as fact:
-                tools[fact.call_id] = OpenTool(call_id=fact.call_id, asked=fact)
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id) if call_id in tools:
-                approvals[approval_id] = call_id
-                tools[call_id] = replace(tools[call_id], waits_for="a yes")
-            case ApprovalGranted(approval_id=approval_id):
-                call_id = approvals.get(approval_id)
-                if call_id is not None and call_id in tools:
-                    tools[call_id] = replace(tools[call_id], waits_for="")
-            case PromptRequested(call_id=call_id) if call_id is not None and call_id in tools:
-                tools[call_id] = replace(tools[call_id], waits_for="an answer")
-            case ToolCallStarted(call_id=call_id, effect=effect):
-                tools[call_id] = replace(tools.get(call_id) or _erased(call_id), started=True, effect=effect)
-            case ToolCallUncertain(call_id=call_id, reason=reason, again=again):
-                same = next((each for each in in_doubt if each.call_id == call_id), None)
-                found = replace(tools.pop(call_id, None) or same or _erased(call_id), reason=reason)
-                in_doubt = _without(in_doubt, found)
-                (in_doubt if again else uncertain).append(found)
-                if not again:
-                    unknown.append(found)
+            case ToolCallUncertain(call_id=call_id) if call is not None and call.is_repeated:
+                in_doubt = {*_others(in_doubt, call, calls), call_id}
+            case ToolCallUncertain(call_id=call_id) if call is not None:
+                in_doubt = _others(in_doubt, call, calls)
+                uncertain.add(call_id)
+                unknown[call_id] = None
             case ToolCallResolved(call_id=call_id, outcome=outcome):
-                uncertain = [tool for tool in uncertain if tool.call_id != call_id]
-                unknown = [tool for tool in unknown if tool.call_id != call_id or outcome == "left"]
-            case ToolCallCompleted(call_id=call_id) | ToolCallFailed(call_id=call_id):
-                in_doubt = _without(in_doubt, tools.pop(call_id, None))
-            case ToolCallCancelled(call_id=call_id):
-                tools.pop(call_id, None)
+                uncertain.discard(call_id)
+                if outcome != "left":
+                    unknown.pop(call_id, None)
+            case ToolCallCompleted() | ToolCallFailed() if call is not None:
+                in_doubt = _others(in_doubt, call, calls)
             case _:
                 pass
         work.take(event)
@@ -149,17 +104,30 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     return Unfinished(
         models=tuple(models.values()),
         replies=tuple(replies.values()),
-        tools=tuple(tools.values()),
-        uncertain=tuple(uncertain),
-        in_doubt=tuple(in_doubt),
+        tools=tuple(call for call in calls.values() if call.is_open),
+        uncertain=tuple(calls[call_id] for call_id in unknown if call_id in uncertain),
+        in_doubt=tuple(call for call in calls.values() if call.call_id in in_doubt),
         works=works,
         recoveries=recoveries,
-        unknown=tuple(unknown),
+        unknown=tuple(calls[call_id] for call_id in unknown),
     )
 
 
+def _others(in_doubt: set[CallId], ended: CallRecord, calls: Calls) -> set[CallId]:
+    """Return the calls in doubt that `ended` neither is nor replaces."""
+    place = ended.position
+    return {each for each in in_doubt if each != ended.call_id and (place is None or calls[each].position != place)}
+
+
+def describe(call: CallRecord) -> str:
+    """Return the call as a phrase, such as `read_file "a.txt"`."""
+    if call.requested is None:
+        return "A tool whose name was erased"
+    return called(call.requested.name, call.requested.args)
+
+
 def cut_off(call: ModelCallStarted, code: str, why: str) -> ModelCallFailed:
-    """The end of a call that nobody ended: what it took nobody knows, so it counts with all that it had reserved."""
+    """Return the end of a model call that never ended. Its usage is unknown, so all that it had reserved counts."""
     return ModelCallFailed(
         call_id=call.call_id,
         code=code,
@@ -170,93 +138,75 @@ def cut_off(call: ModelCallStarted, code: str, why: str) -> ModelCallFailed:
     )
 
 
-def _without(in_doubt: Iterable[OpenTool], ended: OpenTool | None) -> list[OpenTool]:
-    """Those that are neither that call nor stand where it stood."""
-    if ended is None:
-        return list(in_doubt)
-    return [
-        each for each in in_doubt if each.call_id != ended.call_id and (each.place is None or each.place != ended.place)
-    ]
-
-
-def _erased(call_id: CallId) -> OpenTool:
-    return OpenTool(call_id=call_id, asked=None)
-
-
-MayRepeat = Callable[[str], bool]
-"""Whether a call of the tool of this id that has no outcome may be made again."""
-
-TakesKey = Callable[[str], bool]
-"""Whether a call of the tool of this id that is made again with the same key has its effect once."""
-
-Happened = Callable[[str, JsonObject], Awaitable[bool | None]]
-"""Whether a run of the tool of this id with that effect was done; None where that can't be known."""
-
-
 async def _unknown(tool_id: str, effect: JsonObject) -> bool | None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Fates:
-    """Finds out what became of calls. Without anybody to ask, whatever was begun may have happened."""
+class Reconciler:
+    """Finds out whether a call that was cut off took effect. By default any call that was started may have.
 
-    may_repeat: MayRepeat = lambda tool_id: False
-    happened: Happened = _unknown
-    takes_key: TakesKey = lambda tool_id: False
+    `may_repeat(tool_id)`: whether a call of that tool without an outcome may be made again.
+    `happened(tool_id, effect)`: whether that effect took place; None if that can't be known.
+    `takes_key(tool_id)`: whether a call repeated with the same key takes effect only once.
+    """
 
-    async def of(self, tool: OpenTool) -> bool | None:
-        """Whether the call was done: no, where it had not begun or had nothing to do that counts."""
-        if not tool.started:
+    may_repeat: Callable[[str], bool] = lambda tool_id: False
+    happened: Callable[[str, JsonObject], Awaitable[bool | None]] = _unknown
+    takes_key: Callable[[str], bool] = lambda tool_id: False
+
+    async def was_done(self, call: CallRecord) -> bool | None:
+        """Return whether the call took effect, None if unknown; False if it never started or may be made again."""
+        if call.started is None:
             return False
-        if tool.asked is None:  # a call whose request was erased may have been anything
+        if call.requested is None:  # a call whose request was erased may have been anything
             return None
-        if self.may_repeat(tool.asked.tool_id):
+        if self.may_repeat(call.requested.tool_id):
             return False
-        return None if tool.effect is None else await self.happened(tool.asked.tool_id, tool.effect)
+        effect = call.started.effect
+        return None if effect is None else await self.happened(call.requested.tool_id, effect)
 
-    def has_key(self, tool: OpenTool) -> bool:
-        """Whether the call can be made again, with the key that it had, without having its effect twice."""
-        return tool.asked is not None and self.takes_key(tool.asked.tool_id)
-
-
-NOBODY_KNOWS = Fates()
+    def has_key(self, call: CallRecord) -> bool:
+        """Return whether repeating the call with its key can't cause its effect twice."""
+        return call.requested is not None and self.takes_key(call.requested.tool_id)
 
 
-def end_of(tool: OpenTool, fate: bool | None, why: str) -> EventBody:
-    """The outcome that it gets, because of `why`."""
-    match fate:
+NO_RECONCILER = Reconciler()
+
+
+def end_of(call: CallRecord, done: bool | None, why: str) -> EventBody:
+    """Return the outcome of an open call, given whether it took effect (None: unknown), because of `why`."""
+    match done:
         case True:
             data: JsonObject = {"done": True, "note": f"It was done. {why}"}
-            return ToolCallCompleted(call_id=tool.call_id, ok=True, data=data, summary="done", duration_ms=0.0)
+            return ToolCallCompleted(call_id=call.call_id, ok=True, data=data, summary="done", duration_ms=0.0)
         case False:
-            return ToolCallCancelled(call_id=tool.call_id, reason=why)
+            return ToolCallCancelled(call_id=call.call_id, reason=why)
         case None:
-            return ToolCallUncertain(call_id=tool.call_id, reason=why)
+            return ToolCallUncertain(call_id=call.call_id, reason=why)
 
 
-def stopped(tools: Iterable[OpenTool]) -> list[EventBody]:
-    """The ends of the calls of a turn that is stopped where nothing of it runs: while it waits for a person, or for its
-    next attempt."""
-    return [end_of(tool, None if tool.started else False, why_stopped(tool)) for tool in tools]
+def stopped(calls: Iterable[CallRecord]) -> list[EventBody]:
+    """Return the outcomes of a turn's open calls when it is stopped while it waits for a person or its next attempt."""
+    return [end_of(call, None if call.started else False, why_stopped(call)) for call in calls]
 
 
-def why_stopped(tool: OpenTool) -> str:
-    """Of a call whose turn a person ends."""
-    if tool.started:
+def why_stopped(call: CallRecord) -> str:
+    """Return the reason for the end of a call whose turn a person stops."""
+    if call.started:
         return "The turn was stopped."
-    before = {"a yes": "allowed", "an answer": "answered", "": "begun"}[tool.waits_for]
+    before = {"a yes": "allowed", "an answer": "answered", "": "begun"}[call.waits_for]
     return f"The turn was stopped before it was {before}."
 
 
-def made_again(tool: OpenTool, why: str) -> ToolCallUncertain:
-    """What is said of a call that was cut off, because of `why`, and is made again with its key."""
-    return ToolCallUncertain(call_id=tool.call_id, reason=why, again=True)
+def made_again(call: CallRecord, why: str) -> ToolCallUncertain:
+    """Return the outcome of a call that was cut off, because of `why`, and is repeated with its key."""
+    return ToolCallUncertain(call_id=call.call_id, reason=why, again=True)
 
 
-def not_again(tools: Iterable[OpenTool]) -> TaskFailed:
-    """The end of a task in which these calls may or may not have been had."""
-    found = tuple(tools)
-    calls = ", ".join(dict.fromkeys(tool.said for tool in found))
-    error = uncertain(calls, " ".join(dict.fromkeys(tool.reason for tool in found if tool.reason)))
+def not_again(calls: Iterable[CallRecord]) -> TaskFailed:
+    """Return the failure of a task whose `calls` may or may not have taken effect."""
+    found = tuple(calls)
+    names = ", ".join(dict.fromkeys(describe(call) for call in found))
+    error = uncertain(names, " ".join(dict.fromkeys(call.doubt for call in found if call.doubt)))
     return TaskFailed(kind="tool", code=error.code, message=str(error), hint=error.hint)

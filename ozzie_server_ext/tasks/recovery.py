@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from ozzie_server_ext.agent.questions import doubt
+from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import (
@@ -38,9 +39,8 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.pauses import hand_down, wished
 from ozzie_server_ext.tasks.reconciliation import (
-    NOBODY_KNOWS,
-    Fates,
-    OpenTool,
+    NO_RECONCILER,
+    Reconciler,
     Unfinished,
     cut_off,
     end_of,
@@ -78,7 +78,7 @@ async def recover(
     runner: Runner,
     *,
     ids: IdSource,
-    fates: Fates = NOBODY_KNOWS,
+    reconciler: Reconciler = NO_RECONCILER,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> int:
     """Take up every unfinished task, in the order in which they were created; returns how many run.
@@ -104,13 +104,13 @@ async def recover(
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         events = await event_log.read_stream(task_stream(task.task_id))
         left = unfinished(events)
-        known = {tool.call_id: await fates.of(tool) for tool in left.tools}
-        keyed = {tool.call_id for tool in left.tools if fates.has_key(tool)}
+        done = {tool.call_id: await reconciler.was_done(tool) for tool in left.tools}
+        keyed = {tool.call_id for tool in left.tools if reconciler.has_key(tool)}
         most = MAX_ATTEMPTS if row["parent_id"] is None else MAX_DELEGATED_ATTEMPTS
         verdict = _judge(
             task,
             left,
-            known,
+            done,
             keyed,
             PromptId(ids.new()) if row["attended"] else None,
             gives_up=task.mode != "GRAPH" and left.works and left.recoveries + 1 >= most,
@@ -172,7 +172,7 @@ async def _end_calls(event_log: EventLog, waiting: Task) -> None:
 def _judge(
     task: Task,
     left: Unfinished,
-    fates: Mapping[CallId, bool | None],
+    done: Mapping[CallId, bool | None],
     keyed: Set[CallId],
     prompt_id: PromptId | None,
     *,
@@ -185,17 +185,16 @@ def _judge(
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-    unknown: list[OpenTool] = []
+    unknown: list[CallRecord] = []
     for tool in left.tools:
-        fate = fates[tool.call_id]
-        if fate is None and goes_on and tool.call_id in keyed:
+        if done[tool.call_id] is None and goes_on and tool.call_id in keyed:
             ends.append(made_again(tool, _CUT_OFF))
             continue
-        ends.append(end_of(tool, fate, _CUT_OFF))
-        if fate is None:
+        ends.append(end_of(tool, done[tool.call_id], _CUT_OFF))
+        if done[tool.call_id] is None:
             unknown.append(tool)
     if given_up and not task.stop_by:  # what was to be made again is not; after a stop, it is where that is retried
-        ends += [end_of(tool, None, tool.reason) for tool in left.in_doubt]
+        ends += [end_of(tool, None, tool.doubt) for tool in left.in_doubt]
         unknown += left.in_doubt
     if task.stop_by:
         return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
@@ -379,15 +381,12 @@ class EarlierRuns:
             limit=2 * MOST_LOOKED_AT,
             newest_first=True,
         )
-        requested = {event.body.call_id: event.body for event in calls if isinstance(event.body, ToolCallRequested)}
-        begun: dict[str, int] = {}
-        for event in reversed(calls):
-            if isinstance(event.body, ToolCallStarted) and event.task_id in tasks:
-                call = requested.get(event.body.call_id)
-                name = _UNKNOWN if call is None else call.name
-                if call is None or self._changes_something(call.tool_id):
-                    begun[name] = begun.get(name, 0) + 1
-        return begun
+        own = fold_calls(event.body for event in reversed(calls) if event.task_id in tasks)
+        started: Counter[str] = Counter()
+        for call in own.values():
+            if call.started and (call.requested is None or self._changes_something(call.requested.tool_id)):
+                started[_UNKNOWN if call.requested is None else call.requested.name] += 1
+        return dict(started)
 
     def _changes_something(self, tool_id: str) -> bool:
         """A tool that is here no more may have done anything."""

@@ -33,7 +33,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.reconciliation import unfinished
+from ozzie_server_ext.tasks.reconciliation import describe, unfinished
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.signals import awaited
 
@@ -172,7 +172,7 @@ def doing(events: Iterable[Event]) -> str:
     """What a task of these events is in the middle of, in words."""
     left = unfinished(events)
     if left.tools:
-        return f"It waits for {', '.join(tool.said for tool in left.tools)}."
+        return f"It waits for {', '.join(describe(tool) for tool in left.tools)}."
     if left.models:
         return f'It waits for an answer of "{left.models[-1].alias}".'
     return "It is between two calls."

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ozzie_server_ext.agent.structured_output import UnfitAnswer
+from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.events import (
     Event,
     MessageRejected,
@@ -11,11 +12,8 @@ from ozzie_server_ext.domain.events import (
     ModelCallStarted,
     ToolCallCancelled,
     ToolCallCompleted,
-    ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
-    ToolCallResolved,
-    ToolCallStarted,
     ToolCallUncertain,
 )
 from ozzie_server_ext.gateway.rest.shapes import TokenUsage
@@ -24,44 +22,51 @@ from ozzie_server_ext.store.codec import time_text
 
 
 class Steps:
-    """Takes events in their order. An outcome of a call that never began is passed over."""
+    """Takes events in their order. An outcome of a call without a beginning is skipped."""
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
         self._answers: dict[str, str] = {}
+        self._calls = Calls()
 
     def all(self) -> list[Step]:
-        """The steps so far, in the order in which they began."""
+        """Return the steps so far, in the order in which they began."""
         return list(self._steps.values())
 
     def take(self, event: Event) -> None:
         body = event.body
-        if isinstance(body, ModelCallStarted):
-            self._steps[body.call_id] = _model_step(body, time_text(event.ts))
-            if body.purpose == "answer":
-                self._answers[body.reply_id] = body.call_id
-        elif isinstance(body, MessageRejected) and body.reply_id in self._answers:
-            call_id = self._answers[body.reply_id]
-            why = _failure(UnfitAnswer.code, body.problem)
-            self._steps[call_id] = replace(self._steps[call_id], status="rejected", error=why)
-        elif isinstance(body, ToolCallRequested):
-            self._steps[body.call_id] = _tool_step(body, time_text(event.ts))
-        elif (
-            isinstance(
-                body,
-                ModelCallCompleted
-                | ModelCallFailed
-                | ToolCallDecided
-                | ToolCallStarted
-                | ToolCallCompleted
-                | ToolCallFailed
-                | ToolCallCancelled
-                | ToolCallUncertain
-                | ToolCallResolved,
-            )
-            and body.call_id in self._steps
-        ):
-            self._steps[body.call_id] = _after(self._steps[body.call_id], body)
+        if (call := self._calls.take(body)) is not None:
+            if call.requested is not None:
+                begun = self._steps.get(call.call_id)
+                self._steps[call.call_id] = _tool_step(
+                    call, call.requested, begun.started_at if begun else time_text(event.ts)
+                )
+            return
+        match body:
+            case ModelCallStarted():
+                self._steps[body.call_id] = _model_step(body, time_text(event.ts))
+                if body.purpose == "answer":
+                    self._answers[body.reply_id] = body.call_id
+            case MessageRejected(reply_id=reply_id) if reply_id in self._answers:
+                call_id = self._answers[reply_id]
+                error = _failure(UnfitAnswer.code, body.problem)
+                self._steps[call_id] = replace(self._steps[call_id], status="rejected", error=error)
+            case ModelCallCompleted(call_id=call_id) if call_id in self._steps:
+                self._steps[call_id] = replace(
+                    self._steps[call_id],
+                    status="completed",
+                    duration_ms=body.latency_ms,
+                    ttft_ms=body.ttft_ms,
+                    token_usage=TokenUsage(input=body.usage.input_tokens, output=body.usage.output_tokens),
+                    cost=body.cost,
+                )
+            case ModelCallFailed(call_id=call_id) if call_id in self._steps:
+                error = _failure(body.code, body.message)
+                self._steps[call_id] = replace(
+                    self._steps[call_id], status="failed", duration_ms=body.latency_ms, error=error
+                )
+            case _:
+                pass
 
 
 def _model_step(body: ModelCallStarted, at: str) -> Step:
@@ -87,14 +92,14 @@ def _model_step(body: ModelCallStarted, at: str) -> Step:
     )
 
 
-def _tool_step(body: ToolCallRequested, at: str) -> Step:
-    return Step(
+def _tool_step(call: CallRecord, requested: ToolCallRequested, at: str) -> Step:
+    step = Step(
         kind="tool",
         purpose="",
-        call_id=body.call_id,
-        round=body.round,
-        name=body.name,
-        status="requested",
+        call_id=call.call_id,
+        round=requested.round,
+        name=requested.name,
+        status="requested" if call.started is None else "running",
         started_at=at,
         duration_ms=None,
         provider="",
@@ -102,65 +107,34 @@ def _tool_step(body: ToolCallRequested, at: str) -> Step:
         ttft_ms=None,
         token_usage=None,
         cost=None,
-        tool_id=body.tool_id,
-        arguments=body.args,
+        tool_id=requested.tool_id,
+        arguments=requested.args,
         summary="",
         artifacts=[],
         error=None,
     )
-
-
-def _after(
-    step: Step,
-    body: ModelCallCompleted
-    | ModelCallFailed
-    | ToolCallDecided
-    | ToolCallStarted
-    | ToolCallCompleted
-    | ToolCallFailed
-    | ToolCallCancelled
-    | ToolCallUncertain
-    | ToolCallResolved,
-) -> Step:
-    match body:
-        case ModelCallCompleted():
-            return replace(
-                step,
-                status="completed",
-                duration_ms=body.latency_ms,
-                ttft_ms=body.ttft_ms,
-                token_usage=TokenUsage(input=body.usage.input_tokens, output=body.usage.output_tokens),
-                cost=body.cost,
-            )
-        case ModelCallFailed():
-            return replace(step, status="failed", duration_ms=body.latency_ms, error=_failure(body.code, body.message))
-        case ToolCallDecided(decision="DENY"):
-            return replace(step, status="denied", error=_failure(body.rule, body.reason))
-        case ToolCallDecided():
+    if call.decided is not None and call.decided.decision == "DENY":
+        step = replace(step, status="denied", error=_failure(call.decided.rule, call.decided.reason))
+    match call.outcome:
+        case None:
             return step
-        case ToolCallStarted():
-            return replace(step, status="running")
-        case ToolCallCompleted():
+        case ToolCallCompleted(duration_ms=duration_ms, summary=summary, artifacts=artifacts):
             return replace(
-                step,
-                status="completed",
-                duration_ms=body.duration_ms,
-                summary=body.summary,
-                artifacts=list(body.artifacts),
+                step, status="completed", duration_ms=duration_ms, summary=summary, artifacts=list(artifacts)
             )
-        case ToolCallFailed():
+        case ToolCallFailed(code=code, message=message, duration_ms=duration_ms):
             status = "denied" if step.status == "denied" else "failed"
-            error = step.error or _failure(body.code, body.message)
-            return replace(step, status=status, duration_ms=body.duration_ms, error=error)
-        case ToolCallCancelled():
-            return replace(step, status="cancelled", error=_failure("tool.cancelled", body.reason))
-        case ToolCallUncertain():
-            return replace(step, status="uncertain", error=_failure("tool.uncertain", body.reason))
-        case ToolCallResolved(outcome="done"):
+            return replace(step, status=status, duration_ms=duration_ms, error=step.error or _failure(code, message))
+        case ToolCallCancelled(reason=reason):
+            return replace(step, status="cancelled", error=_failure("tool.cancelled", reason))
+        case ToolCallUncertain(reason=reason):
+            step = replace(step, status="uncertain", error=_failure("tool.uncertain", reason))
+    match call.resolved and call.resolved.outcome:
+        case "done":
             return replace(step, status="completed", summary="done, as a person says", error=None)
-        case ToolCallResolved(outcome="again"):
+        case "again":
             return replace(step, status="cancelled")
-        case ToolCallResolved():
+        case _:
             return step
 
 

@@ -6,12 +6,12 @@ from functools import partial
 
 import msgspec
 
+from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     Draft,
     Event,
-    EventBody,
     MadeCall,
     ToolCallCompleted,
     ToolCallDecided,
@@ -132,29 +132,27 @@ class _Gathered:
 
 
 def _outcome(drafts: Sequence[Draft]) -> Outcome:
-    bodies: dict[type[EventBody], EventBody] = {type(draft.body): draft.body for draft in drafts}
-    end = drafts[-1]
-    content = Content(labels=end.labels, sources=end.sources)
-    requested, decided = bodies[ToolCallRequested], bodies.get(ToolCallDecided)
-    assert isinstance(requested, ToolCallRequested), "each call begins so"
+    (call,) = fold_calls(draft.body for draft in drafts).values()
+    content = Content(labels=drafts[-1].labels, sources=drafts[-1].sources)
+    requested = call.requested
+    assert requested is not None, "each call begins with its request"
     made = partial(
         MadeCall,
         tool_id=requested.tool_id,
         name=requested.name,
         version=requested.version,
         args=requested.args,
-        rule=decided.rule if isinstance(decided, ToolCallDecided) else "",
-        policy=decided.policy if isinstance(decided, ToolCallDecided) else "",
+        rule=call.decided.rule if call.decided else "",
+        policy=call.decided.policy if call.decided else "",
     )
-    match end.body:
+    match call.outcome:
         case ToolCallCompleted(data=data, summary=summary, duration_ms=duration_ms):
             return Succeeded(value=data, content=content, call=made(summary=summary, duration_ms=duration_ms))
         case ToolCallFailed(code=code, message=message, duration_ms=duration_ms):
-            call = made(duration_ms=duration_ms)
-            return FailedAttempt(kind="tool", code=code, message=message, content=content, call=call)
+            made_call = made(duration_ms=duration_ms)
+            return FailedAttempt(kind="tool", code=code, message=message, content=content, call=made_call)
         case ToolCallUncertain(reason=reason):
-            return FailedAttempt(
-                kind="tool", code=ToolUncertain.code, message=reason, content=content, call=made(duration_ms=0.0)
-            )
+            code, made_call = ToolUncertain.code, made(duration_ms=0.0)
+            return FailedAttempt(kind="tool", code=code, message=reason, content=content, call=made_call)
         case _:
-            raise AssertionError("each call ends so")
+            raise AssertionError("each call ends with an outcome")

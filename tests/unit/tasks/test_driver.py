@@ -28,7 +28,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.reconciliation import Fates
+from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.rig import Gate, TaskRig
 
@@ -375,7 +375,7 @@ async def test_a_call_whose_outcome_could_not_be_recorded_has_one_when_its_task_
         asked.append((tool_id, effect))
         return happened
 
-    rig.driver = TaskDriver(rig.log, rig.ids, rig._run_turn, fates=Fates(lambda tool_id: False, look))
+    rig.driver = TaskDriver(rig.log, rig.ids, rig._run_turn, reconciler=Reconciler(lambda tool_id: False, look))
     rig.service = TaskService(rig.log, rig.ids, rig.driver)
     call_id = CallId("c1")
 

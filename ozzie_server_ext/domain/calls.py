@@ -1,0 +1,178 @@
+"""The state of each tool call, folded from the events about it.
+
+requested → decided → approval → answer → started → outcome → resolved, where any state but the first may be missing: an
+allowed call needs no approval, and a denied one never starts. An approval that expired is requested again. The first
+outcome is final, except that of a call to be repeated with its key (`ToolCallUncertain.again`): it may get another one.
+A call whose request was erased has no `requested`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from ozzie_server_ext.domain.events import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+    EventBody,
+    PromptRequested,
+    ToolCallCancelled,
+    ToolCallCompleted,
+    ToolCallDecided,
+    ToolCallFailed,
+    ToolCallRequested,
+    ToolCallResolved,
+    ToolCallStarted,
+    ToolCallUncertain,
+)
+from ozzie_server_ext.domain.ids import ApprovalId, CallId
+
+CallOutcome: TypeAlias = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain
+ApprovalAnswer: TypeAlias = ApprovalGranted | ApprovalRejected | ApprovalExpired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call: each state is the event that recorded it.
+
+    `approval` is the newest request for a yes and `answer` the answer to it; `prompt` is a question that the call
+    itself asks; `resolved` is a person's word on an uncertain call, the first that is not "left".
+    """
+
+    call_id: CallId
+    requested: ToolCallRequested | None = None
+    decided: ToolCallDecided | None = None
+    approval: ApprovalRequested | None = None
+    answer: ApprovalAnswer | None = None
+    prompt: PromptRequested | None = None
+    started: ToolCallStarted | None = None
+    outcome: CallOutcome | None = None
+    resolved: ToolCallResolved | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call was requested or started and has no outcome."""
+        return self.outcome is None and (self.requested is not None or self.started is not None)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether another call takes its place, with the same key."""
+        return isinstance(self.outcome, ToolCallUncertain) and self.outcome.again
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether nobody knows if the call took effect, and it is not repeated."""
+        return isinstance(self.outcome, ToolCallUncertain) and not self.outcome.again
+
+    @property
+    def doubt(self) -> str:
+        """Why nobody knows if the call took effect; empty if that is known."""
+        return self.outcome.reason if isinstance(self.outcome, ToolCallUncertain) else ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no further outcome can follow."""
+        return self.outcome is not None and not self.is_repeated
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no event can change the call any more: it is final, and if uncertain, a person has resolved it."""
+        is_left = self.resolved is None or self.resolved.outcome == "left"
+        return self.is_final and not (self.is_uncertain and is_left)
+
+    @property
+    def waits_for(self) -> Literal["", "a yes", "an answer"]:
+        """What an open call needs from a person before it can go on."""
+        if self.prompt is not None:
+            return "an answer"
+        return "" if self.approval is None or isinstance(self.answer, ApprovalGranted) else "a yes"
+
+    @property
+    def position(self) -> tuple[int, int] | None:
+        """Round and index, which a repeated call shares with the one it replaces. None if the request was erased."""
+        return None if self.requested is None else (self.requested.round, self.requested.index)
+
+
+class Calls(Mapping[CallId, CallRecord]):
+    """The fold: the calls so far by id, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._records: dict[CallId, CallRecord] = {}
+        self._approvals: dict[ApprovalId, CallId] = {}
+
+    def __getitem__(self, call_id: CallId) -> CallRecord:
+        return self._records[call_id]
+
+    def __iter__(self) -> Iterator[CallId]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def take(self, fact: EventBody) -> CallRecord | None:
+        """Take the next event of the log and return the call it is about, as it is now; None if it is about no call."""
+        call_id = self._call_of(fact)
+        if call_id is None:
+            return None
+        call = self._records[call_id] = _after(self._records.get(call_id) or CallRecord(call_id=call_id), fact)
+        return call
+
+    def forget(self, call_id: CallId) -> None:
+        """Drop a settled call, to save memory."""
+        del self._records[call_id]
+        self._approvals = {approval_id: of for approval_id, of in self._approvals.items() if of != call_id}
+
+    def _call_of(self, fact: EventBody) -> CallId | None:
+        match fact:
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
+                self._approvals[approval_id] = call_id
+                return call_id
+            case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
+                return self._approvals.get(fact.approval_id)
+            case (
+                ToolCallRequested()
+                | ToolCallDecided()
+                | ToolCallStarted()
+                | ToolCallCompleted()
+                | ToolCallFailed()
+                | ToolCallCancelled()
+                | ToolCallUncertain()
+                | ToolCallResolved()
+                | PromptRequested()
+            ):
+                return fact.call_id
+            case _:
+                return None
+
+
+def fold_calls(facts: Iterable[EventBody]) -> Calls:
+    """Return the calls that `facts`, in the order of the log, are about."""
+    calls = Calls()
+    for fact in facts:
+        calls.take(fact)
+    return calls
+
+
+def _after(call: CallRecord, fact: EventBody) -> CallRecord:
+    match fact:
+        case ToolCallRequested():
+            return replace(call, requested=fact)
+        case ToolCallDecided():
+            return replace(call, decided=fact)
+        case ApprovalRequested():
+            return replace(call, approval=fact, answer=None)
+        case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
+            is_newest = call.approval is not None and call.approval.approval_id == fact.approval_id
+            return replace(call, answer=fact) if is_newest else call
+        case PromptRequested():
+            return replace(call, prompt=fact)
+        case ToolCallStarted():
+            return replace(call, started=fact)
+        case ToolCallCompleted() | ToolCallFailed() | ToolCallCancelled() | ToolCallUncertain():
+            return call if call.is_final else replace(call, outcome=fact)
+        case ToolCallResolved():
+            is_settled = call.resolved is not None and call.resolved.outcome != "left"
+            return call if is_settled or not call.is_uncertain else replace(call, resolved=fact)
+        case _:
+            return call
