@@ -16,10 +16,10 @@ from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.jupyter_server import follow_contents, jupyter_around
-from ozzie_server_ext.gateway.leadership import Succession
+from ozzie_server_ext.gateway.leadership import Leadership
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
-from ozzie_server_ext.gateway.state import GatewayState, Teller
+from ozzie_server_ext.gateway.state import GatewayState, Reporter
 from ozzie_server_ext.gateway.stop_signals import StopSignals
 from ozzie_server_ext.observability.heap import settle_heap
 from ozzie_server_ext.observability.logs import logger
@@ -57,7 +57,7 @@ class OzzieExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self.state = GatewayState()
         self.ozzie: Ozzie | None = None
-        self._succession: Succession | None = None
+        self._leadership: Leadership | None = None
         self._is_stopped = False
         self._noting = PeriodicCallback(self._note_activity, NOTE_ACTIVITY_EVERY_S * 1000)
         self.settings["ozzie"] = self.state
@@ -70,7 +70,7 @@ class OzzieExtension(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         if self._is_stopped:  # the server, while it still started other extensions
             return
-        teller: Teller = self.state.teller or _LogTeller(self.log)
+        reporter: Reporter = self.state.reporter or _LogReporter(self.log)
         unfit = _unfit(serverapp)
         url = "" if unfit else _own_url(serverapp)
 
@@ -78,7 +78,7 @@ class OzzieExtension(ExtensionApp):
             return await self._begin(url, Path(serverapp.root_dir))
 
         try:
-            self._succession = Succession(
+            self._leadership = Leadership(
                 find_home(),
                 Path(jupyter_runtime_dir()),
                 Path(serverapp.root_dir),
@@ -86,23 +86,23 @@ class OzzieExtension(ExtensionApp):
                 AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
                 begin=begin,
                 end=self._end,
-                teller=teller,
+                reporter=reporter,
                 unfit=unfit,
             )
         except OzzieError as error:  # an account without any folder
-            teller.failed(error)
+            reporter.failed(error)
             self.state.fail(error)
             self.state.on_failure(error)
             return
         self._noting.start()
-        await self._succession.start()
+        await self._leadership.start()
 
     async def _begin(self, url: str, project: Path) -> Services:
         """Start Ozzie, and tell kernels and commands where. What was begun is undone by `_end`."""
-        assert self._succession is not None
-        around = jupyter_around(self.serverapp, self.state, self._succession.home)
-        self.ozzie = ozzie = await Ozzie.start(self._succession.home, project, around)
-        ozzie.on_replaced = self._succession.replaced
+        assert self._leadership is not None
+        around = jupyter_around(self.serverapp, self.state, self._leadership.home)
+        self.ozzie = ozzie = await Ozzie.start(self._leadership.home, project, around)
+        ozzie.on_replaced = self._leadership.replaced
         settle_heap()
         remove_dead_handshakes(self._handshake_path.parent)
         write_handshake(
@@ -138,8 +138,8 @@ class OzzieExtension(ExtensionApp):
         """Let go of everything that was started, as far as it was; called again, it does nothing."""
         self._is_stopped = True
         self._noting.stop()
-        if self._succession is not None:
-            await self._succession.stop()
+        if self._leadership is not None:
+            await self._leadership.stop()
         if self._stop_signals is not None:
             self._stop_signals.remove()
 
@@ -160,7 +160,7 @@ class OzzieExtension(ExtensionApp):
 
 
 @dataclass(frozen=True, slots=True)
-class _LogTeller:
+class _LogReporter:
     """Tells in Jupyter's log."""
 
     log: Any

@@ -1,6 +1,6 @@
-"""Who is asking, beside Jupyter's own users: holders of the handshake's token, and kernels with one of their own.
+"""Tokens beside Jupyter's own users: the handshake's token, and one for each kernel.
 
-A kernel's token is bound to one kernel and one session, and dies with the kernel's connection.
+A kernel's token is bound to one kernel and one session, and ends with the kernel's connection.
 """
 
 import getpass
@@ -20,15 +20,15 @@ _HEADER = re.compile(r"(?:token|bearer)\s+(\S{20,200})", re.IGNORECASE)
 MAX_KERNEL_TOKENS = 1000
 ON_BEHALF_OF = "Ozzie-User"
 ROOT = "Ozzie-Root"
-"""The headers in which an attached server says who asks, and in which folder the paths begin that its pages name
-(ADR 11). They count with the local token only, and are percent-encoded UTF-8: headers are ASCII."""
+"""Headers by which an attached server names the user and the folder that its pages' paths are relative to (ADR 11).
+They count only with the local token, and are percent-encoded UTF-8, because headers are ASCII."""
 _MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """An authenticated caller. `session_id` is the one session that a kernel may touch; None: any. `root` is where the
-    paths begin that a page of an attached server names; None: in the project folder."""
+    """An authenticated caller. `session_id` is the only session that a kernel may touch; None: any. `root` is the
+    folder that paths from an attached server's page are relative to; None: the project folder."""
 
     kind: Literal["user", "local", "kernel"]
     name: str
@@ -38,7 +38,7 @@ class Principal:
 
 
 def answerer_of(principal: Principal) -> Answerer:
-    """Who answers an approval: a kernel for its own session alone, anybody else for all of them."""
+    """Return the caller as someone who answers approvals: a kernel for its own session only, others for all."""
     return Answerer(name=principal.name, way=_way(principal), session_id=principal.session_id)
 
 
@@ -49,19 +49,19 @@ def _way(principal: Principal) -> AuthStrength:
         case "user":
             return AuthStrength.BROWSER
         case "local":
-            # An attached server relays its pages with the gateway's own token, and says where their paths begin.
+            # An attached server relays its pages with the gateway's own token and sends their root.
             return AuthStrength.CLI if principal.root is None else AuthStrength.BROWSER
 
 
 class AccessTokens:
-    """The tokens that this gateway itself gave out. They live in memory only and end with the process."""
+    """The tokens that this gateway issued. They exist in memory only."""
 
     def __init__(self) -> None:
         self.local_token = secrets.token_urlsafe(32)
         self._kernels: dict[str, Principal] = {}
 
     def issue_kernel_token(self, kernel_id: str, session_id: SessionId) -> str:
-        """A fresh token for one kernel and one session; an earlier one of that kernel ends."""
+        """Issue a token for one kernel and one session; the kernel's earlier token ends."""
         self.revoke_kernel(kernel_id)
         while len(self._kernels) >= MAX_KERNEL_TOKENS:
             self._kernels.pop(next(iter(self._kernels)))
@@ -74,17 +74,17 @@ class AccessTokens:
             del self._kernels[token]
 
     def revoke_kernels(self) -> None:
-        """End those of all kernels: they stand for sessions of an Ozzie that this server does not have any more."""
+        """End all kernels' tokens: their sessions belong to an Ozzie that this server no longer has."""
         self._kernels.clear()
 
     def revoke(self, principal: Principal) -> None:
-        """End the token that this kernel came with; one that it was given since stays."""
+        """End the token that this kernel used; one issued since then stays."""
         for token in [token for token, holder in self._kernels.items() if holder is principal]:
             del self._kernels[token]
 
     def holder(self, authorization: str, *, on_behalf_of: str = "", root: str = "") -> Principal | None:
-        """Who an `Authorization` header stands for; None where it is none of ours. `on_behalf_of` and `root` are what
-        stands in those headers."""
+        """Return the caller behind an `Authorization` header, or None for a foreign token. `on_behalf_of` and `root`
+        are the values of those headers."""
         match = _HEADER.fullmatch(authorization.strip())
         if match is None:
             return None
@@ -102,7 +102,7 @@ class AccessTokens:
 
 
 def behalf_headers(name: str, root: Path) -> dict[str, str]:
-    """What an attached server says of a user who asks it."""
+    """Return the headers by which an attached server names a user."""
     return {
         ON_BEHALF_OF: quote(name[:_MAX_NAME], safe="", errors="replace"),
         ROOT: quote(str(root), safe="/", errors="replace"),

@@ -1,4 +1,4 @@
-"""What all handlers share: who asks, JSON only, no token in a URL, and errors in one shape."""
+"""Base classes of all handlers: authentication, bodies, and errors in one shape."""
 
 import asyncio
 import contextlib
@@ -47,17 +47,17 @@ _lingering: set[asyncio.Task[None]] = set()
 
 
 def hold(connection: socket.socket) -> socket.socket | None:
-    """Another handle on `connection` for `linger`; None where too many are read on already."""
+    """Return another handle on `connection` for `linger`; None if too many connections linger already."""
     if len(_lingering) >= MAX_CLIENTS:
         return None
     return socket.socket(fileno=os.dup(connection.fileno()))  # dup() of a socket with TLS refuses
 
 
 def linger(held: socket.socket) -> None:
-    """End a connection whose answer is written and whose other handle is closed, once the client has had its say.
+    """Close a connection whose answer is written, once the client has sent the rest of its body.
 
-    One that is closed while data comes is reset, and a client that still sends its body sees that instead of the
-    answer. What comes is dropped, within bounds.
+    A connection that is closed while data arrives is reset, and a client that still sends its body sees the reset
+    instead of the answer. The data is dropped, within bounds.
     """
     with contextlib.suppress(OSError):
         held.shutdown(socket.SHUT_WR)
@@ -77,7 +77,7 @@ async def _drop(held: socket.socket) -> None:
 log = logger(__name__)
 
 RESOURCE = "ozzie"
-"""The resource that Jupyter's authorizer is asked about."""
+"""The resource name that Jupyter's authorizer gets."""
 
 _STATUS: tuple[tuple[type[OzzieError], int], ...] = (
     (Gone, 410),
@@ -101,7 +101,7 @@ _FORBIDDEN = ErrorInfo(
 
 
 class Refusal(OzzieError):
-    """A request that HTTP has a status of its own for."""
+    """A refusal with its own HTTP status."""
 
     def __init__(self, status: int, message: str, *, hint: str, code: str, allow: str = "") -> None:
         super().__init__(message, hint=hint, code=code)
@@ -110,7 +110,7 @@ class Refusal(OzzieError):
 
 
 def error_info(error: BaseException) -> tuple[int, ErrorInfo]:
-    """Status and body for an error. What nobody foresaw is logged and told without its insides."""
+    """Return the status and body for an error. Log unexpected errors, and answer them without internal details."""
     if isinstance(error, Refusal):
         return error.status, ErrorInfo(code=error.code, message=str(error), hint=error.hint)
     if isinstance(error, OzzieError):
@@ -130,7 +130,7 @@ def error_info(error: BaseException) -> tuple[int, ErrorInfo]:
 
 
 class _Granted(IdentityProvider):
-    """Stands in for Jupyter's identity provider where the caller holds a token of Ozzie's own."""
+    """Replaces Jupyter's identity provider if the caller holds one of Ozzie's own tokens."""
 
     def __init__(self, principal: Principal, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -140,7 +140,7 @@ class _Granted(IdentityProvider):
         return self._user
 
     def is_token_authenticated(self, handler: Any) -> bool:
-        # The header can't be sent by a foreign page without a preflight, so no XSRF token is asked for.
+        # A foreign page can't send the header without a preflight, so no XSRF token is needed.
         return True
 
 
@@ -148,18 +148,18 @@ _MADE_UP = re.compile(r"[0-9a-f]{32}")
 
 
 def name_of(user: User) -> str:
-    """What a person is called. Who came with Jupyter's own token has a number for a name, and another to be shown."""
+    """Return the user's name. For Jupyter's own token the user name is a random number, so return the display name."""
     return user.display_name or user.username if _MADE_UP.fullmatch(user.username) else user.username
 
 
 @stream_request_body
 class Caller(JupyterHandler):
-    """Finds out who asks, and reads a body only for those who may send one. Jupyter's own rules for Host, Origin,
-    cookies and XSRF hold unchanged."""
+    """Authenticates the caller, and reads a body only from callers who may send one. Jupyter's own checks of Host,
+    Origin, cookies and XSRF stay in force."""
 
     max_body_bytes = 0
     _is_cut_off = False
-    """Whether a body that is not wanted may still come."""
+    """Whether an unwanted body may still arrive."""
 
     @property
     def state(self) -> "GatewayState":
@@ -183,24 +183,24 @@ class Caller(JupyterHandler):
 
     @property
     def principal(self) -> Principal:
-        """Who asks, once authenticated."""
+        """The authenticated caller."""
         return self.granted or Principal(kind="user", name=name_of(self.current_user))
 
     @property
     def services(self) -> Services:
-        """Ozzie, while this server has it. Raises Refusal: whatever keeps it away, it is not the request."""
+        """Return Ozzie. Raises Refusal with status 503 if this server doesn't have it, no fault of the request."""
         try:
             return self.state.require()
         except OzzieError as error:
             raise Refusal(503, str(error), hint=error.hint, code=error.code) from error
 
     def skip_check_origin(self) -> bool:
-        """A page of another origin has no business with Ozzie's own tokens, though Jupyter trusts any token."""
+        """Refuse pages of other origins with one of Ozzie's own tokens, although Jupyter trusts any token."""
         return self.granted is None and super().skip_check_origin()
 
     async def prepare(self, **kwargs: Any) -> None:
-        """Runs before the body is read."""
-        # The server's own limit would be told without a word.
+        """Check the caller before the body is read."""
+        # The server's own limit would close the connection without an answer.
         cast("HTTP1Connection", self.request.connection).set_max_body_size(sys.maxsize)
         self._body = bytearray()
         try:
@@ -215,7 +215,7 @@ class Caller(JupyterHandler):
 
     def data_received(self, chunk: bytes) -> None:
         self._body += chunk
-        if len(self._body) > self.max_body_bytes:  # of one that did not tell its length
+        if len(self._body) > self.max_body_bytes:  # the length was not announced
             self._body.clear()
             self._is_cut_off = True
             self.send_error(413, exc_info=(Refusal, self._too_large(), None))
@@ -225,7 +225,7 @@ class Caller(JupyterHandler):
         return bytes(self._body)
 
     async def _let_in(self, **kwargs: Any) -> None:
-        """Raises for whoever may not ask this."""
+        """Raise if the caller may not make this request."""
         if "token" in self.request.query_arguments:
             raise Refusal(
                 403,
@@ -242,7 +242,7 @@ class Caller(JupyterHandler):
 
     @property
     def _told_length(self) -> int:
-        """How long the body is to be; 0 where that is not known yet."""
+        """The announced length of the body in bytes; 0 if unknown."""
         told = self.request.headers.get("Content-Length", "")
         return int(told[:20]) if told.isascii() and told.isdecimal() else 0
 
@@ -277,13 +277,13 @@ class Caller(JupyterHandler):
         self.finish({"code": info.code, "message": info.message, "hint": info.hint})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """`error_info` logs what deserves it; a foreseen error needs no traceback in the server's terminal."""
+        """Skip expected errors: they need no traceback in the terminal, and `error_info` logs the others."""
         if not isinstance(value, OzzieError | HTTPError):
             super().log_exception(typ, value, tb)
 
 
 class OzzieHandler(Caller, APIHandler):
-    """Base of the REST handlers, which are the user's alone: a kernel has the WebSocket."""
+    """Base of the REST handlers. Kernels are refused: they use the WebSocket."""
 
     auth_resource = RESOURCE
     max_body_bytes = MAX_BODY_BYTES
@@ -296,16 +296,17 @@ class OzzieHandler(Caller, APIHandler):
             )
 
     def compute_etag(self) -> None:
-        """None: what is answered is how things are now."""
+        """None: every answer is current."""
 
     def set_default_headers(self) -> None:
         super().set_default_headers()
         self.set_header("Cache-Control", "no-store")
 
     def body_object(self) -> JsonObject:
-        """The request's JSON object; empty where there is no body. Raises Refusal for another type, InvalidJson."""
+        """Return the request's JSON object, or an empty one without a body. Raises Refusal for another media type,
+        InvalidJson."""
         kind = self.request.headers.get("Content-Type", "")
         if kind.split(";")[0].strip().lower() != "application/json":
-            # Also what guards against a form of a foreign page: no form can send this type.
+            # Also guards against foreign forms: no HTML form can send this type.
             raise Refusal(415, "Only JSON is taken here.", hint="Send it as application/json.", code="http.415")
         return loads_object(self.body, max_bytes=MAX_BODY_BYTES) if self._body else {}

@@ -1,4 +1,4 @@
-"""What Ozzie uses of the Jupyter Server around it: kernels, shared documents, and its file manager's moves."""
+"""The surrounding Jupyter Server: its kernels, shared documents, and moved notebooks."""
 
 import asyncio
 import os
@@ -27,13 +27,13 @@ _EXTENSION = "jupyter_server_ydoc"
 
 
 class SharedDocuments:
-    """The rooms of one Jupyter Server; none where the extension is not there."""
+    """Shared notebooks of one Jupyter Server; none without jupyter-collaboration."""
 
     def __init__(self, serverapp: Any) -> None:
         self._serverapp = serverapp
 
     async def opened(self, path: Path) -> OpenNotebook | None:
-        """The notebook of that whole path, where there is a room for it."""
+        """Return the shared notebook at this absolute path, or None."""
         extension = self._extension()
         root = Path(await asyncio.to_thread(os.path.realpath, self._serverapp.root_dir))
         if extension is None or not path.is_relative_to(root):
@@ -50,7 +50,7 @@ class SharedDocuments:
 
 
 class SharedNotebook:
-    """See `OpenNotebook`. `document` is jupyter_ydoc's YNotebook, the one that is shared."""
+    """An `OpenNotebook` over jupyter_ydoc's shared YNotebook `document`."""
 
     def __init__(self, document: Any) -> None:
         self._document = document
@@ -60,12 +60,12 @@ class SharedNotebook:
         return "shared document"
 
     async def read(self) -> Notebook:
-        # Asks for pauses in between: a large notebook does not hold the loop.
+        # Yields now and then, so that a large notebook doesn't block the loop.
         content = await self._document.aget(deduplicate=False)
         return Notebook.of(content["cells"], language=_language(content["metadata"]))
 
     async def edit(self, edit: Edit) -> Edited:
-        """Looked at and made in one step: nobody's change comes in between, as those come over the loop too."""
+        """Check and edit in one step of the event loop, so that no other change comes between."""
         document, cells = self._document, self._document.ycells
         index = place_of(edit, self._as_it_is(edit))
         if isinstance(edit, Move):
@@ -91,7 +91,7 @@ class SharedNotebook:
         return Edited()
 
     def _as_it_is(self, edit: Edit) -> Notebook:
-        """The cells in this moment; with the outputs of the one that goes, as those of all can be large."""
+        """Return the cells as they are now. Only a cell to be deleted has its outputs: those of all can be large."""
         gone = edit.cell_id if isinstance(edit, Delete) else None
         found: list[JsonObject] = []
         for cell in self._document.ycells:
@@ -102,8 +102,8 @@ class SharedNotebook:
         return Notebook.of(found)
 
     def _move(self, index: int, to: int) -> None:
-        """A shared list knows no move: the cell is taken out, and put in anew, as Lab does it. In two steps: of both in
-        one, Lab counts the cursor's own cell wrong, and what somebody types goes into the next one."""
+        """Remove the cell and insert it again, as Lab does: a shared list has no move. Two transactions, because with
+        one Lab miscounts the cell with the cursor, and what somebody types lands in the next one."""
         cells = self._document.ycells
         cell = self._document.get_cell(index)
         cell.setdefault("id", cells[index]["id"])
@@ -112,7 +112,7 @@ class SharedNotebook:
 
 
 def _shared(output: JsonObject) -> Any:
-    """As Lab shares an output: the text of a stream can grow."""
+    """Return an output as Lab shares it: the text of a stream can grow."""
     from pycrdt import Map, Text  # pyright: ignore[reportMissingImports]
 
     if output.get("output_type") == "stream":
@@ -121,7 +121,7 @@ def _shared(output: JsonObject) -> Any:
 
 
 def _inserted(cell: JsonObject) -> JsonObject:
-    """What is shared is trusted where it is shown, so nothing that acts comes in this way."""
+    """Return the cell without active content: shared content is trusted where it is shown."""
     inert = {"outputs": outputs_made_inert(cell)} if "outputs" in cell else {}
     return {**cell, "source": joined(cell["source"]), **inert}
 
@@ -138,14 +138,14 @@ BY = "jupyter"
 
 
 def follow_contents(serverapp: Any, state: GatewayState) -> None:
-    """Have the sessions of notebooks go with them when they, or their folders, are renamed or deleted in Jupyter."""
+    """Move and delete sessions along with their notebooks, or the notebooks' folders, in Jupyter."""
 
     def path_of(name: str) -> str:
-        # As Jupyter makes the name that a notebook's kernel is told.
+        # The same name that Jupyter tells the notebook's kernel.
         return os.path.join(serverapp.root_dir, *name.strip("/").split("/"))
 
-    # Jupyter tells of each change in a task of its own. A name that was left and taken again by another notebook must
-    # not be left last.
+    # Jupyter reports each change in its own task. Handle them in order: a path that was left and reused must end with
+    # the later notebook.
     in_turn = asyncio.Lock()
 
     async def changed(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ def follow_contents(serverapp: Any, state: GatewayState) -> None:
 
 
 async def _moved(state: GatewayState, source: str, path: str | None) -> None:
-    """Tell Ozzie, wherever it is: `path` is where it lies now, None where it is gone. Raises OzzieError."""
+    """Notify Ozzie, here or at the owner: `path` is the new path, None if deleted. Raises OzzieError."""
     if state.relay is not None and await _told_to_owner(state.relay, source, path):
         return
     if state.ozzie is None:
@@ -184,8 +184,7 @@ async def _told_to_owner(relay: Relay, source: str, path: str | None) -> bool:
 
 
 def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
-    """The kernels that this server runs, and the notebooks that are open in it, or in pages that reach the gateway by
-    another server."""
+    """Return this server's kernels, and the notebooks that are open in it or in pages of attached servers."""
     state.pages.remember_in(home.open_notebooks)
     return Jupyter(
         kernels=LiveKernels(serverapp.kernel_manager, serverapp.session_manager),
@@ -195,7 +194,7 @@ def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
 
 
 class _Documents:
-    """See `LiveDocuments`. A shared document comes first: the pages that show it are not asked."""
+    """Open documents. A shared document comes first: the pages that show it need no question."""
 
     def __init__(self, shared: SharedDocuments, pages: PageNotebooks) -> None:
         self._shared = shared

@@ -1,4 +1,4 @@
-"""The kernels of the Jupyter Server around the gateway: found, connected to, and asked to run code."""
+"""Connects to the kernels of the surrounding Jupyter Server and runs code in them."""
 
 import asyncio
 from collections import defaultdict
@@ -30,18 +30,18 @@ from ozzie_server_ext.observability.logs import logger
 log = logger(__name__)
 
 MOST_BYTES = 12 * 1024 * 1024
-"""Of a message's part. Of a kernel that sends a larger one, nothing that it shows is received any more: the transport
-can't skip a part, and ends the connection."""
+"""Largest part of a message, in bytes. ZeroMQ can't skip a larger one and ends the connection, so nothing that the
+kernel shows arrives after it."""
 _MOST_RECEIVED = 16
-"""Messages that were received and not read."""
+"""Received messages that wait to be read."""
 _LIGHT = 64 * 1024
-"""In bytes: what is more is parsed in a thread, so that the server goes on meanwhile."""
+"""Bytes; larger messages are parsed in a thread, so that the server stays responsive."""
 _AGAIN_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """`process` is what the kernel that sent it calls itself; `is_reply`: it came to the one who asked, not to all."""
+    """A kernel's message. `process` identifies the kernel process; `is_reply`: sent to the requester, not to all."""
 
     kind: str
     parent: str
@@ -51,24 +51,24 @@ class Message:
 
 
 class KernelLine:
-    """To be entered; it lets go of everything at its end. `manager` is jupyter_client's, of one kernel."""
+    """A context manager around the connections to one kernel. `manager` is its jupyter_client manager."""
 
     def __init__(self, manager: Any) -> None:
         context: zmq.asyncio.Context = zmq.asyncio.Context.shadow(manager.context)
         context.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
         context.setsockopt(zmq.RCVHWM, _MOST_RECEIVED)
-        # Nothing waits for a kernel that is not there: another process would run it.
+        # Send nothing to a kernel that is not there: a later process would run it.
         context.setsockopt(zmq.IMMEDIATE, 1)
         client = manager.client(context=context)
         self._session = client.session
-        # Kernels tell those who ask apart by this, also two of ours.
+        # Kernels tell clients apart by this, also two of ours.
         self._session.session = uuid4().hex
         self._shell: Any = None
         self._shown: Any = None
         self._watch: Any = None
         self._client = client
         self.is_cut_off = False
-        """Nothing that the kernel shows is received any more: it sent too much at once, or it ended."""
+        """Whether no more output arrives: the kernel sent too much at once, or ended."""
 
     def __enter__(self) -> "KernelLine":
         self._shown = self._client.connect_iopub()
@@ -90,16 +90,17 @@ class KernelLine:
                 socket.close(linger=0)
 
     async def send(self, kind: str, content: Mapping[str, Any], within_s: float) -> str:
-        """The id of the message. Raises TimeoutError where the kernel is not there to take it: then it was not sent."""
+        """Send a message and return its id. Raises TimeoutError if the kernel is not there to take it; it was not sent
+        then."""
         message = self._session.msg(kind, content)
-        # Not by the session itself: it would wait for the kernel, and the whole server with it.
+        # Not through the session: its send blocks, and the whole server with it.
         async with asyncio.timeout(within_s):
             await self._shell.send_multipart(self._session.serialize(message))
         return str(message["header"]["msg_id"])
 
     async def greet(self, within_s: float) -> Message | None:
-        """What the kernel says of itself, once all that it shows is received too, unless that was cut off; None where
-        it does not answer."""
+        """Return the kernel's reply about itself, once its earlier output has arrived (unless that was cut off); None
+        if it doesn't answer."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         asked: set[str] = set()
@@ -107,7 +108,7 @@ class KernelLine:
         again = 0.0
         while (now := loop.time()) < end:
             if now >= again:
-                # What it shows is lost until the kernel knows that we listen, so it is asked until that is so.
+                # Output is lost until the kernel knows our subscription, so ask until an answer shows up there.
                 try:
                     asked.add(await self.send("kernel_info_request", {}, end - now))
                 except TimeoutError:
@@ -125,13 +126,13 @@ class KernelLine:
         return None
 
     async def read(self, within_s: float) -> list[Message]:
-        """What came, at most a message of each kind; nothing where none came in that time."""
+        """Return the messages that arrive within this time, at most one of each channel."""
         events = dict(await self._poller.poll(max(int(within_s * 1000), 0)))
         found: list[Message] = []
         if self._watch in events:
             await self._watch.recv_multipart(zmq.NOBLOCK)
             self.is_cut_off = True
-        # What is shown comes first: a reply ends the wait.
+        # Output comes first: a reply ends the wait.
         for socket in (self._shown, self._shell):
             if socket in events:
                 try:
@@ -140,7 +141,7 @@ class KernelLine:
                     continue
                 if (message := await self._message(parts, is_reply=socket is self._shell)) is not None:
                     found.append(message)
-        await asyncio.sleep(0)  # where messages always wait, nothing of the above lets anybody else on
+        await asyncio.sleep(0)  # yield, because with messages always waiting nothing above does
         return found
 
     async def _message(self, parts: list[bytes], *, is_reply: bool) -> Message | None:
@@ -160,25 +161,26 @@ class KernelLine:
                 content=content if isinstance(content, dict) else {},
                 is_reply=is_reply,
             )
-        except Exception as error:  # whatever a kernel sends; also the greeting that is no message of Jupyter's
+        except Exception as error:  # kernels send anything; ZeroMQ's greeting is no Jupyter message either
             log.debug("a kernel sent what is no message: %s", error)
             return None
 
 
 GRACE_S = 3.0
-"""How long a kernel may take to let go of what was interrupted."""
+"""Seconds that a kernel may take to stop after an interrupt."""
 TICK_S = 0.5
-"""How often it is looked whether the kernel is still there."""
+"""Seconds between checks whether the kernel is still there."""
 _SEND_S = 1.0
 _ANSWER_S = 1.0
 _MOST_WAITING = 32
-"""Messages that may have come before it is decided to interrupt; of a flood there are always more."""
+"""Messages to read before deciding to interrupt; a flood never ends."""
 _IDLE_S = 2.0
-"""How long what is shown may come behind the reply. A kernel that was cut off shows nothing any more."""
+"""Seconds for which output may follow the reply. After a cut-off, none does."""
 
 
 class KernelRun:
-    """`is_there` tells whether the same process is running and stays; `interrupt` interrupts whatever runs in it."""
+    """One run of code. `is_there` tells whether the same process still runs; `interrupt` interrupts whatever runs in
+    it."""
 
     def __init__(
         self,
@@ -206,22 +208,22 @@ class KernelRun:
         self._count: int | None = None
 
     async def to_its_end(self, code: str, timeout_s: float) -> Ran:
-        """What became of the code, also where the caller is cancelled once it was sent. Raises TimeoutError where it
-        was not."""
+        """Run the code and return the outcome, also if the caller is cancelled after it was sent. Raises TimeoutError
+        if it could not be sent."""
         content = {
             "code": code,
             "silent": False,
             "store_history": True,
             "user_expressions": {},
             "allow_stdin": False,
-            # The user's own cells that wait behind it are not to be given up because it failed.
+            # Cells of the user that wait behind it must still run if it fails.
             "stop_on_error": False,
         }
         self._request = await self._line.send("execute_request", content, _SEND_S)
         why = Ended.TIMED_OUT
         try:
             await self._follow(self._now + timeout_s)
-            if self._line.is_cut_off:  # of one huge print, the end is near
+            if self._line.is_cut_off:  # a single huge output is probably almost done
                 await self._follow(self._now + _IDLE_S, anyway=True)
         except asyncio.CancelledError:
             why = Ended.STOPPED
@@ -230,12 +232,12 @@ class KernelRun:
         if not self._is_over and not self._is_lost and self._has_begun:
             await self._stop()
         if self._has_failed and not await self._is_there():
-            # Jupyter interrupts a kernel before it ends it, and the reply to that can come first.
+            # Jupyter interrupts a kernel before ending it, and the reply to the interrupt can come first.
             self._is_lost = True
         return self._ran(why)
 
     async def _stop(self) -> None:
-        """Interrupt it, where it is still what runs: what came meanwhile may say that it ended."""
+        """Interrupt the code if it still runs; messages that arrived meanwhile may say that it ended."""
         for _ in range(_MOST_WAITING):
             self._take_all(await self._line.read(0))
         if not await self._is_there():
@@ -246,12 +248,12 @@ class KernelRun:
             await self._interrupt()
         await self._follow(self._now + GRACE_S, anyway=True)
         if self._reply is None and not self._is_lost:
-            # An interrupt that comes at the very end can hit the kernel while it replies.
+            # An interrupt at the very end can hit the kernel while it replies.
             greeting = await self._line.greet(_ANSWER_S)
             self._is_free = greeting is not None and greeting.process == self._process
 
     async def _follow(self, end: float, *, anyway: bool = False) -> None:
-        """Read until it is over or lost, the time is up, or, unless `anyway`, it has shown too much."""
+        """Read until the code has ended or is lost, the time is up, or (unless `anyway`) it has shown too much."""
         looked = self._now
         while not self._is_over and (left := end - self._now) > 0:
             self._take_all(await self._line.read(min(left, TICK_S)))
@@ -331,22 +333,23 @@ class KernelRun:
 
 
 ANSWER_S = 1.0
-"""A kernel that does nothing answers sooner."""
+"""Seconds; an idle kernel answers sooner."""
 START_S = 20.0
-"""How long one that was just started may take."""
+"""Seconds that a freshly started kernel may take."""
 INSPECT_S = 15.0
 _LOOK_S = 0.02
 _LOOKS = 25
-"""Half a second in all."""
+"""Half a second in total."""
 _STARTING = ("starting", "restarting", "unknown")
 _IPYTHON = "ipython"
 _AGENT = "ozzie_kernel"
 _OUR_IMPLEMENTATION = "ozzie"
-"""What that kernel calls itself."""
+"""The implementation name that our own kernel reports."""
 
 
 class LiveKernels:
-    """`kernels` and `sessions` are the server's `kernel_manager` and `session_manager`."""
+    """Finds, inspects and uses kernels. `kernels` and `sessions` are the server's `kernel_manager` and
+    `session_manager`."""
 
     def __init__(self, kernels: Any, sessions: Any) -> None:
         self._kernels = kernels
@@ -416,7 +419,7 @@ class LiveKernels:
                 return told(await self._asked(line, info, name), name)
 
     async def _asked(self, line: KernelLine, info: KernelInfo, name: str) -> Any:
-        """What a silent request without any code gave that has the kernel evaluate one expression of ours."""
+        """Evaluate one expression of ours by a silent request without code, and return the kernel's answer."""
         content = {
             "code": "",
             "silent": True,
@@ -438,7 +441,7 @@ class LiveKernels:
         raise self._busy(info)
 
     async def _usable(self, kernel_id: str) -> tuple[KernelInfo, Any]:
-        """Raises as `Kernels.process`."""
+        """Return the kernel and its state if it can be used. Raises as `Kernels.process`."""
         info = next((each for each in await self.list() if each.kernel_id == kernel_id), None)
         if info is None:
             raise NoSuchKernel("No kernel of that id runs here, or not any more.")
@@ -452,7 +455,7 @@ class LiveKernels:
         return info, kernel
 
     async def _seems_busy(self, kernel: Any) -> bool:
-        """Whether Jupyter takes it to be busy, and not only with what just ended."""
+        """Return whether Jupyter considers the kernel busy for longer than it takes to finish a cell."""
         for _ in range(_LOOKS):
             if getattr(kernel, "execution_state", "") != "busy":
                 return False
@@ -460,15 +463,15 @@ class LiveKernels:
         return True
 
     async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
-        """Raises KernelBusy."""
+        """Return the kernel's reply about itself. Raises KernelBusy, KernelUnfit."""
         seems_busy = await self._seems_busy(kernel)
         greeting = await line.greet(START_S if info.state in _STARTING else ANSWER_S)
-        # IPython answers one after the other, and Jupyter does not hear that a restart ended a cell. Of another kernel
-        # nobody knows whether it answers while it is busy.
+        # IPython answers in order, and Jupyter doesn't notice that a restart ended a cell. Other kernels may or may not
+        # answer while they are busy.
         if greeting is None or (seems_busy and greeting.content.get("implementation") != _IPYTHON):
             raise self._busy(info)
-        # The specification need not say so, where a script starts it. Code that was run in it would be a message of the
-        # user's, without the labels of the call.
+        # A script may start it under any specification. Code run in it would become a message of the user's, without
+        # the call's labels.
         if greeting.content.get("implementation") == _OUR_IMPLEMENTATION:
             raise _our_own(info)
         return greeting
@@ -481,7 +484,7 @@ class LiveKernels:
     async def _interrupt(self, kernel_id: str) -> None:
         try:
             await self._kernels.interrupt_kernel(kernel_id)
-        except Exception as error:  # it may be gone by now, which is noticed otherwise
+        except Exception as error:  # it may be gone, which is noticed elsewhere
             log.warning("a kernel can't be interrupted: %s", error)
 
     def _info(self, kernel_id: str, notebook: str) -> KernelInfo:
@@ -489,7 +492,7 @@ class LiveKernels:
         active = getattr(kernel, "last_activity", None)
         try:
             spec = kernel.kernel_spec
-        except Exception:  # what was uninstalled while it runs
+        except Exception:  # uninstalled while it runs
             spec = None
         argv = getattr(spec, "argv", None) or []
         return KernelInfo(
@@ -515,7 +518,7 @@ def _our_own(info: KernelInfo) -> KernelUnfit:
 
 
 def _path(path: str) -> str:
-    """Of a notebook that is shared between pages, the drive stands before it."""
+    """Remove the drive that precedes the path of a shared notebook."""
     return path.removeprefix("RTC:").strip("/")
 
 
@@ -524,5 +527,5 @@ def _pid(kernel: Any) -> Any:
 
 
 def _begun(said: str) -> str:
-    """At the beginning of a sentence."""
+    """Return the text with a capital, for the beginning of a sentence."""
     return said[:1].upper() + said[1:]

@@ -1,4 +1,4 @@
-"""Which server answers for a home: the one that holds its lock, and which of the attached ones is next."""
+"""Which server owns a home: the one that holds its lock. Attached servers take over when it goes."""
 
 import asyncio
 import fcntl
@@ -12,14 +12,14 @@ from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.gateway.relay import Relay
 from ozzie_server_ext.gateway.services import Services
-from ozzie_server_ext.gateway.state import GatewayState, Teller
+from ozzie_server_ext.gateway.state import GatewayState, Reporter
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment
 from ozzie_server_ext.protocol.handshake import find_owner
 from ozzie_server_ext.protocol.owner import owner_lock_path, owner_pid
 
 _TRIES = 10
-"""How often to begin anew where the lock's file is replaced while it is being locked."""
+"""How often to retry if the lock file is replaced while it is being locked."""
 
 
 class NotOwner(Conflict):
@@ -36,7 +36,7 @@ class NotOwner(Conflict):
 
 
 class OwnerLock:
-    """The lock of one home. Held until `release` or the end of the process."""
+    """The lock of one home, held until `release` or the end of the process."""
 
     def __init__(self, home: Path) -> None:
         self._path = owner_lock_path(home)
@@ -54,7 +54,7 @@ class OwnerLock:
             raise self._unusable(str(error.strerror), hint_for(self._path, error=error)) from error
 
     def _locked(self) -> int:
-        """A descriptor of the lock's file, locked. Raises NotOwner, Unavailable, OSError."""
+        """Return a locked descriptor of the lock file. Raises NotOwner, Unavailable, OSError."""
         for _ in range(_TRIES):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -67,8 +67,8 @@ class OwnerLock:
         raise self._unusable("something replaces it again and again", "Find out what does, and keep it from that.")
 
     def _take(self, descriptor: int) -> bool:
-        """Lock the file and write down whose it is; False where it lost its name since it was opened. Whoever comes
-        next locks the file that has the name then, and would be an owner beside this one."""
+        """Lock the file and write this process's id into it. Return False if the file was replaced since it was opened:
+        another server could then lock the new file and own the home too."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -89,7 +89,7 @@ class OwnerLock:
             return False
 
     def release(self) -> None:
-        """Give it back; nothing happens where it is not held."""
+        """Release the lock, if it is held."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
@@ -102,20 +102,20 @@ class OwnerLock:
 log = logger(__name__)
 
 POLL_S = 0.25
-"""How often an attached server tries the lock: a kill gives it up without telling anybody."""
+"""Seconds between an attached server's attempts to lock: a killed owner announces nothing."""
 RETRY_S = (5.0, 10.0, 30.0)
-"""Pauses between attempts of a server that could not start; the last one repeats."""
+"""Seconds between attempts of a server that could not start; the last one repeats."""
 
 Begin = Callable[[], Awaitable[Services]]
-"""Starts Ozzie in this server and lets it be found; leaves nothing behind where it raises."""
+"""Starts Ozzie in this server and publishes its address; cleans up if it raises."""
 End = Callable[[], Awaitable[None]]
-"""Undoes that, before the lock is given back; does not raise."""
+"""Stops Ozzie before the lock is released; never raises."""
 
 
-class Succession:
-    """Has this server own `home`, or be attached to the one that does and take over when it goes, until `stop`.
+class Leadership:
+    """Makes this server own `home`, or attaches it to the owner and takes over when that goes, until `stop`.
 
-    `root` is this server's own folder; `server` says how others see it, `unfit` why it can't own a home itself.
+    `root` is this server's own folder; `server` is how others see it; `unfit` is why it can't own a home itself.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Succession:
         *,
         begin: Begin,
         end: End,
-        teller: Teller,
+        reporter: Reporter,
         unfit: OzzieError | None = None,
     ) -> None:
         self.home = home
@@ -137,7 +137,7 @@ class Succession:
         self._state = state
         self._begin = begin
         self._end = end
-        self._teller = teller
+        self._reporter = reporter
         self._server = server
         self._unfit = unfit
         self._lock = OwnerLock(home.root)
@@ -149,37 +149,37 @@ class Succession:
         self._stopped = False
 
     async def start(self) -> None:
-        """Own the home, or be attached; a server that is neither says why and goes on trying, unless `state.on_failure`
-        ends it. Behind a stop, nothing begins."""
+        """Own the home or attach. If neither works, report why and keep trying, unless `state.on_failure` ends the
+        server. Do nothing after `stop`."""
         if self._stopped:
             return
         self._waiting = first = asyncio.create_task(self._try(), name="ozzie start")
         await asyncio.wait({first})
-        if self._stopped:  # the server, meanwhile
+        if self._stopped:  # the server stopped meanwhile
             return
         first.result()
         if self._state.failure is not None:
             self._state.on_failure(self._state.failure)
-        # Where the home is lost already, it is waited for there; a second wait would be one that no stop knows of.
+        # If the home was lost again already, `replaced` waits for it; `stop` knows only one waiting task.
         if self._waiting is first and self._state.ozzie is None and not self._state.temporary:
-            self._waiting = asyncio.create_task(self._wait_for_the_home(), name="ozzie succession")
+            self._waiting = asyncio.create_task(self._wait_for_the_home(), name="ozzie leadership")
 
     def replaced(self, error: OzzieError) -> None:
-        """Another gateway has taken over the log, though this server holds the lock, or held it before somebody removed
-        its file. Leave the home to that one, and be attached to it as any other server."""
+        """React to another gateway that took over the log although this server holds the lock, or held it until its
+        file was removed: release the home and attach to that gateway."""
         if self._stopped:
             return
-        self._teller.warn(f"{error} This server lets go of {self.home.root}.")
-        self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie succession")
+        self._reporter.warn(f"{error} This server lets go of {self.home.root}.")
+        self._waiting = asyncio.create_task(self._leave_the_home(), name="ozzie leadership")
 
     async def stop(self) -> None:
-        """Let go of everything; called again, it does nothing. The owner that this server is attached to goes on."""
-        self._stopped = True  # nothing begins any more, whatever is heard meanwhile
+        """Release everything; safe to call again. The owner that this server is attached to keeps running."""
+        self._stopped = True  # from now on nothing starts
         if self._waiting is not None:
             self._waiting.cancel()
             await asyncio.wait({self._waiting})
         self._attachment.leave()
-        # Who is connected goes elsewhere, and waits there until the home has another owner.
+        # Clients reconnect elsewhere and wait there until the home has another owner.
         self._state.stop()
         await self._give_back()
 
@@ -194,7 +194,7 @@ class Succession:
 
     async def _wait_for_the_home(self) -> None:
         pauses = itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1]))
-        # A stop cancels this; but a start that is cut off may end with a failure of its own in the place of that.
+        # `stop` cancels this task, but a start that is cut off may fail with an error of its own instead.
         while self._state.ozzie is None and not self._stopped:
             if self._state.relay is not None:
                 await asyncio.sleep(POLL_S)
@@ -203,7 +203,7 @@ class Succession:
             await self._try()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait so long, or until another server has started what this one could not."""
+        """Wait that long, or until another server has started."""
         for _ in range(round(seconds / POLL_S)):
             await asyncio.sleep(POLL_S)
             if find_owner(self._runtime_dir, self.home.root) is not None:
@@ -223,7 +223,7 @@ class Succession:
             log.exception("Ozzie could not be started")
             self._fail(Unavailable(f"Ozzie could not be started: {error}.", code="gateway.start"))
         else:
-            if self._stopped:  # it did not hear that; who stops waits for this, and ends it
+            if self._stopped:  # it finished before it was cancelled; `stop` waits for this and ends it
                 return
             self._attachment.leave()
             self._failed = False
@@ -231,7 +231,7 @@ class Succession:
             self._state.own(ozzie)
             at = f" at {self._server.url}" if self._server.headless else ""
             then = "The server that this one was attached to is gone: " if took_over else ""
-            self._teller.say(f"{then}Ozzie is ready{at}; its folder is {self.home.root}.")
+            self._reporter.say(f"{then}Ozzie is ready{at}; its folder is {self.home.root}.")
 
     def _acquire(self) -> None:
         """Raises NotOwner, or Unavailable."""
@@ -250,8 +250,8 @@ class Succession:
             raise
 
     async def _give_back(self) -> None:
-        """Who is cancelled meanwhile waits for the whole of it too: half an end would leave processes and open files
-        behind, and an end beside another one would give the lock back while Ozzie still runs."""
+        """Stop Ozzie and release the lock. A cancelled caller still waits for the end: half a stop would leave
+        processes and open files, and a second stop beside it would release the lock while Ozzie still runs."""
         if self._giving_back is None or self._giving_back.done():
             self._giving_back = asyncio.create_task(self._end_and_release(), name="ozzie end")
         giving_back = self._giving_back
@@ -268,25 +268,25 @@ class Succession:
             self._lock.release()
 
     def _attach(self, error: NotOwner) -> None:
-        if self._state.temporary:  # whoever started it goes on with that owner
+        if self._state.temporary:  # its starter goes on with that owner
             self._fail(error)
             return
         if self._state.relay is None:
             self._state.attach(Relay(self.home.root, self._runtime_dir, self._root))
             then = "" if self._unfit else ", and takes over when that one goes"
             this = "gateway" if self._server.headless else "server"
-            self._teller.say(f"This {this} is attached to the server of process {error.pid}{then}.")
+            self._reporter.say(f"This {this} is attached to the server of process {error.pid}{then}.")
         if not self._failed:
             self._announce()
 
     def _announce(self) -> None:
-        """Be known as who comes next: kernels wait for it, and a temporary owner goes for it. One that could not start
-        once is not, or the two would go on for ever."""
+        """Announce this server as a successor: kernels wait for it, and a temporary owner gives way to it. A server
+        that failed to start once is not announced, or the two would alternate forever."""
         try:
             self._attachment.enter()
         except OzzieError as error:
             if str(error) != self._unannounced:
-                self._teller.warn(f"{error} Others will not know that this server is attached.")
+                self._reporter.warn(f"{error} Others will not know that this server is attached.")
             self._unannounced = str(error)
 
     def _fail(self, error: OzzieError) -> None:
@@ -295,5 +295,5 @@ class Succession:
         self._failed = True
         self._attachment.leave()
         if str(self._state.failure) != str(error):
-            self._teller.failed(error)
+            self._reporter.failed(error)
         self._state.fail(error)

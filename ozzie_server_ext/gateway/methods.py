@@ -1,4 +1,4 @@
-"""Operations that only the WebSocket has, because a kernel or a terminal needs another answer than a program (SPEC)."""
+"""Operations of the WebSocket only, because a kernel or a terminal needs another answer than a program (SPEC.md)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -31,14 +31,14 @@ class SessionOpen:
     title: Title | None = None
 
 
-async def open_session(call: Call, asked: SessionOpen) -> JsonObject:
-    """A session by id, by name, or a kernel's own; its title, its model, and what it has used."""
-    if asked.session_id is not None:
-        info = await call.ozzie.sessions.get(ids.SessionId(asked.session_id))
-    elif asked.session_name is not None:
-        title = asked.title or asked.session_name
+async def open_session(call: Call, request: SessionOpen) -> JsonObject:
+    """Open a session by id, by name, or a kernel's own; return its title, its model and its usage."""
+    if request.session_id is not None:
+        info = await call.ozzie.sessions.get(ids.SessionId(request.session_id))
+    elif request.session_name is not None:
+        title = request.title or request.session_name
         by = call.principal.name
-        info = await call.ozzie.sessions.open(asked.session_name, title=title, channel="ws", by=by)
+        info = await call.ozzie.sessions.open(request.session_name, title=title, channel="ws", by=by)
     else:
         raise InputError("Which session? The parameter session_id is missing.", code="input.session")
     row = await call.ozzie.sessions.row(info.session_id)
@@ -47,15 +47,15 @@ async def open_session(call: Call, asked: SessionOpen) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionList:
-    """With `archived`, those that were put away and no others."""
+    """With `archived`, only archived sessions."""
 
     limit: Limit = 50
     archived: bool = False
 
 
-async def list_sessions(call: Call, asked: SessionList) -> JsonObject:
-    """The sessions of this home, those in which something happened last first."""
-    rows = await call.ozzie.sessions.list(limit=asked.limit, status="archived" if asked.archived else None)
+async def list_sessions(call: Call, request: SessionList) -> JsonObject:
+    """List this home's sessions, the most recently active first."""
+    rows = await call.ozzie.sessions.list(limit=request.limit, status="archived" if request.archived else None)
     return {"items": [dict(row) for row in rows]}
 
 
@@ -64,9 +64,9 @@ class SessionFind:
     text: Words
 
 
-async def find_session(call: Call, asked: SessionFind) -> SessionInfo:
-    """The session that a person means: by its id, the end of its id, or its title."""
-    return await call.ozzie.sessions.get(await call.ozzie.sessions.find(asked.text))
+async def find_session(call: Call, request: SessionFind) -> SessionInfo:
+    """Find the session that a person means, by its id, the end of its id, or its title."""
+    return await call.ozzie.sessions.get(await call.ozzie.sessions.find(request.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ class SessionEarlier:
     cell_id: Words
 
 
-async def find_earlier_runs(call: Call, asked: SessionEarlier) -> JsonObject:
-    """What the session's cells did before, where this one is among them; without `earlier` where it is not."""
-    found = await call.ozzie.earlier.of_cell(ids.SessionId(asked.session_id), asked.cell_id)
+async def find_earlier_runs(call: Call, request: SessionEarlier) -> JsonObject:
+    """Return what the session's cells did before, if this cell ran among them; else no `earlier`."""
+    found = await call.ozzie.earlier.of_cell(ids.SessionId(request.session_id), request.cell_id)
     return {} if found is None else {"earlier": encode(found)}
 
 
@@ -86,16 +86,16 @@ class SessionCosts:
     session_id: SessionId
 
 
-async def sum_session_costs(call: Call, asked: SessionCosts) -> JsonObject:
-    """What the session's turns have cost, and all sessions together today."""
-    row = await call.ozzie.sessions.row(ids.SessionId(asked.session_id))
+async def sum_session_costs(call: Call, request: SessionCosts) -> JsonObject:
+    """Return the cost of the session's turns, and of all sessions today."""
+    row = await call.ozzie.sessions.row(ids.SessionId(request.session_id))
     budgets = call.ozzie.config.settings.budgets
     return encode(await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=call.ozzie.project))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkillAsked:
-    """A skill, and its input as it was typed: `key=value` each, or one text."""
+class RequestedSkill:
+    """A skill and its input as typed: `key=value` each, or one text."""
 
     name: Words
     words: tuple[str, ...] = ()
@@ -103,10 +103,10 @@ class SkillAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
-    """`message_id`, a ULID of the sender's: sent again with the same one, it is the same message. Where it is not
-    `attended`, nobody is there to be asked. `answer_schema`: a JSON Schema that the answer has to fit. `skill`: the one
-    that is run in place of a turn; `content` is how that was asked for. `made_from`: the sources of a message that is
-    no person's own, such as "web:example.org"."""
+    """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
+    nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
+    place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
+    such as "web:example.org"."""
 
     content: str
     session_id: SessionId
@@ -115,7 +115,7 @@ class MessageSend:
     message_id: Words | None = None
     attended: bool = True
     answer_schema: JsonObject | None = None
-    skill: SkillAsked | None = None
+    skill: RequestedSkill | None = None
     made_from: tuple[str, ...] = ()
 
 
@@ -126,29 +126,29 @@ def _channel(principal: Principal) -> Channel:
         case "user":
             return Channel.PAGE
         case "local":
-            # An attached server relays its pages with the gateway's own token, and says where their paths begin.
+            # An attached server relays its pages with the gateway's own token and sends their root.
             return Channel.CLI if principal.root is None else Channel.PAGE
 
 
-async def send_message(call: Call, asked: MessageSend) -> Submitted:
-    """A message becomes a turn: its task, and the position from which a feed shows all of it."""
+async def send_message(call: Call, request: MessageSend) -> Submitted:
+    """Start a turn for a message; return its task, and the position from which a feed shows all of it."""
     origin = Origin(
         channel=_channel(call.principal),
         sender_id=call.principal.name,
         sender_name=call.principal.name,
         kernel_id=call.principal.kernel_id,
-        cell_id=asked.cell_id,
+        cell_id=request.cell_id,
     )
     turn = NewTurn(
-        ids.SessionId(asked.session_id),
-        asked.content,
+        ids.SessionId(request.session_id),
+        request.content,
         origin,
-        model=asked.model,
-        message_id=None if asked.message_id is None else ids.MessageId(asked.message_id),
-        attended=asked.attended,
-        answer_schema=asked.answer_schema,
-        content=content_of(asked.made_from),
-        skill=None if asked.skill is None else SkillRequest(name=asked.skill.name, words=asked.skill.words),
+        model=request.model,
+        message_id=None if request.message_id is None else ids.MessageId(request.message_id),
+        attended=request.attended,
+        answer_schema=request.answer_schema,
+        content=content_of(request.made_from),
+        skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
     )
     return await call.ozzie.submit(turn)
 
@@ -164,25 +164,25 @@ class ApprovalAnswer:
     binds: Binds = ""
 
 
-async def answer_approval(call: Call, asked: ApprovalAnswer) -> None:
-    """Answer an approval, or have an expired one asked anew; a kernel's yes is the weakest, and for its own session."""
+async def answer_approval(call: Call, request: ApprovalAnswer) -> None:
+    """Answer an approval, or request it again. A kernel's yes is the weakest, and only for its own session."""
     by = answerer_of(call.principal)
-    match asked.answer:
+    match request.answer:
         case "approve":
-            await call.ozzie.approvals.approve(asked.approval_id, by, extent=asked.extent, binds=asked.binds)
+            await call.ozzie.approvals.approve(request.approval_id, by, extent=request.extent, binds=request.binds)
         case "reject":
-            await call.ozzie.approvals.reject(asked.approval_id, by, comment=asked.comment)
+            await call.ozzie.approvals.reject(request.approval_id, by, comment=request.comment)
         case "renew":
-            await call.ozzie.approvals.renew(asked.approval_id, by)
+            await call.ozzie.approvals.renew(request.approval_id, by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillsQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def list_skills(call: Call, asked: SkillsQuery) -> JsonObject:
-    """Every skill that was found: what it does, how it is called, and why it is not used, where it is not."""
+async def list_skills(call: Call, request: SkillsQuery) -> JsonObject:
+    """List every skill: what it does, how to call it, and if unusable, why."""
     shelf = await call.ozzie.skills.look()
     return {"skills": [told(found) for found in shelf.found]}
 
@@ -194,10 +194,10 @@ class ModelChoose:
     base_url: Annotated[str, Meta(max_length=2000, title="an address of at most 2,000 characters")] = ""
 
 
-async def choose_model(call: Call, asked: ModelChoose) -> JsonObject:
-    """From the next turn on, this model answers in the session. Says what it stands for."""
-    session_id = ids.SessionId(asked.session_id)
-    return await call.ozzie.models.choose(session_id, asked.model, asked.base_url, by=call.principal.name)
+async def choose_model(call: Call, request: ModelChoose) -> JsonObject:
+    """Use this model in the session from the next turn on; return what it stands for."""
+    session_id = ids.SessionId(request.session_id)
+    return await call.ozzie.models.choose(session_id, request.model, request.base_url, by=call.principal.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,19 +212,19 @@ class Typed:
         return len(self.text) if self.cursor < 0 else self.cursor
 
 
-async def complete(call: Call, asked: Typed) -> Completions:
-    """What may follow at the cursor: files behind `@`, models and sessions behind their commands. A kernel is named
-    no other session than its own."""
+async def complete(call: Call, request: Typed) -> Completions:
+    """Complete the text at the cursor: files after `@`, models and sessions after their commands. A kernel sees only
+    its own session."""
     own = call.principal.session_id
-    return await call.ozzie.completion.complete(asked.text, asked.at, own=own, sees_all=own is None)
+    return await call.ozzie.completion.complete(request.text, request.at, own=own, sees_all=own is None)
 
 
-async def inspect(call: Call, asked: Typed) -> JsonObject:
-    """What stands at the cursor: a tool, a model, a session, a file. Without `card` where it is nothing known."""
-    card = await call.ozzie.inspection.inspect(asked.text, asked.at, sees_all=call.principal.session_id is None)
+async def inspect(call: Call, request: Typed) -> JsonObject:
+    """Describe what is at the cursor: a tool, a model, a session, a file. Without `card` if it is unknown."""
+    card = await call.ozzie.inspection.inspect(request.text, request.at, sees_all=call.principal.session_id is None)
     return {} if card is None else {"card": encode(card)}
 
 
 def from_s0_event(event: str, payload: JsonObject) -> tuple[str, JsonObject] | None:
-    """The method that an event frame of a client stands for; S0 lets one send `user.message` that way."""
+    """Return the method for a client's event frame; the S0 protocol lets clients send `user.message` that way."""
     return ("message.send", dict(payload)) if event == "user.message" else None

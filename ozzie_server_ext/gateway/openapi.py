@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of operations and their shapes: nothing is described twice."""
+"""The OpenAPI document, made from the table of operations and their types."""
 
 import json
 import re
@@ -43,7 +43,7 @@ _REFUSED = {
 
 @cache
 def document(operations: tuple[Operation, ...], prefix: str) -> Described:
-    """OpenAPI 3.1 for these operations, below the server's root and `prefix`."""
+    """Return the OpenAPI 3.1 document of these operations, below the server's root and `prefix`."""
     schemas = _components(operations)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -74,27 +74,27 @@ def document(operations: tuple[Operation, ...], prefix: str) -> Described:
 
 
 def _components(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The schema of every shape, by name."""
+    """Return the schema of every type, by name."""
     kinds: list[Any] = [Error]
     for operation in operations:
-        kinds += [operation.asked, *(kind for kind in operation.answers.values() if _has_shape(kind))]
+        kinds += [operation.request_type, *(kind for kind in operation.answers.values() if _has_shape(kind))]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
     # A page of tasks is called TaskPage, not Page_Task_.
     return json.loads(_PAGE_OF.sub(r"\1Page", json.dumps(schemas)))
 
 
 def _is_request(name: str, operations: Iterable[Operation]) -> bool:
-    return any(operation.asked.__name__ == name for operation in operations)
+    return any(operation.request_type.__name__ == name for operation in operations)
 
 
 def _operation(operation: Operation, schemas: dict[str, Any]) -> Described:
-    asked = schemas[operation.asked.__name__]
+    request = schemas[operation.request_type.__name__]
     summary, _, more = operation.description.partition("\n\n")
     described: Described = {
         "operationId": operation.name,
         "summary": " ".join(summary.split()),
         "tags": [operation.path.split("/")[1]],
-        "parameters": [_parameter(operation, asked, name) for name in operation.in_path],
+        "parameters": [_parameter(operation, request, name) for name in operation.in_path],
         "responses": {
             **{str(status): _answer(status, kind) for status, kind in operation.answers.items()},
             **{
@@ -103,21 +103,21 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> Described:
             },
         },
     }
-    details = "\n\n".join(filter(None, [more, cleandoc(asked.get("description", ""))]))
-    if details and details != "Nothing.":
+    details = "\n\n".join(filter(None, [more, cleandoc(request.get("description", ""))]))
+    if details and details != "No parameters.":
         described["description"] = details
     if operation.method == "GET":
-        described["parameters"] += [_parameter(operation, asked, name) for name in operation.beside_path]
+        described["parameters"] += [_parameter(operation, request, name) for name in operation.beside_path]
     elif operation.method == "POST":
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _body(operation, asked)}},
+            "content": {"application/json": {"schema": _body(operation, request)}},
         }
     return described
 
 
 def _links(schemas: dict[str, Any], answer: str, operations: Iterable[Operation]) -> Described:
-    """What can be done next with the things that an answer names."""
+    """Link an answer to the operations on the objects that it names."""
     named = {name: name for name in schemas[answer]["properties"] if name.endswith("_id")}
     if answer == "Session":
         named = {"session_id": "id"}
@@ -131,10 +131,10 @@ def _links(schemas: dict[str, Any], answer: str, operations: Iterable[Operation]
     }
 
 
-def _parameter(operation: Operation, asked: dict[str, Any], name: str) -> Described:
-    schema = dict(asked["properties"][name])
+def _parameter(operation: Operation, request: dict[str, Any], name: str) -> Described:
+    schema = dict(request["properties"][name])
     said = {"description": schema.pop("description")} if "description" in schema else {}
-    if "anyOf" in schema and {"type": "null"} in schema["anyOf"]:  # it is left out, and never null
+    if "anyOf" in schema and {"type": "null"} in schema["anyOf"]:  # optional, never null
         (schema,) = (kind for kind in schema["anyOf"] if kind != {"type": "null"})
     if schema.get("default") in (None, []):
         schema.pop("default", None)
@@ -144,11 +144,11 @@ def _parameter(operation: Operation, asked: dict[str, Any], name: str) -> Descri
     return {"name": name, "in": "path" if in_path else "query", "required": in_path, **said, "schema": schema}
 
 
-def _body(operation: Operation, asked: dict[str, Any]) -> Described:
-    required = [name for name in asked.get("required", []) if name in operation.beside_path]
+def _body(operation: Operation, request: dict[str, Any]) -> Described:
+    required = [name for name in request.get("required", []) if name in operation.beside_path]
     return {
         "type": "object",
-        "properties": {name: asked["properties"][name] for name in operation.beside_path},
+        "properties": {name: request["properties"][name] for name in operation.beside_path},
         "additionalProperties": False,
         **({"required": required} if required else {}),
     }
@@ -168,7 +168,7 @@ def _answer(status: int, kind: type) -> Described:
 
 
 def shape_name(kind: Any) -> str:
-    """The name of a shape in the document."""
+    """Return the type's name in the document."""
     of = getattr(kind, "__args__", ())
     return f"{of[0].__name__}{kind.__origin__.__name__}" if of else kind.__name__
 

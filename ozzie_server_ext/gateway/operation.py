@@ -1,6 +1,7 @@
-"""An operation of the gateway, declared once: what is asked, what is answered, who may, and the ways in.
+"""One operation of the gateway, declared once: its input, its answers, who may use it, and its ways in.
 
-REST, its OpenAPI document, the WebSocket and SPEC.md's tables read the same declaration, so bounds hold on every way.
+REST, the OpenAPI document, the WebSocket and SPEC.md's tables read the same declaration, so bounds hold on every way
+in.
 """
 
 import asyncio
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 Kernels: TypeAlias = Literal["none", "own session", "own task", "all"]
-"""What a kernel's token may use an operation for, over the WebSocket; REST refuses it. "own session": the input's
-`session_id` is the kernel's own, also where it is left out. "own task": the task belongs to that session. "all": the
-function itself looks who asks."""
+"""Which operations a kernel's token may use over the WebSocket; REST refuses it. "own session": the input's
+`session_id`, also if left out, is the kernel's own. "own task": the task belongs to that session. "all": the function
+itself checks the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request with its caller. `gone` is set when the client has closed the connection; `socket` is the connection
-    of a request over the WebSocket."""
+    """A request's context. `gone` is set when the client closes the connection; `socket` is the WebSocket connection,
+    if any."""
 
     state: GatewayState
     ozzie: Services
@@ -49,16 +50,14 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One function that clients can call. Its parameters and its answers are what the function's signature says, its
-    docstring is the description.
+    """One function that clients can call. Its signature declares the input and the answers, its docstring describes it.
 
-    `rest` is "METHOD /path". The fields of the function's second argument that the path names come from there, the
-    others from the query of a GET, or from the JSON body of a POST; a DELETE has none. An answer of None has no body
-    and the status 204. `status` is that of the answers that are not 200, by their class; `errors` are the refusals
-    beyond those that every operation of its method can give.
+    `rest` is "METHOD /path". Input fields named in the path come from there; the others from the query of a GET or the
+    JSON body of a POST; a DELETE has none. An answer of None has no body and the status 204. `status` gives the status
+    of answers other than 200, by class; `errors` are refusals beyond those of every operation with that method.
 
-    `ws` is the name of the WebSocket method, whose parameters are all fields. `payload` makes the payload of the answer
-    where it is another one than REST's.
+    `ws` is the name of the WebSocket method; all input fields are its parameters. `payload` makes the answer's payload
+    if it differs from REST's.
     """
 
     run: Callable[[Call, Any], Awaitable[Any]]
@@ -69,33 +68,33 @@ class Operation:
     errors: tuple[int, ...] = ()
     status: Mapping[type, int] = field(default_factory=dict[type, int])
     waits_s: float = 0.0
-    """How much longer than others it may take to answer."""
+    """Extra seconds that its answer may take."""
     attached: Callable[[GatewayState, JsonObject], JsonObject] | None = None
     """What an attached server makes of the owner's answer."""
 
-    async def perform(self, call: Call, asked: Any) -> Any:
-        """Carry it out for this caller. Raises PolicyError for a caller who may not, and what the function raises."""
-        await self._expect_allowed(call, asked)
-        return await self.run(call, asked)
+    async def perform(self, call: Call, request: Any) -> Any:
+        """Run the operation for this caller. Raises PolicyError if the caller may not, and what the function raises."""
+        await self._expect_allowed(call, request)
+        return await self.run(call, request)
 
     async def payload_for(self, call: Call, params: JsonObject) -> JsonObject:
-        """The payload for these parameters of a WebSocket request. Raises as `perform`, NotFound, and InputError."""
+        """Return the answer to a WebSocket request with these parameters. Raises as `perform`, NotFound, InputError."""
         answer = await self.perform(call, read_params(self, call.principal, params))
         if self.payload is not None:
             return self.payload(answer)
-        # A response says by itself that it is done.
+        # a response says by itself that it is done
         return {} if answer is None or isinstance(answer, Done) else encode(answer)
 
-    async def _expect_allowed(self, call: Call, asked: Any) -> None:
-        """Raises PolicyError for a kernel that asks for more than it may, NotFound."""
+    async def _expect_allowed(self, call: Call, request: Any) -> None:
+        """Raise PolicyError if a kernel asks for more than it may, NotFound."""
         own = call.principal.session_id
         if own is None or self.kernels == "all":
             return
         if self.kernels == "own task":
-            row = await call.ozzie.tasks.get(ids.TaskId(asked.task_id))
+            row = await call.ozzie.tasks.get(ids.TaskId(request.task_id))
             if row["session_id"] != own:
                 raise PolicyError("This kernel may use tasks of its own session only.", code="policy.session")
-        elif self.kernels == "none" or asked.session_id != own:
+        elif self.kernels == "none" or request.session_id != own:
             raise PolicyError("This kernel may use its own session only.", code="policy.session")
 
     @property
@@ -104,7 +103,7 @@ class Operation:
 
     @property
     def method(self) -> str:
-        """The HTTP method; empty where REST does not have it."""
+        """The HTTP method; empty if REST doesn't have the operation."""
         return self.rest.partition(" ")[0]
 
     @property
@@ -112,16 +111,16 @@ class Operation:
         return self.rest.partition(" ")[2]
 
     @cached_property
-    def asked(self) -> type:
-        """The dataclass of everything that can be asked."""
+    def request_type(self) -> type:
+        """The dataclass of the input."""
         _, parameter = inspect.signature(self.run).parameters
         return get_type_hints(self.run)[parameter]
 
     @cached_property
     def answers(self) -> dict[int, type]:
-        """The class of the answer for each status that means success."""
-        said: Any = get_type_hints(self.run, include_extras=True)["return"]
-        kinds = get_args(said) if isinstance(said, UnionType) else (said,)
+        """The class of the answer for each success status."""
+        answer: Any = get_type_hints(self.run, include_extras=True)["return"]
+        kinds = get_args(answer) if isinstance(answer, UnionType) else (answer,)
         return {self.status_of(kind): kind for kind in kinds}
 
     @cached_property
@@ -130,8 +129,8 @@ class Operation:
 
     @cached_property
     def beside_path(self) -> tuple[str, ...]:
-        """The names of the parameters in the query, or of the fields in the body."""
-        return tuple(found.name for found in fields(self.asked) if found.name not in self.in_path)
+        """The input fields that are query parameters or body fields."""
+        return tuple(found.name for found in fields(self.request_type) if found.name not in self.in_path)
 
     @cached_property
     def description(self) -> str:
@@ -139,13 +138,13 @@ class Operation:
 
     @cached_property
     def refusals(self) -> tuple[int, ...]:
-        """Every status that means a refusal, in order."""
+        """All refusal statuses, in order."""
         common = {400, 403, 503} | ({413, 415} if self.method == "POST" else set())
         return tuple(sorted({*common, *self.errors, *({404} if self.in_path else ())}))
 
     @cached_property
     def downloads(self) -> bool:
-        """Whether it answers a file instead of JSON."""
+        """Whether it answers with a file instead of JSON."""
         return Download in self.answers.values()
 
     def status_of(self, kind: type) -> int:
@@ -153,7 +152,7 @@ class Operation:
 
 
 def pattern(path: str) -> str:
-    """The regular expression of a path as tornado's router takes it."""
+    """Return a path as a regular expression for tornado's router."""
     return _PARAMETER.sub(r"(?P<\1>[^/]+)", path)
 
 
@@ -164,15 +163,15 @@ _UNIONS = (Union, UnionType)
 
 
 class BadParameter(InputError):
-    """A parameter or field that can't be taken; the message names it."""
+    """A parameter or field with a bad value; the message names it."""
 
     code = "input.shape"
 
 
 def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list[bytes]], body: JsonObject) -> Any:
-    """What the request asks, as the operation's class of that.
+    """Return a REST request's input.
 
-    Raises NotFound for a path that can't name anything, BadParameter for the rest.
+    Raises NotFound if the path can't name anything, BadParameter otherwise.
     """
     given = _from_body(operation, query, body) if operation.method == "POST" else _from_query(operation, query)
     return _converted(operation, {**given, **path}, path)
@@ -182,13 +181,12 @@ _IDS = ("session_id", "task_id", "approval_id")
 
 
 def read_params(operation: Operation, principal: Principal, params: JsonObject) -> Any:
-    """What a WebSocket request asks, as the operation's class of that. An empty text counts as left out where a field
-    may be; fields that the operation does not have are passed over, as a newer peer may send them.
+    """Return a WebSocket request's input. Empty text counts as missing for optional fields; unknown fields are ignored,
+    since a newer peer may send them.
 
-    Raises NotFound for an id that can't name anything, BadParameter for the rest, InputError where it is not said which
-    session is meant.
+    Raises NotFound for an id that can't name anything, InputError if the session is missing, BadParameter otherwise.
     """
-    optional = {"session_id", *(found.name for found in fields(operation.asked) if found.default is None)}
+    optional = {"session_id", *(found.name for found in fields(operation.request_type) if found.default is None)}
     given = {name: value for name, value in params.items() if value != "" or name not in optional}
     if principal.session_id is not None:
         given.setdefault("session_id", principal.session_id)
@@ -196,11 +194,11 @@ def read_params(operation: Operation, principal: Principal, params: JsonObject) 
 
 
 def _converted(operation: Operation, given: JsonObject, things: Collection[str]) -> Any:
-    """`given` as the operation's class. What stands in one of `things` names something: what can't is not found."""
+    """Convert `given` to the operation's input. A bad name in one of `things` is not found."""
     try:
-        return msgspec.convert(given, operation.asked, strict=True)
+        return msgspec.convert(given, operation.request_type, strict=True)
     except msgspec.ValidationError as error:
-        where, sentence = _sentence(operation.asked, error)
+        where, sentence = _sentence(operation.request_type, error)
         if where == "session_id" and where not in given:
             raise InputError("Which session? The parameter session_id is missing.", code="input.session") from None
         named = given.get(where)
@@ -212,7 +210,7 @@ def _converted(operation: Operation, given: JsonObject, things: Collection[str])
 
 
 def _from_query(operation: Operation, query: Mapping[str, list[bytes]]) -> JsonObject:
-    kinds = _kinds(operation.asked)
+    kinds = _kinds(operation.request_type)
     found: JsonObject = {}
     for name, values in query.items():
         if _is_of_the_cache(name, values):
@@ -234,17 +232,17 @@ def _from_body(operation: Operation, query: Mapping[str, list[bytes]], body: Jso
     for name in body:
         if name not in operation.beside_path:
             raise _unknown("field", name, operation.beside_path)
-    kinds = _kinds(operation.asked)
+    kinds = _kinds(operation.request_type)
     return {name: _whole(value) if kinds[name][0] is int else value for name, value in body.items()}
 
 
 def _whole(value: Json) -> Json:
-    """A whole number is an integer, also where it is written 3.0 (JSON Schema 2020-12, Core §4.2.3)."""
+    """Return the integer for a number such as 3.0 (JSON Schema 2020-12, Core §4.2.3)."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_of_the_cache(name: str, values: list[bytes]) -> bool:
-    """JupyterLab's requests, POSTs too, carry the time as a parameter without a value, to get around caches."""
+    """JupyterLab adds the time as a parameter without a value, to POSTs too, to get around caches."""
     return name.isdecimal() and values == [b""]
 
 
@@ -258,16 +256,16 @@ def _value(name: str, base: type, raw: bytes) -> Json:
         text = raw.decode()
     except UnicodeDecodeError:
         raise BadParameter(f"The parameter {name} is not UTF-8 text.") from None
-    # What is no number or truth value stays text: the shape then refuses it in words.
+    # Anything else stays text: the conversion then refuses it in words.
     if base is int and _INTEGER.fullmatch(text):
         return int(text)
     return {"true": True, "false": False}.get(text, text) if base is bool else text
 
 
 @cache
-def _kinds(asked: type) -> dict[str, tuple[type, bool]]:
-    """The plain type of each field, and whether it may be given several times."""
-    return {name: _plain(hint) for name, hint in get_type_hints(asked).items()}
+def _kinds(request: type) -> dict[str, tuple[type, bool]]:
+    """Return the plain type of each field, and whether it may be repeated."""
+    return {name: _plain(hint) for name, hint in get_type_hints(request).items()}
 
 
 def _plain(hint: Any) -> tuple[type, bool]:
@@ -278,24 +276,24 @@ def _plain(hint: Any) -> tuple[type, bool]:
     return (str if get_origin(hint) is Literal else hint), False
 
 
-def _sentence(asked: type, error: msgspec.ValidationError) -> tuple[str, str]:
-    """The field that is wrong, and what is wrong with it in words."""
+def _sentence(request: type, error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the name of the wrong field and a sentence about it."""
     text = str(error)
     if missing := re.fullmatch(r"Object missing required field `(\w+)`", text):
         return missing[1], f"The field {missing[1]} is missing."
     place = _PLACE.search(text)
     where = place[1] if place else ""
     name = re.split(r"[.\[]", where)[0]
-    if rule := _rules(asked).get(name):
+    if rule := _rules(request).get(name):
         return name, f"{name} must be {rule}."
     return name, f"{where}: {_PLACE.sub('', text).replace('`', '')}."
 
 
 @cache
-def _rules(asked: type) -> dict[str, str]:
-    """In words what each field must be, where its type says so."""
-    hints = get_type_hints(asked, include_extras=True)
-    return {found.name: rule for found in fields(asked) if (rule := _rule(hints[found.name]))}
+def _rules(request: type) -> dict[str, str]:
+    """Describe in words what each field must be, if its type says so."""
+    hints = get_type_hints(request, include_extras=True)
+    return {found.name: rule for found in fields(request) if (rule := _rule(hints[found.name]))}
 
 
 def _rule(hint: Any) -> str:

@@ -1,4 +1,4 @@
-"""Notebooks that pages have open: read and edited there, beside what a person types (ADR 36)."""
+"""Notebooks that are open in pages: read and edited there, alongside what a person types (ADR 36)."""
 
 import asyncio
 import itertools
@@ -24,12 +24,12 @@ from ozzie_server_ext.protocol.jsontext import InvalidJson, dumps, loads
 
 ASKED = "notebook.asked"
 ANSWER_S = 15.0
-"""How long a page has. Lab may be at work on a large notebook, or show a question of its own."""
+"""Seconds that a page has to answer. Lab may be busy with a large notebook, or show a question of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageError:
-    """Why a page did not do what it was asked for. "changed": the cell is another one by now; "busy": not now."""
+    """Why a page refused. "changed": the cell is a different one by now; "busy": not now."""
 
     code: Words
     message: str
@@ -37,7 +37,7 @@ class PageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotebookAnswer:
-    """What a page says to an ask."""
+    """A page's answer."""
 
     request_id: Words
     ok: bool
@@ -46,7 +46,7 @@ class NotebookAnswer:
 
 
 class PageLink:
-    """One page that is connected. `send` puts a frame on its way."""
+    """The connection to one page. `send` sends a frame."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self._send = send
@@ -54,8 +54,8 @@ class PageLink:
         self._waiting: dict[str, asyncio.Future[NotebookAnswer]] = {}
 
     async def ask(self, path: str, ask: str, **more: Json) -> JsonObject:
-        """What the page answers about the notebook that it calls `path`. Raises CellChanged or DocumentBusy where it
-        did nothing, DocumentSilent where it is not known whether it did."""
+        """Ask the page about the notebook that it calls `path`, and return its answer. Raises CellChanged or
+        DocumentBusy if it did nothing, DocumentSilent if that is unknown."""
         request_id = str(next(self._numbers))
         answered: asyncio.Future[NotebookAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answered
@@ -73,13 +73,13 @@ class PageLink:
         raise _refused(said.error)
 
     def answered(self, answer: NotebookAnswer) -> None:
-        """The page has answered. What nobody waits for any more is passed over."""
+        """Deliver the page's answer; drop it if nobody waits for it any more."""
         waiting = self._waiting.get(answer.request_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
     def cut(self) -> None:
-        """The page is gone: nothing more comes from it."""
+        """Fail all waiting questions: the page is gone."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(_silent("the notebook"))
@@ -93,7 +93,7 @@ def _silent(path: str) -> OzzieError:
 
 
 def _refused(error: PageError | None) -> OzzieError:
-    """In the page's own words, which are ours: it is our extension that says them."""
+    """Return the refusal in the page's own words; they come from our extension."""
     message = (error.message if error else "")[:500] or "The page could not do it."
     return CellChanged(message) if error is not None and error.code == "changed" else DocumentBusy(message)
 
@@ -103,25 +103,25 @@ log = logger(__name__)
 T = TypeVar("T")
 
 GONE_S = 60.0
-"""How long a notebook is left alone that a page had open whose connection broke: it comes back in this time, or does
-not."""
+"""Seconds for which a notebook is left alone after the connection of its page broke: the page comes back in this time
+or not at all."""
 WAIT_S = 20.0
-"""How long an edit waits for it: a network that is cut for a moment is nothing that anybody has to hear of."""
+"""Seconds that an edit waits for the page, so that nobody notices a short network failure."""
 MOST_OPEN = 500
-"""Notebooks of one page."""
+"""Notebooks per page."""
 _MOST_PARTS = 500
 _MOST_NOTES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageHas:
-    """A notebook that a page has open: as the page calls it, and the root of the page's server, as that tells it."""
+    """A notebook that a page has open: its path as the page names it, and the root of the page's server."""
 
     path: Annotated[str, Meta(max_length=4096, title="the path of a notebook")]
     root: Annotated[str, Meta(max_length=4096, title="the root of a server")]
 
     def whole(self) -> Path:
-        """Where the file lies. Raises OSError, RuntimeError."""
+        """Return the file's absolute path. Raises OSError, RuntimeError."""
         return (Path(self.root).expanduser() / self.path.lstrip("/")).resolve()
 
 
@@ -149,7 +149,7 @@ class _Made:
 
 
 class PageNotebooks:
-    """Which page has which notebook open. `now`: monotonic seconds."""
+    """Tracks which pages have which notebooks open. `now`: monotonic seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -159,11 +159,11 @@ class PageNotebooks:
         self._file: Path | None = None
 
     def remember_in(self, file: Path) -> None:
-        """Note in a file what is open. What stands there from the gateway before is awaited as if the connection had
-        broken just now: its turns go on before its pages are back."""
+        """Record open notebooks in a file. Those that it lists from before count as just disconnected: turns go on
+        before their pages are back."""
         try:
             noted = loads(file.read_bytes())
-        except (OSError, InvalidJson):  # none yet, or not ours: then nothing is awaited
+        except (OSError, InvalidJson):  # none yet, or not ours
             noted = []
         for path in noted if isinstance(noted, list) else ():
             if isinstance(path, str):
@@ -188,7 +188,7 @@ class PageNotebooks:
             self._note()
 
     def has_gone(self, link: PageLink, *, on_purpose: bool) -> None:
-        """The page is not connected any more: it was closed, or its connection broke."""
+        """Record that the page closed, or that its connection broke."""
         link.cut()
         for where in list(self._open):
             if self._drop(where, lambda each: each.link is link) and not on_purpose:
@@ -210,7 +210,7 @@ class PageNotebooks:
         return None
 
     def _note(self) -> None:
-        """A few names, written in place: what is lost of it by a crash of the machine went with the pages, mostly."""
+        """Write the file in place, without fsync: after a crash of the machine the pages are mostly gone as well."""
         if self._file is None:
             return
         known = {*self._open, *(path for path in self._left if self._is_awaited(path))}
@@ -221,7 +221,7 @@ class PageNotebooks:
             log.warning("what pages have open could not be noted: %s", error)
 
     async def _may_come_back(self, path: Path) -> bool:
-        """Wait a little for a page whose connection broke; whether it came back."""
+        """Wait a little for a page whose connection broke; return whether it came back."""
         if not self._is_awaited(path):
             return False
         try:
@@ -236,7 +236,7 @@ class PageNotebooks:
         return since is not None and self._now() - since < GONE_S
 
     async def _the_one(self, name: str, there: Sequence[_Open]) -> _Open:
-        """The page in which it has to be edited: the one with text that is not saved. Raises DocumentBusy."""
+        """Return the page to edit: the one with unsaved text. Raises DocumentBusy if there are two of those."""
         if len(there) == 1:
             return there[0]
         found = await asyncio.gather(*(_state(each) for each in there))
@@ -258,7 +258,7 @@ class PageNotebooks:
 
 
 class PageNotebook:
-    """See `OpenNotebook`: in the page `one` of all that have it open."""
+    """An `OpenNotebook`, edited in the page `one` of all pages that have it open."""
 
     def __init__(self, name: str, one: _Open, there: Sequence[_Open]) -> None:
         self._name = name
@@ -285,12 +285,12 @@ class PageNotebook:
 
     async def edit(self, edit: Edit) -> Edited:
         made = _read(_Made, await self._one.link.ask(self._one.path, "edit", edit=encode(edit)))
-        # The others show what the file was. One with text of its own keeps that, and Jupyter asks when it is saved.
+        # The others reload the file. One with unsaved text keeps it, and Jupyter asks when it is saved.
         await asyncio.gather(*(each.link.ask(each.path, "reload") for each in self._others), return_exceptions=True)
         return Edited(notes=tuple(note[:300] for note in made.notes[:_MOST_NOTES]))
 
     async def _ask(self, ask: str, **more: Json) -> Json:
-        """What only reads: who does not answer is busy, and nothing has happened."""
+        """Ask something that only reads: if the page doesn't answer, nothing has happened, and it counts as busy."""
         try:
             return await self._one.link.ask(self._one.path, ask, **more)
         except DocumentSilent as error:
@@ -305,7 +305,7 @@ async def _where(has: PageHas) -> Path | None:
 
 
 async def _state(there: _Open) -> _State:
-    """Of one that does not answer, nothing is known: it counts as one with text of its own."""
+    """Return whether the page has unsaved text. A page that doesn't answer counts as having some."""
     try:
         return _read(_State, await there.link.ask(there.path, "state"))
     except OzzieError:
@@ -313,7 +313,7 @@ async def _state(there: _Open) -> _State:
 
 
 def _read(kind: type[T], said: Json) -> T:
-    """Raises DocumentSilent for what our pages do not say: an older one may, and may have done it."""
+    """Decode a page's answer. Raises DocumentSilent for an unknown one: an older page may have made the edit."""
     try:
         return decode(kind, said)
     except InvalidShape:

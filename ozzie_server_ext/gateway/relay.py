@@ -1,8 +1,8 @@
-"""Handing on to the owner what is asked of a server that is attached to it (ADR 11).
+"""Relays requests from an attached server to the owner (ADR 11).
 
-Who asks has been let in by this server's own rules; the owner is asked with the token of its handshake, which stays
-here, and is told the user's name. One connection for each request: on one machine that costs little, and a request that
-waits for minutes holds up no other.
+This server has authorized the caller by its own rules. The owner gets the token of its handshake, which never leaves
+this process, and the user's name. Each request has its own connection: on one machine that costs little, and a request
+that waits for minutes blocks no other.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from ozzie_server_ext.protocol.owner import owner_pid
 T = TypeVar("T")
 
 REACH_S = 10.0
-"""How long a request waits for an owner to be there: as one goes, another takes over within about a second."""
+"""How long a request waits for an owner: when one stops, another takes over within about a second."""
 POLL_S = 0.1
 CONNECT_S = 5.0
 ANSWER_S = 30.0
-"""How long the owner may take to begin its answer."""
+"""How long the owner may take to start its answer."""
 PING_S = 30.0
 MAX_MESSAGE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarded:
-    """A request on its way. `path`: below the server's base URL, with the query as it came. `waits_s`: how much longer
-    than others its answer may take."""
+    """A request to relay. `path`: below the server's base URL, with its original query. `waits_s`: extra seconds that
+    its answer may take."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ class Forwarded:
 
 
 class Answer(HTTPMessageDelegate):
-    """What takes the owner's answer. `began`: something of it has come."""
+    """Receives the owner's answer. `began`: part of it has arrived."""
 
     began = False
 
@@ -62,7 +62,7 @@ class Answer(HTTPMessageDelegate):
 
 
 class OwnerGone(Unavailable):
-    """The owner went away in the middle of a request."""
+    """The owner went away during a request."""
 
     code = "gateway.lost"
 
@@ -74,7 +74,7 @@ class OwnerGone(Unavailable):
 
 
 class OwnerUnknown(Unavailable):
-    """There is an owner, and no handshake of it here."""
+    """There is an owner, but no handshake of it here."""
 
     code = "gateway.unreachable"
 
@@ -87,7 +87,7 @@ class OwnerUnknown(Unavailable):
 
 
 class OwnerSilent(Unavailable):
-    """The owner does not answer at its address. `unsure`: it was given something to change, and may have done it."""
+    """The owner doesn't answer at its address. `unsure`: it may have made the requested change."""
 
     code = "gateway.silent"
 
@@ -101,8 +101,8 @@ class OwnerSilent(Unavailable):
 
 
 class Relay:
-    """The way from an attached server to the owner of `home`, whichever server that is at the moment. `root` is the
-    folder in which the paths begin that the attached server's pages name."""
+    """Connects an attached server to the current owner of `home`. The paths that the attached server's pages name are
+    relative to `root`."""
 
     def __init__(self, home: Path, runtime_dir: Path, root: Path) -> None:
         self._home = home
@@ -111,16 +111,17 @@ class Relay:
         self._closed = False
 
     def close(self) -> None:
-        """Hand on nothing more: this server has taken over, or stops."""
+        """Stop relaying: this server has taken over, or stops."""
         self._closed = True
 
     async def exchange(self, forwarded: Forwarded, answer: Answer, gone: asyncio.Event) -> bool:
-        """Hand a request on, and its answer to `answer` as fast as that takes it; ends when `gone` is set.
+        """Relay a request, and stream the answer to `answer`; stop when `gone` is set.
 
-        False, and nothing was sent, where this server is attached no more. Raises Unavailable, also in mid-answer.
+        Return False if this server is no longer attached; nothing was sent then. Raises Unavailable, also in the middle
+        of an answer.
         """
         may_be_repeated = forwarded.method in ("GET", "HEAD")
-        # One that takes connections and closes them is there to be reached: `_reach` alone would ask it for ever.
+        # Bounded, because an owner that accepts and closes each connection counts as reachable for `_reach`.
         left = max(1, round(REACH_S / POLL_S))
         while (found := await self._reach(_connect)) is not None:
             handshake, connection = found
@@ -142,7 +143,7 @@ class Relay:
         return False
 
     async def open_socket(self, user: str) -> WebSocketClientConnection | None:
-        """The owner's WebSocket; None where this server is attached no more. Raises Unavailable."""
+        """Connect to the owner's WebSocket; None if this server is no longer attached. Raises Unavailable."""
 
         async def connect(handshake: Handshake) -> WebSocketClientConnection:
             request = HTTPRequest(
@@ -162,7 +163,7 @@ class Relay:
         return {"Authorization": f"token {handshake.token}", **behalf_headers(user, self._root)}
 
     async def _reach(self, connect: Callable[[Handshake], Awaitable[T]]) -> T | None:
-        """What `connect` makes of the owner, waiting for one that can be had; None once this relay is closed.
+        """Return the result of `connect` for the owner, waiting for one to appear; None once this relay is closed.
 
         Raises Unavailable.
         """
@@ -211,7 +212,7 @@ async def _send(
     headers = {**said, "Host": address.netloc, "Connection": "close"}
     body = b""
     if forwarded.method == "POST":
-        # Bytes without a length would stand on the connection as another request.
+        # A body without a length would be read as another request.
         body = forwarded.body
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
     connection.params.header_timeout = ANSWER_S + forwarded.waits_s
@@ -222,8 +223,8 @@ async def _send(
 
 @cache
 def _trusting() -> ssl.SSLContext:
-    """The address is this machine's own and came with the token from a private file: its certificate may be made by
-    the user."""
+    """Trust any certificate: the address is local and came with the token from a private file, and users may make their
+    own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -231,7 +232,7 @@ def _trusting() -> ssl.SSLContext:
 
 
 async def _unless(gone: asyncio.Event, work: Awaitable[T]) -> T | None:
-    """The result of `work`; None where `gone` was set first."""
+    """Return the result of `work`, or None if `gone` was set first."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone.wait())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""One table of everything that the gateway answers."""
+"""The table of everything that the gateway answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +32,10 @@ WS_PATH = "/ws"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenapiQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def get_openapi(call: Call, asked: OpenapiQuery) -> JsonObject:
+async def get_openapi(call: Call, request: OpenapiQuery) -> JsonObject:
     """This document."""
     return document(REST, PREFIX)
 
@@ -147,7 +147,7 @@ METHODS: dict[str, Operation] = {operation.ws: operation for operation in OPERAT
 
 
 def by_path() -> dict[str, dict[str, Operation]]:
-    """The operations of each path, by HTTP method."""
+    """Return the operations of each path, by HTTP method."""
     found: dict[str, dict[str, Operation]] = {}
     for operation in REST:
         found.setdefault(operation.path, {})[operation.method] = operation
@@ -155,7 +155,7 @@ def by_path() -> dict[str, dict[str, Operation]]:
 
 
 def handlers() -> list[tuple[Any, ...]]:
-    """The table as tornado takes it, below a server's base URL."""
+    """Return the table for tornado, below a server's base URL."""
     return [
         *((PREFIX + pattern(path), RestHandler, {"operations": operations}) for path, operations in by_path().items()),
         (PREFIX + WS_PATH, WsHandler, {"methods": METHODS}),

@@ -1,4 +1,4 @@
-"""What the handlers need of Ozzie: the port that `app.py` fills."""
+"""What the handlers use of Ozzie; `app.py` provides it."""
 
 from pathlib import Path
 from typing import Protocol
@@ -105,7 +105,7 @@ class Services(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a task runs or waits here."""
+        """Whether a task is running or queued here."""
         ...
 
     async def submit(self, turn: NewTurn) -> Submitted:

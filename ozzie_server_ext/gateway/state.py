@@ -1,4 +1,4 @@
-"""What the handlers of one server share."""
+"""The state that all handlers of one server share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ozzie_server_ext.gateway.relay import Relay
 from ozzie_server_ext.gateway.services import Services
 
 SERVICE_RESTART = 1012
-"""The close code of a WebSocket whose gateway goes: another is there, or soon will be (RFC 6455, IANA's registry)."""
+"""Close code of a WebSocket whose gateway stops: another is or will be there (RFC 6455, IANA's registry)."""
 
 
 class Connection(Protocol):
@@ -20,24 +20,24 @@ class Connection(Protocol):
     def close(self, code: int | None = None, reason: str | None = None) -> None: ...
 
 
-class Teller(Protocol):
-    """Where a server tells in sentences how it stands with Ozzie: its log, or the terminal that it runs in."""
+class Reporter(Protocol):
+    """Reports this server's relation to Ozzie, in its log or on its terminal."""
 
     def say(self, sentence: str) -> None:
-        """Something changed, and all is well."""
+        """Report a change that needs no action."""
         ...
 
     def warn(self, sentence: str) -> None: ...
 
     def failed(self, error: OzzieError) -> None:
-        """Ozzie does not run in this server. It may be tried again, and then this is told once for each reason."""
+        """Report that Ozzie doesn't run in this server. After a retry, the same reason is reported once."""
         ...
 
 
 @dataclass(slots=True)
 class GatewayState:
-    """`ozzie` is there while this server owns its home, `relay` while it is attached to the one that does; otherwise
-    `failure` says why neither is."""
+    """`ozzie` is set while this server owns its home, `relay` while it is attached to the owner; otherwise `failure`
+    says why neither is."""
 
     access: AccessTokens = field(default_factory=AccessTokens)
     ozzie: Services | None = None
@@ -46,41 +46,41 @@ class GatewayState:
     connections: set[Connection] = field(default_factory=set[Connection])
     pages: PageNotebooks = field(default_factory=PageNotebooks)
     headless: bool = False
-    """Whether this server was started for Ozzie alone, so that it may be stopped by `ozzie gateway --stop`."""
+    """Whether this server was started for Ozzie alone, so that `ozzie gateway --stop` may stop it."""
     temporary: bool = False
-    """Whether a kernel or a command started it for a while: it leaves its home to any server that a person starts, and
-    is attached to none."""
+    """Whether a kernel or a command started it for a while: it gives way to any server that a person starts, and never
+    attaches."""
     on_failure: Callable[[OzzieError], None] = lambda error: None
-    """Told when Ozzie can't start in this server; a server that hosts nothing else ends then."""
-    teller: Teller | None = None
-    """Where to tell how this server stands; None for Jupyter's log."""
+    """Called if Ozzie can't start in this server; a server that hosts nothing else then ends."""
+    reporter: Reporter | None = None
+    """Where to report; None: Jupyter's log."""
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
+        """The number of open connections."""
         return len(self.connections)
 
     def own(self, ozzie: Services) -> None:
-        """Answer from now on; who was connected elsewhere through this server connects anew."""
+        """Answer requests from now on; clients that were connected through this server reconnect."""
         self._leave()
         self.ozzie = ozzie
 
     def attach(self, relay: Relay) -> None:
-        """Hand on from now on what is asked."""
+        """Relay requests from now on."""
         self._leave()
         self.relay = relay
 
     def fail(self, error: OzzieError) -> None:
-        """Remember why there is no Ozzie here."""
+        """Record why Ozzie is not here."""
         self._leave()
         self.failure = error
 
     def stop(self) -> None:
-        """Answer no more; who is connected is told to go elsewhere."""
+        """Stop answering; connected clients are told to reconnect elsewhere."""
         self._leave()
 
     def require(self) -> Services:
-        """Raises the failure, or Unavailable while the gateway starts or stops."""
+        """Return Ozzie. Raises the failure, or Unavailable while the gateway starts or stops."""
         if self.ozzie is None:
             raise self.failure or Unavailable("Ozzie is starting or stopping.", hint="Try again in a moment.")
         return self.ozzie

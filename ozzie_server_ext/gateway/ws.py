@@ -37,25 +37,26 @@ from ozzie_server_ext.protocol.frames import (
 from ozzie_server_ext.store.feed import Item, Subscription
 
 MAX_READY = 256
-"""Frames that wait beside the feeds; who adds more waits too."""
+"""Frames that wait beside the feeds; further senders wait."""
 MAX_ITEMS = 512
-"""Items of one feed that are sent in one go."""
+"""Items of one feed per message."""
 ENOUGH_CHARACTERS = 1 << 20
-"""Of one message: clients refuse what is much larger, and it lies here until they take it. A single frame may be."""
+"""Size of a message. Clients refuse much larger ones, and it stays in memory until they read it. One frame may be
+larger."""
 CACHED_CHARACTERS = 4 << 20
 
 
 class FrameCache:
-    """The texts of frames that went out lately: what goes to many clients is encoded once."""
+    """The encoded frames of recent items: an item that goes to many clients is encoded once."""
 
     def __init__(self, budget: int = CACHED_CHARACTERS) -> None:
         self._budget = budget
         self._size = 0
-        # By identity: all who follow get the same objects. Each is kept with its text, so that its id stays its own.
+        # By identity: all followers get the same objects. The item is kept, so that its id stays unique.
         self._texts: OrderedDict[int, tuple[Item, str]] = OrderedDict()
 
     def text(self, item: Item) -> str:
-        """The frame of `item`."""
+        """Return the encoded frame of `item`."""
         found = self._texts.get(id(item))
         if found is not None:
             return found[1]
@@ -72,7 +73,7 @@ _cache = FrameCache()
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A feed that goes to the client; behind an item that is `last`, it ends (None: it goes on)."""
+    """A feed that goes to the client. It ends after an item for which `last` is true (None: it never ends)."""
 
     subscription: Subscription
     last: Callable[[Item], bool] | None
@@ -80,8 +81,8 @@ class Followed:
 
 
 class Outbox:
-    """Sends in order. `send` writes one message and returns when the socket has taken it; while a client does not
-    read, its feeds fall behind and later read on from the log, and nobody waits for it."""
+    """Sends frames in order. `send` writes one message and returns once the socket has taken it. If a client doesn't
+    read, its feeds fall behind and later catch up from the log; nobody waits for it."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self._send = send
@@ -93,7 +94,7 @@ class Outbox:
         self._closed = False
 
     async def put(self, text: str) -> None:
-        """Send a ready frame; waits while the client is far behind. Once closed, it is dropped."""
+        """Queue an encoded frame; wait while the client is far behind. After `close` it is dropped."""
         await self._room.wait()
         if self._closed:
             return
@@ -103,30 +104,30 @@ class Outbox:
         self.notice()
 
     def follow(self, followed: Followed) -> None:
-        """Send what the feed brings, from now on."""
+        """Send this feed from now on."""
         self._feeds.append(followed)
         self.notice()
 
     def unfollow(self, followed: Followed) -> None:
-        """Send nothing more of it, also of what it has brought already; `on_end` is called."""
+        """Stop a feed, drop what it has queued, and call its `on_end`."""
         if followed in self._feeds:
             self._feeds.remove(followed)
             followed.subscription.close()
             followed.on_end()
 
     def close(self) -> None:
-        """End all feeds, and let go of who waits to send something."""
+        """End all feeds and release waiting senders."""
         self._closed = True
         self._room.set()
         for followed in list(self._feeds):
             self.unfollow(followed)
 
     def notice(self) -> None:
-        """There is something to send; for the feeds."""
+        """Wake the sender; feeds call this."""
         self._news.set()
 
     async def run(self) -> None:
-        """Send until cancelled. Raises what `send` raises, and OzzieError where a feed breaks."""
+        """Send until cancelled. Raises what `send` raises, and OzzieError if a feed breaks."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -135,11 +136,11 @@ class Outbox:
             try:
                 for followed in list(self._feeds):
                     await self._gather(followed, texts)
-                    if _size(texts) >= ENOUGH_CHARACTERS:  # what else there is waits in its feed
+                    if _size(texts) >= ENOUGH_CHARACTERS:  # the rest waits in its feed
                         await self._send_all(texts)
                         texts = []
             except OzzieError:
-                await self._send_all(texts)  # what was ready before the feed broke
+                await self._send_all(texts)  # the frames from before the feed broke
                 raise
             await self._send_all(texts)
 
@@ -153,11 +154,11 @@ class Outbox:
                 begin, size = end, 0
 
     async def _gather(self, followed: Followed, texts: list[str]) -> None:
-        """Add frames of what is there now, as many as are enough for a message."""
+        """Add the frames that are there now, up to the size of one message."""
         size = 0
         for _ in range(MAX_ITEMS):
             items = await followed.subscription.take(1)
-            if not items or followed not in self._feeds:  # ended while it read
+            if not items or followed not in self._feeds:  # it ended during the read
                 return
             text = _cache.text(items[0])
             texts.append(text)
@@ -179,11 +180,11 @@ MAX_SUBSCRIPTIONS = 32
 MAX_REQUESTS = 32
 PING_S = 30.0
 _ON_PURPOSE = frozenset({1000, 1001})
-"""The codes with which a page closes its connection because it goes (RFC 6455 §7.4.1)."""
+"""Close codes of a page that leaves on purpose (RFC 6455 §7.4.1)."""
 
 
 class WsHandler(Caller, WebSocketHandler):
-    """One client's connection: answered here, or, while this server is attached, passed on to the owner and back."""
+    """One client's connection, answered here or, if this server is attached, relayed to the owner."""
 
     auth_resource = RESOURCE
 
@@ -198,17 +199,17 @@ class WsHandler(Caller, WebSocketHandler):
         self._page = PageLink(self._outbox.put)
 
     async def prepare(self, **kwargs: Any) -> None:
-        # A socket can't follow a redirect to a login page: it is refused.
+        # A socket can't follow a redirect to a login page: refuse it.
         await super().prepare(_redirect_to_login=False)
 
-    # The two base classes do not agree on the name of the parameter.
+    # The two base classes name the parameter differently.
     def check_origin(self, origin: str = "") -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Jupyter's rule, and not tornado's, which knows no allow_origin."""
+        """Apply Jupyter's rule: tornado's ignores allow_origin."""
         return super().check_origin(origin)
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        # The origin is asked about by the base class too, but only after the owner would have been reached.
+        # The base class checks the origin too, but only after the owner has been contacted.
         if not await _is_allowed(self) or not self.check_origin():
             raise HTTPError(403)
         relay = self.state.relay
@@ -224,7 +225,7 @@ class WsHandler(Caller, WebSocketHandler):
                 self._upstream.close()
 
     def set_default_headers(self) -> None:
-        """A handshake answer carries no headers of a page."""
+        """Set none: a handshake's answer is no page."""
 
     def get_compression_options(self) -> None:
         return None
@@ -235,7 +236,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     @property
     def ping_interval(self) -> float:
-        """Seconds; keeps proxies from closing an idle connection, and finds a client that is gone."""
+        """Seconds between pings, which keep proxies from closing idle connections and detect clients that are gone."""
         return PING_S
 
     @property
@@ -244,14 +245,14 @@ class WsHandler(Caller, WebSocketHandler):
 
     def open(self, *args: str, **kwargs: str) -> None:
         self._is_open = True
-        # Otherwise TCP keeps the second of two small messages back until the first is acknowledged, 40 ms.
+        # Disable Nagle's algorithm: the second of two small messages would wait 40 ms.
         self.set_nodelay(True)
         self.state.connections.add(self)
         if self._upstream is not None:
             self._spawn(self._pass_back(self._upstream))
         elif self.state.ozzie is self._ozzie:
             self._spawn(self._send_what_comes())
-        else:  # it stopped as this client came
+        else:  # it stopped while this client connected
             self.close(SERVICE_RESTART)
 
     def on_close(self) -> None:
@@ -265,7 +266,7 @@ class WsHandler(Caller, WebSocketHandler):
 
     async def on_message(self, message: str | bytes) -> None:
         if self._upstream is not None:
-            # The next message is read when this one has been taken. Where the owner went, `_pass_back` ends this.
+            # The next message is read once this one is taken. If the owner goes, `_pass_back` ends the connection.
             with contextlib.suppress(WebSocketClosedError):
                 await self._upstream.write_message(message, binary=isinstance(message, bytes))
             return
@@ -274,24 +275,24 @@ class WsHandler(Caller, WebSocketHandler):
         except OzzieError as error:
             await self._outbox.put(encode_frame(_failed("", error)))
             return
-        asked = _asked(frame)
-        if asked is None:
+        request = _asked(frame)
+        if request is None:
             return
         if self._requests >= MAX_REQUESTS:
             error = InputError(
                 f"A connection can have at most {MAX_REQUESTS} requests without an answer.",
                 hint="Wait for answers before sending more.",
             )
-            await self._outbox.put(encode_frame(_failed(asked.id, error)))
+            await self._outbox.put(encode_frame(_failed(request.id, error)))
             return
         self._requests += 1
-        self._spawn(self._answer(asked)).add_done_callback(self._answered)
+        self._spawn(self._answer(request)).add_done_callback(self._answered)
 
-    async def _answer(self, asked: Request) -> None:
+    async def _answer(self, request: Request) -> None:
         try:
-            response = Response(id=asked.id, ok=True, payload=await self._payload(asked.method, asked.params))
+            response = Response(id=request.id, ok=True, payload=await self._payload(request.method, request.params))
         except Exception as error:
-            response = _failed(asked.id, error)
+            response = _failed(request.id, error)
         if response.id or not response.ok:
             await self._outbox.put(encode_frame(response))
 
@@ -308,10 +309,10 @@ class WsHandler(Caller, WebSocketHandler):
             )
         return await operation.payload_for(Call(self.state, self._ozzie, self.principal, socket=self), params)
 
-    async def subscribe(self, asked: "FeedSubscribe") -> JsonObject:
-        """Begin to send a feed."""
+    async def subscribe(self, request: "FeedSubscribe") -> JsonObject:
+        """Start a feed."""
         head = (await self._ozzie.log.head()).position
-        start = head if asked.from_position is None else asked.from_position
+        start = head if request.from_position is None else request.from_position
         if start > head:
             raise InputError(f"Position {start} is not in the log, which ends at {head}.", hint="Start from 0.")
         if len(self._feeds) >= MAX_SUBSCRIPTIONS:
@@ -321,9 +322,9 @@ class WsHandler(Caller, WebSocketHandler):
             )
         subscription = self._ozzie.feed.subscribe(
             start,
-            types=frozenset(asked.types) if asked.types is not None else None,
-            session_id=SessionId(asked.session_id) if asked.session_id else None,
-            task_id=TaskId(asked.task_id) if asked.task_id else None,
+            types=frozenset(request.types) if request.types is not None else None,
+            session_id=SessionId(request.session_id) if request.session_id else None,
+            task_id=TaskId(request.task_id) if request.task_id else None,
             on_news=self._outbox.notice,
         )
         feed_id = str(next(self._feed_ids))
@@ -331,13 +332,13 @@ class WsHandler(Caller, WebSocketHandler):
         def ended() -> None:
             del self._feeds[feed_id]
 
-        followed = Followed(subscription, last=_is_final if asked.task_id else None, on_end=ended)
+        followed = Followed(subscription, last=_is_final if request.task_id else None, on_end=ended)
         self._feeds[feed_id] = followed
         self._outbox.follow(followed)
         return {"subscription": feed_id, "position": head}
 
     def unsubscribe(self, subscription: str) -> None:
-        """Send nothing more of a feed. One that is not there has ended by itself meanwhile."""
+        """Stop a feed; do nothing if it has ended meanwhile."""
         followed = self._feeds.get(subscription)
         if followed is not None:
             self._outbox.unfollow(followed)
@@ -352,12 +353,12 @@ class WsHandler(Caller, WebSocketHandler):
         except OzzieError as error:
             log.exception("a feed ended")
             await self._write(encode_frame(_failed("", error)))
-            # No request waits for this answer: the end of the connection is what a client can't miss.
+            # No request waits for this answer, but a client can't miss the end of the connection.
             self.close()
 
     async def _pass_back(self, upstream: WebSocketClientConnection) -> None:
-        """Send what the owner sends, to its end. What this client does not take stays with the owner, whose feeds fall
-        behind and read on from the log: here lie two messages at most."""
+        """Send what the owner sends until it closes. If this client doesn't read, the owner's feeds fall behind and
+        catch up from the log: at most two messages are kept here."""
         while (message := await upstream.read_message()) is not None:
             await self.write_message(message, binary=isinstance(message, bytes))
         self.close(SERVICE_RESTART, "The gateway went.")
@@ -380,8 +381,7 @@ class WsHandler(Caller, WebSocketHandler):
 
 
 def _asked(frame: Request | EventFrame) -> Request | None:
-    """The request that a client's frame stands for, without an id where it wants no answer; None for an event that
-    means nothing here."""
+    """Return the request in a client's frame, with an empty id if it wants no answer; None for an unknown event."""
     if isinstance(frame, Request):
         return frame
     translated = from_s0_event(frame.event, frame.payload)
@@ -398,15 +398,15 @@ def _failed(request_id: str, error: BaseException) -> Response:
 
 
 async def _is_allowed(handler: Caller) -> bool:
-    """Jupyter's authorizer on the handshake; `@authorized` can't wrap a WebSocket's `get`."""
+    """Ask Jupyter's authorizer about the handshake; `@authorized` can't wrap a WebSocket's `get`."""
     allowed = handler.authorizer.is_authorized(handler, handler.current_user, "execute", RESOURCE)
     return allowed if isinstance(allowed, bool) else await allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedSubscribe:
-    """`from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind
-    the task's end; who follows a retry subscribes again."""
+    """`from_position`: events after it; None: only new ones. With a `task_id` the feed ends with the task; to follow a
+    retry, subscribe again."""
 
     from_position: int | None = None
     types: list[shapes.Words] | None = None
@@ -419,29 +419,29 @@ class FeedUnsubscribe:
     subscription: shapes.Words
 
 
-async def subscribe(call: Call, asked: FeedSubscribe) -> JsonObject:
-    """Follow what happens, from a position on; event frames follow the answer."""
-    return await _socket(call).subscribe(asked)
+async def subscribe(call: Call, request: FeedSubscribe) -> JsonObject:
+    """Follow events from a position on. They arrive as event frames after the answer."""
+    return await _socket(call).subscribe(request)
 
 
-async def unsubscribe(call: Call, asked: FeedUnsubscribe) -> None:
-    """Follow a feed no more."""
-    _socket(call).unsubscribe(asked.subscription)
+async def unsubscribe(call: Call, request: FeedUnsubscribe) -> None:
+    """Stop a feed."""
+    _socket(call).unsubscribe(request.subscription)
 
 
-async def notebook_opened(call: Call, asked: PageHas) -> None:
-    """A page has this notebook open. No kernel tells that, whose code could say that an edit was made."""
-    await call.state.pages.has_opened(_socket(call).page, asked)
+async def notebook_opened(call: Call, request: PageHas) -> None:
+    """A page has opened this notebook. Kernels can't call this: their code could then fake the answer to an edit."""
+    await call.state.pages.has_opened(_socket(call).page, request)
 
 
-async def notebook_closed(call: Call, asked: PageHas) -> None:
-    """A page has this notebook open no more."""
-    await call.state.pages.has_closed(_socket(call).page, asked)
+async def notebook_closed(call: Call, request: PageHas) -> None:
+    """A page has closed this notebook."""
+    await call.state.pages.has_closed(_socket(call).page, request)
 
 
-async def notebook_answered(call: Call, asked: NotebookAnswer) -> None:
-    """Answer what the gateway asked of a notebook that is open in this page."""
-    _socket(call).page.answered(asked)
+async def notebook_answered(call: Call, request: NotebookAnswer) -> None:
+    """Answer a question of the gateway about a notebook that is open in this page."""
+    _socket(call).page.answered(request)
 
 
 def _socket(call: Call) -> WsHandler:

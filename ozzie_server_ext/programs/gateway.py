@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
     if state is None:
         sys.exit(told(_not_loaded()))
     state.headless = True
-    state.teller = terminal
+    state.reporter = terminal
     state.temporary = options.temporary
     failures: list[OzzieError] = []
 

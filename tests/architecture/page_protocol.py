@@ -113,7 +113,7 @@ def schema() -> dict[str, Any]:
     """One definition for each shape; `EventBodies` has a property for each fact that the page folds."""
     bodies = make_dataclass("EventBodies", [(fact.type.replace(".", "__"), fact) for fact in FOLLOWED])
     answers = [kind for each in OPERATIONS for kind in each.answers.values() if kind is not NoneType]
-    inputs = [each.asked for each in OPERATIONS]
+    inputs = [each.request_type for each in OPERATIONS]
     kinds = [bodies, Request, Response, EventFrame, FeedSubscribe, shapes.Error, *answers, *inputs]
     _, defined = msgspec.json.schema_components(kinds, ref_template="#/definitions/{name}")
     text = json.dumps(defined)
@@ -172,7 +172,7 @@ def written() -> str:
 
 def table() -> str:
     """The operations for TypeScript: what is sent where, and the types of it."""
-    inputs = {each.name: each.asked.__name__ for each in OPERATIONS}
+    inputs = {each.name: each.request_type.__name__ for each in OPERATIONS}
     answers = {each.name: [_name(kind) for kind in each.answers.values()] for each in OPERATIONS}
     names = sorted({*inputs.values(), *(name for found in answers.values() for name in found if name != "null")})
     lines = [

@@ -57,7 +57,7 @@ def test_the_table_of_methods_is_that_of_the_websocket() -> None:
     table = rows(section("WebSocket"))
     parameters = {cells[0].strip("`"): set(names(cells[1])) for cells in table}
 
-    assert parameters == {name: {field.name for field in fields(each.asked)} for name, each in METHODS.items()}
+    assert parameters == {name: {field.name for field in fields(each.request_type)} for name, each in METHODS.items()}
     assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
 
 

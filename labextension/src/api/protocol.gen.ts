@@ -8,7 +8,7 @@ export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
 
 /**
- * One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or milliseconds. `help` is a line about it; one that `takes_text` is given with what a person writes.
+ * One possible answer. `amount` is the amount offered, if it has a `unit`: 1e-9 USD, tokens, or milliseconds. `help` is a line about it; an option that `takes_text` comes with the person's text.
  */
 export interface AnswerOption {
   amount: number;
@@ -19,7 +19,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person was asked for, and the answer. `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"), or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up. `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card); else empty.
+ * A call that a person must approve, and the answer. `why` explains the `status`: an approval expired because its time was up, the call would now do something else ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser, step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256 of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes, empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read before a yes (GET /approvals/{approval_id}/card); else empty.
  */
 export interface Approval {
   answered_at: string | null;
@@ -68,7 +68,7 @@ export interface ApprovalExpired {
   why: 'changed' | 'revoked' | 'time';
 }
 /**
- * `extent`: what the yes is good for, this call or also those that `session_cover` tells of.
+ * `extent`: this call only, or also those that `session_cover` describes.
  */
 export interface ApprovalGrant {
   approval_id: string;
@@ -91,7 +91,7 @@ export interface ApprovalNamed {
   approval_id: string;
 }
 /**
- * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ * A part of a list. `next` is the `cursor` of the following page, null at the end.
  */
 export interface ApprovalPage {
   items: Approval[];
@@ -161,7 +161,7 @@ export interface SessionGrant {
   version: string;
 }
 /**
- * Of several states where `status` stands several times, of any without it.
+ * `status` may be repeated; without it, approvals of any status.
  */
 export interface ApprovalsQuery {
   cursor?: string | null;
@@ -174,7 +174,7 @@ export interface ApprovalsQuery {
   task_id?: string | null;
 }
 /**
- * A server that hands on to the owner what it is asked, and takes over when that goes.
+ * A server that relays requests to the owner, and takes over when the owner goes.
  */
 export interface Attached {
   headless: boolean;
@@ -202,7 +202,7 @@ export interface CallUsage {
   output_tokens: number;
 }
 /**
- * All that a person has to read before they answer, with nothing taken out of it: the question, what the call would do (`proof`, of the kind `shown`), how it can be taken back, and all arguments as JSON. Characters that nobody sees are escaped.
+ * Everything that a person must read before answering, complete: the question, what the call would do (`proof`, of the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped.
  */
 export interface Card {
   arguments: string;
@@ -239,13 +239,13 @@ export interface UsedModel {
   provider: string;
 }
 /**
- * It is so.
+ * Done.
  */
 export interface Done {
   done: true;
 }
 /**
- * Why something was refused: a stable code, a sentence, and what to do next (may be empty).
+ * A refusal: a stable code, a sentence, and what to do next (may be empty).
  */
 export interface Error {
   code: string;
@@ -650,7 +650,7 @@ export interface EventFrame {
   ts?: string;
 }
 /**
- * A fact in the log. `name` is what the WebSocket calls it.
+ * An event of the log. `name` is its name on the WebSocket.
  */
 export interface EventRecord {
   actor: string;
@@ -679,14 +679,14 @@ export interface EventRecord {
   version: number;
 }
 /**
- * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ * A part of a list. `next` is the `cursor` of the following page, null at the end.
  */
 export interface EventRecordPage {
   items: EventRecord[];
   next: string | null;
 }
 /**
- * `since` is the first moment that counts, `until` the first that does not any more.
+ * `since` is the first moment included, `until` the first one excluded.
  */
 export interface EventsQuery {
   /**
@@ -714,25 +714,25 @@ export interface EventsQuery {
     | null;
 }
 /**
- * A file of text that comes with Ozzie. `path` is its place in a project folder.
+ * A text file that comes with Ozzie. `path` is its place in a project folder.
  */
 export interface Example {
   content: string;
   path: string;
 }
 /**
- * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ * A part of a list. `next` is the `cursor` of the following page, null at the end.
  */
 export interface ExamplePage {
   items: Example[];
   next: string | null;
 }
 /**
- * Nothing.
+ * No parameters.
  */
 export interface ExamplesQuery {}
 /**
- * A step that a run of a skill failed by. `task_id` carried out its last attempt, where that was a task.
+ * A step that a run failed by. `task_id` carried out its last attempt, if a task did.
  */
 export interface FailedStep {
   error: Failure;
@@ -741,7 +741,7 @@ export interface FailedStep {
   title: string;
 }
 /**
- * Why a task or a step failed. `kind` is the class of it, empty of a call: the model's own, what it wrote, a tool's, what was asked for, or Ozzie's. `hint` is the next step.
+ * Why a task or a step failed. `kind` is its class (of the model, its text, a tool, the request, or Ozzie), empty for a call. `hint` is the next step.
  */
 export interface Failure {
   code: string;
@@ -750,7 +750,7 @@ export interface Failure {
   message: string;
 }
 /**
- * `from_position`: events after it; None means only what is new. With a `task_id`, the feed ends by itself behind the task's end; who follows a retry subscribes again.
+ * `from_position`: events after it; None: only new ones. With a `task_id` the feed ends with the task; to follow a retry, subscribe again.
  */
 export interface FeedSubscribe {
   from_position?: number | null;
@@ -759,7 +759,7 @@ export interface FeedSubscribe {
   types?: string[] | null;
 }
 /**
- * The middle of one step's dot.
+ * The centre of one step's dot.
  */
 export interface GraphDot {
   step_id: string;
@@ -767,7 +767,7 @@ export interface GraphDot {
   y: number;
 }
 /**
- * A line from node to node, as the path of an SVG. `label_x` and `label_y` are the middle of its label's base line.
+ * A line between nodes, as an SVG path. `label_x` and `label_y` are the middle of its label's base line.
  */
 export interface GraphEdge {
   is_back: boolean;
@@ -779,7 +779,7 @@ export interface GraphEdge {
   to: string;
 }
 /**
- * Everything that is drawn, within `width` × `height` px. It hangs on the structure alone, so nothing moves while the run goes on.
+ * The drawing, `width` × `height` px. It depends only on the structure, so nothing moves during the run.
  */
 export interface GraphLayout {
   edges: GraphEdge[];
@@ -789,7 +789,7 @@ export interface GraphLayout {
   width: number;
 }
 /**
- * A box, with its left upper corner: of one step, of a stack of steps, or with a dot for each of its steps. `told` is what is said of all of them as of one, `after` what that waits for in words.
+ * A box by its upper left corner: one step, a stack of steps, or a dot for each of its steps. `told` describes all of them as one, `after` what they wait for in words.
  */
 export interface GraphNode {
   after: string;
@@ -804,7 +804,7 @@ export interface GraphNode {
   y: number;
 }
 /**
- * One step, or one state of a state machine. `note` is what it tells of itself, `problem` why it failed; `task_id` the task that carries out its latest `attempt`, of `attempts`; empty where it has none. `visits` is how often a state machine has come to it.
+ * One step, or one state of a state machine. `note` is its own remark, `problem` why it failed; `task_id` is the task of its latest `attempt` of `attempts`, empty if it has none. `visits` is how often a state machine has entered it.
  */
 export interface GraphStep {
   attempt: number;
@@ -837,7 +837,7 @@ export interface GraphStep {
   visits: number;
 }
 /**
- * How the gateway is. `status`: degraded if `log_warning` or `store` tell of something. `pid` is the process that owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`: started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their author meant. `vault` is null where there is none, or none that can be used.
+ * The state of the gateway. `status` is degraded if there is a `log_warning` or a warning or finding in `store`. `pid` is the process that owns the folder; `server_pid` the requested one, which differs if the `role` is attached. `temporary`: started for a while, it gives way to any server that a person starts. `position` is the end of the log; `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty if all is well; `ignored_config` and `ignored_policy` are files that nobody has trusted; `policy_warnings` are about rules that may not do what their author meant. `vault` is null without a usable one.
  */
 export interface Health {
   attached: Attached[];
@@ -867,7 +867,7 @@ export interface Health {
   workers: ModelWorker[];
 }
 /**
- * How the event log and the blobs are. `warnings`: what can't be written or read now, and what to do; they go away once it works again. `checked_at`: when everything kept was last checked, once a day; `findings`: what was wrong.
+ * The state of the event log and the blobs. `warnings`: what can't be written or read now, and what to do; they disappear once it works again. `checked_at`: the last daily check of everything stored; `findings`: what it found wrong.
  */
 export interface StoreHealth {
   checked_at: string | null;
@@ -875,7 +875,7 @@ export interface StoreHealth {
   warnings: string[];
 }
 /**
- * How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway.
+ * The state of the vault, without any names in it. `opens_with`: what can open it; `locked`: the gateway has not opened it.
  */
 export interface VaultHealth {
   locked: boolean;
@@ -883,7 +883,7 @@ export interface VaultHealth {
   secrets: number;
 }
 /**
- * A process that calls models. `ready`, or still starting; how many `calls` it answers, and what `share` of a core it used in the last second.
+ * A process that calls models: `ready` or still starting, with its current `calls` and the `share` of a core that it used in the last second.
  */
 export interface ModelWorker {
   calls: number;
@@ -892,11 +892,11 @@ export interface ModelWorker {
   share: number;
 }
 /**
- * Nothing.
+ * No parameters.
  */
 export interface HealthQuery {}
 /**
- * What a task waits to be told. `notes` are sentences below the question.
+ * A task's question. `notes` are sentences below it.
  */
 export interface Question {
   kind: string;
@@ -925,7 +925,7 @@ export interface RunStepQuery {
   task_id: string;
 }
 /**
- * A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the model's alias, or the name by which the model knows the tool; `purpose` is a model's: to answer, or to check a call of a tool in the place of a person. A model's answer that is "rejected" does not fit the schema that was asked for: `error` says why.
+ * A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the model's alias, or the tool's name for the model; a model's `purpose` is to answer, or to check a tool call in place of a person. A "rejected" answer doesn't fit its schema: `error` says why.
  */
 export interface Step {
   arguments: {} | null;
@@ -958,7 +958,7 @@ export interface TokenUsage {
   output: number;
 }
 /**
- * One try at a step. `message` is why it failed, or why what had to hold does. Of a run that is held, one that ended meanwhile is told as the run will record it; it is "Paused" where its result is to be checked first, or its task is held itself.
+ * One attempt at a step. `message` is why it failed, or why its acceptance holds. If the run is paused, an attempt that ended meanwhile is shown as the run will record it; it is "Paused" if its result must be checked first, or its own task is paused.
  */
 export interface StepAttempt {
   attempt: number;
@@ -970,7 +970,7 @@ export interface StepAttempt {
   visit: number;
 }
 /**
- * The call of a tool that a step made at once, without a task of its own. `argument` is the one of `args` that a row shows, `rule` what let the call pass, `summary` the result in a few words.
+ * A tool call that a step made at once, without a task. `argument` is the one of `args` that a row shows, `rule` what allowed the call, `summary` the result in a few words.
  */
 export interface StepCall {
   args: {
@@ -983,7 +983,7 @@ export interface StepCall {
   summary: string;
 }
 /**
- * One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call, or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted` why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest task, `call` the one that it made without a task; null where it made none so.
+ * One step in full. `instruction` is filled in as far as known; `input` goes to a call or another skill, else null. `acceptance` must hold for the result, `accepted` is why it does. `result` is text, only its beginning if `is_cut`. `calls` are those of its latest task, `call` the one made without a task, else null.
  */
 export interface StepDetail {
   acceptance: string;
@@ -1000,7 +1000,7 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work. `model` is what was asked for it, empty for the session's own; `reason` says why it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id` the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however deep, and waits for a person.
+ * One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state; `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one. `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one, its own id if nobody delegated it. `waiting` are delegated tasks below it, at any depth, that wait for a person.
  */
 export interface Task {
   attempt: number;
@@ -1060,7 +1060,7 @@ export interface WaitingStep {
   title: string;
 }
 /**
- * `option` is one of those that the question offers, by its name or label; `amount` takes the place of the one it offers, `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered then.
+ * `option` is one of the question's options, by name or label; `amount` replaces the amount it offers, and `text` goes with an option that takes text. If `prompt_id` is not the current question, nothing is answered.
  */
 export interface TaskAnswer {
   amount?: number | null;
@@ -1077,7 +1077,7 @@ export interface TaskCancel {
   task_id: string;
 }
 /**
- * A run of a skill: its steps as they stand, and how they are drawn. `state` is the whole in a word, `current` the state in which a state machine is. `settled` steps have come to their end, whichever. `version` changes with everything but the time.
+ * A run of a skill: the state of its steps, and how they are drawn. `state` is the whole in a word, `current` the state of a state machine. `settled` steps have ended, in whatever way. `version` changes with everything but the time.
  */
 export interface TaskGraph {
   asking: number;
@@ -1114,7 +1114,7 @@ export interface TaskGraph {
   version: string;
 }
 /**
- * `known`: the `version` of the answer before. Where the run still is like that, the answer is 204.
+ * `known`: the `version` of an earlier answer. If the run hasn't changed since, the answer is 204.
  */
 export interface TaskGraphQuery {
   known?: string | null;
@@ -1125,7 +1125,7 @@ export interface TaskGraphQuery {
   width?: number;
 }
 /**
- * A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one `display_data`, and `html` is empty; `graph` is the `data` of a second one where the task is a run of a skill with steps, else empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on has its seconds in `data-s`. `version` changes with all else that is shown.
+ * A turn as a cell shows it. After its end, `data` and `metadata` are the `display_data` that a kernel writes, and `html` is empty; `graph` is the `data` of a second one for a run of a skill with steps, else empty. Before, only `html` is set: its live, inert form; a running time has its seconds in `data-s`. `version` changes with everything else that is shown.
  */
 export interface TaskOutput {
   data: {
@@ -1152,21 +1152,21 @@ export interface TaskOutput {
   version: string;
 }
 /**
- * `known`: the `version` of the answer before. Where that is still how the turn is, the answer is 204.
+ * `known`: the `version` of an earlier answer. If nothing has changed since, the answer is 204.
  */
 export interface TaskOutputQuery {
   known?: string | null;
   task_id: string;
 }
 /**
- * A part of a list. `next` is the `cursor` of the part behind it, null at the end.
+ * A part of a list. `next` is the `cursor` of the following page, null at the end.
  */
 export interface TaskPage {
   items: Task[];
   next: string | null;
 }
 /**
- * `reason` is kept with the task; empty stands for "by you".
+ * `reason` is kept with the task; empty means "by you".
  */
 export interface TaskPause {
   reason?: string;
@@ -1176,7 +1176,7 @@ export interface TaskQuery {
   task_id: string;
 }
 /**
- * Which attempt comes, how many turns of its session come before, and what it has left: rounds where it is a turn, steps where it is a run of a workflow, and of its own budget; null where that has no limit.
+ * The coming attempt, how many turns of its session come first, and what is left: rounds of a turn, steps of a run, and its own budget; null without a limit.
  */
 export interface TaskRetry {
   ahead: number;
@@ -1192,7 +1192,7 @@ export interface TaskRetry {
   tokens_left: number | null;
 }
 /**
- * A task with what was asked, what was answered so far, each call on the way there, and what it waits to be told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile, `failed_steps` those that it failed by. `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null.
+ * A task with its message, its answer so far, all its calls, and its question. `waits_for` are the signals that steps of a run wait for, `updates` the messages added meanwhile, `failed_steps` those that it failed by. `answer` is the value of an answer that had to fit a JSON Schema, once complete; else null.
  */
 export interface TaskWithSteps {
   answer: unknown;
@@ -1243,7 +1243,7 @@ export interface TaskWithSteps {
   waits_for: string[];
 }
 /**
- * `notebook`: those of the session that this notebook has now. `parent`: those that this task has delegated, such as the steps of a run; `all`: those that any has, too.
+ * `notebook`: only tasks of this notebook's current session. `parent`: only tasks delegated by this one, such as the steps of a run; `all`: delegated tasks too.
  */
 export interface TasksQuery {
   all?: boolean;
@@ -1268,11 +1268,11 @@ export interface TasksQuery {
   )[];
 }
 /**
- * Nothing.
+ * No parameters.
  */
 export interface TodayQuery {}
 /**
- * What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is unknown, `known_cost` what the others cost.
+ * What models used. Fields that the sums are not grouped by are null. `cost` is null if the price of any call is unknown; `known_cost` is the cost of the others.
  */
 export interface UsageSum {
   alias: string | null;

@@ -1,4 +1,4 @@
-"""The shapes that the REST interface answers of approvals, and the kinds of values in its requests of them."""
+"""Types of the REST interface for approvals."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -13,7 +13,7 @@ from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
 Why: TypeAlias = Literal["", "time", "changed", "task", "revoked"]
 GivenExtent: TypeAlias = Literal["", "once", "session"]
 GivenWay: TypeAlias = Literal["", "model", "relay", "cli", "browser", "step_up"]
-"""Those of an answer; empty before it. What else they are is in `domain.approvals`."""
+"""States of an answer; empty before it. `domain.approvals` explains the others."""
 ApprovalId: TypeAlias = Annotated[
     str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$", title="the id of an approval, a ULID")
 ]
@@ -37,23 +37,22 @@ Comment: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A call that a person was asked for, and the answer.
+    """A call that a person must approve, and the answer.
 
-    `why` says more of the `status`: an expired one's time was up, the call would do something else by now ("changed"),
-    or its task ended; a granted one that is void was "revoked" or has "changed". `sentence` is the question and
-    `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` is all of it where that is
-    more. `reason`, `rule` and `place` are those of the decision to ask, `undo` how it can be taken back where that is
-    known. A yes has to come by the way `needs`, or by a stronger one: model, relay, cli, browser, step_up.
-    `session_cover` tells what one for the session would cover; null where none is offered. `binds` is a SHA-256 of all
-    that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` are those of the answer,
-    empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the path of the session's
-    notebook below the root of the server that was asked; empty where it has none there. `checked` is why a second model
-    did not say yes, a sentence; empty where none was to. `arguments` are those that are carried out, as JSON, the long
-    ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where
-    nothing did. `run_id` is the task of the run of a skill that a step asks for, and `step` names the skill and the
-    step: "sums: gate"; empty where no step does. `card`: if something that looks like a secret was taken out of these
-    texts, the SHA-256 of the card that has it, which is to be read before a yes (GET /approvals/{approval_id}/card);
-    else empty.
+    `why` explains the `status`: an approval expired because its time was up, the call would now do something else
+    ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed".
+    `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact
+    `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to
+    take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser,
+    step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256
+    of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the
+    answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook
+    below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes,
+    empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the
+    outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step
+    belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if
+    something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read
+    before a yes (GET /approvals/{approval_id}/card); else empty.
     """
 
     approval_id: str
@@ -97,9 +96,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """All that a person has to read before they answer, with nothing taken out of it: the question, what the call
-    would do (`proof`, of the kind `shown`), how it can be taken back, and all arguments as JSON. Characters that nobody
-    sees are escaped."""
+    """Everything that a person must read before answering, complete: the question, what the call would do (`proof`, of
+    the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped."""
 
     sentence: str
     proof: str

@@ -1,4 +1,4 @@
-"""`approvals`: list, look at one, say yes or no."""
+"""`approvals`: list, show, approve, reject, renew, revoke."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NOTEBOOK = "notebook:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalsQuery:
-    """Of several states where `status` stands several times, of any without it."""
+    """`status` may be repeated; without it, approvals of any status."""
 
     status: tuple[Status, ...] = ()
     session_id: SessionId | None = None
@@ -32,17 +32,17 @@ class ApprovalsQuery:
     cursor: TaskCursor | None = None
 
 
-async def list_approvals(call: Call, asked: ApprovalsQuery) -> Page[approval_shapes.Approval]:
-    """The approvals, the newest first."""
+async def list_approvals(call: Call, request: ApprovalsQuery) -> Page[approval_shapes.Approval]:
+    """List approvals, newest first."""
     found = await call.ozzie.approvals.list(
-        limit=asked.limit + 1,
-        after=None if asked.cursor is None else ids.ApprovalId(asked.cursor),
-        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
-        task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
-        statuses=asked.status,
+        limit=request.limit + 1,
+        after=None if request.cursor is None else ids.ApprovalId(request.cursor),
+        session_id=None if request.session_id is None else ids.SessionId(request.session_id),
+        task_id=None if request.task_id is None else ids.TaskId(request.task_id),
+        statuses=request.status,
     )
     notebooks, steps = await _notebooks(call, found), await _steps(call, found)
-    return shapes.page(found, asked.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
+    return shapes.page(found, request.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +50,15 @@ class ApprovalQuery:
     approval_id: ApprovalId
 
 
-async def get_approval(call: Call, asked: ApprovalQuery) -> approval_shapes.Approval:
-    """One approval, as it stands."""
-    found = await call.ozzie.approvals.get(asked.approval_id)
+async def get_approval(call: Call, request: ApprovalQuery) -> approval_shapes.Approval:
+    """Show one approval."""
+    found = await call.ozzie.approvals.get(request.approval_id)
     return _shown(found, await _notebooks(call, [found]), await _steps(call, [found]))
 
 
-async def get_approval_card(call: Call, asked: ApprovalQuery) -> approval_shapes.Card:
-    """The whole card of an approval that waits, drawn from the recorded call."""
-    card = await call.ozzie.cards.of(asked.approval_id)
+async def get_approval_card(call: Call, request: ApprovalQuery) -> approval_shapes.Card:
+    """Show the whole card of a pending approval, drawn from the recorded call."""
+    card = await call.ozzie.cards.of(request.approval_id)
     return approval_shapes.Card(
         sentence=card.sentence, proof=card.proof, shown=card.shown, undo=card.undo, arguments=card.arguments
     )
@@ -66,17 +66,17 @@ async def get_approval_card(call: Call, asked: ApprovalQuery) -> approval_shapes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrant:
-    """`extent`: what the yes is good for, this call or also those that `session_cover` tells of."""
+    """`extent`: this call only, or also those that `session_cover` describes."""
 
     approval_id: ApprovalId
     extent: ApprovalScope = "once"
     binds: Binds = ""
 
 
-async def grant_approval(call: Call, asked: ApprovalGrant) -> Done:
-    """Say yes to a call. The first answer counts."""
+async def grant_approval(call: Call, request: ApprovalGrant) -> Done:
+    """Approve a call. The first answer counts."""
     await call.ozzie.approvals.approve(
-        asked.approval_id, answerer_of(call.principal), extent=asked.extent, binds=asked.binds
+        request.approval_id, answerer_of(call.principal), extent=request.extent, binds=request.binds
     )
     return Done()
 
@@ -87,9 +87,9 @@ class ApprovalReject:
     comment: Comment = ""
 
 
-async def reject_approval(call: Call, asked: ApprovalReject) -> Done:
-    """Say no to a call. The first answer counts."""
-    await call.ozzie.approvals.reject(asked.approval_id, answerer_of(call.principal), comment=asked.comment)
+async def reject_approval(call: Call, request: ApprovalReject) -> Done:
+    """Reject a call. The first answer counts."""
+    await call.ozzie.approvals.reject(request.approval_id, answerer_of(call.principal), comment=request.comment)
     return Done()
 
 
@@ -98,21 +98,20 @@ class ApprovalNamed:
     approval_id: ApprovalId
 
 
-async def renew_approval(call: Call, asked: ApprovalNamed) -> Done:
-    """Ask again for an approval that expired, or whose card is out of date: the task looks again at what the call
-    would do."""
-    await call.ozzie.approvals.renew(asked.approval_id, answerer_of(call.principal))
+async def renew_approval(call: Call, request: ApprovalNamed) -> Done:
+    """Ask again for an approval that expired or whose card is out of date: the task plans the call again."""
+    await call.ozzie.approvals.renew(request.approval_id, answerer_of(call.principal))
     return Done()
 
 
-async def revoke_approval(call: Call, asked: ApprovalNamed) -> Done:
-    """Take back a yes for the session."""
-    await call.ozzie.approvals.revoke(asked.approval_id, answerer_of(call.principal))
+async def revoke_approval(call: Call, request: ApprovalNamed) -> Done:
+    """Revoke a yes for the session."""
+    await call.ozzie.approvals.revoke(request.approval_id, answerer_of(call.principal))
     return Done()
 
 
 async def _notebooks(call: Call, found: Sequence[Approval]) -> Mapping[str, str]:
-    """The paths of these sessions' notebooks by session, as the caller's pages name them."""
+    """Return the paths of these sessions' notebooks, as the caller's pages name them."""
     sessions: list[Json] = [*{approval.session_id for approval in found}]
     rows = await call.ozzie.log.rows("sessions", where={"session_id": sessions}) if sessions else []
     root = call.principal.root or call.ozzie.project
@@ -126,7 +125,7 @@ def _below(root: PurePath, key: str) -> str:
 
 
 async def _steps(call: Call, found: Sequence[Approval]) -> Mapping[str, tuple[str, str]]:
-    """The runs of those of these tasks that carry out a step of one, and what names the step, by task."""
+    """Return the run of each task that carries out a step, and the step's name."""
     tasks: list[Json] = [*{approval.task_id for approval in found}]
     rows = await call.ozzie.log.rows("tasks", where={"task_id": tasks}) if tasks else []
     delegated = [row for row in rows if row["parent_id"] is not None]
@@ -137,31 +136,31 @@ async def _steps(call: Call, found: Sequence[Approval]) -> Mapping[str, tuple[st
 def _shown(
     approval: Approval, notebooks: Mapping[str, str], steps: Mapping[str, tuple[str, str]]
 ) -> approval_shapes.Approval:
-    asked = approval.asked
+    request = approval.asked
     run_id, step = steps.get(approval.task_id, ("", ""))
     return approval_shapes.Approval(
         approval_id=approval.approval_id,
-        call_id=asked.call_id,
+        call_id=request.call_id,
         session_id=approval.session_id,
         task_id=approval.task_id,
         status=approval.status,
         why=cast(approval_shapes.Why, approval.why),
-        sentence=asked.sentence,
-        reason=asked.reason,
-        rule=asked.rule,
-        place=asked.place,
-        proof=asked.proof,
-        shown=asked.shown,
-        whole=asked.whole,
-        tool_id=asked.tool_id,
-        name=asked.name,
-        side_effect=asked.side_effect,
-        risk_level=asked.risk_level,
-        undo=asked.undo,
-        needs=asked.needs,
-        binds=asked.binds,
-        key=asked.key,
-        session_cover=None if asked.cover is None else asked.cover.said,
+        sentence=request.sentence,
+        reason=request.reason,
+        rule=request.rule,
+        place=request.place,
+        proof=request.proof,
+        shown=request.shown,
+        whole=request.whole,
+        tool_id=request.tool_id,
+        name=request.name,
+        side_effect=request.side_effect,
+        risk_level=request.risk_level,
+        undo=request.undo,
+        needs=request.needs,
+        binds=request.binds,
+        key=request.key,
+        session_cover=None if request.cover is None else request.cover.said,
         requested_at=time_text(approval.requested_at),
         expires_at=time_text(approval.expires_at),
         answered_at=_time(approval.answered_at),
@@ -171,12 +170,12 @@ def _shown(
         comment=approval.comment,
         in_force_until=_time(approval.in_force_until()),
         notebook=notebooks.get(approval.session_id, ""),
-        checked=asked.checked,
-        arguments=asked.arguments,
-        made_from=asked.made_from,
+        checked=request.checked,
+        arguments=request.arguments,
+        made_from=request.made_from,
         run_id=run_id,
         step=step,
-        card=asked.card,
+        card=request.card,
     )
 
 

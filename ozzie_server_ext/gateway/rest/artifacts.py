@@ -1,4 +1,4 @@
-"""`artifacts`: list, look at one, open one."""
+"""`artifacts`: list, show, download, erase."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from ozzie_server_ext.store.codec import time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsQuery:
-    """Of several kinds where `kind` stands several times."""
+    """`kind` may be repeated."""
 
     session_id: SessionId | None = None
     task_id: TaskId | None = None
@@ -32,16 +32,16 @@ class ArtifactsQuery:
     cursor: TaskCursor | None = None
 
 
-async def list_artifacts(call: Call, asked: ArtifactsQuery) -> Page[Artifact]:
-    """The artifacts, every version, the newest first."""
+async def list_artifacts(call: Call, request: ArtifactsQuery) -> Page[Artifact]:
+    """List all versions of all artifacts, newest first."""
     found = await call.ozzie.artifacts.list(
-        limit=asked.limit + 1,
-        after=None if asked.cursor is None else ids.ArtifactId(asked.cursor),
-        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
-        task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
-        kinds=asked.kind,
+        limit=request.limit + 1,
+        after=None if request.cursor is None else ids.ArtifactId(request.cursor),
+        session_id=None if request.session_id is None else ids.SessionId(request.session_id),
+        task_id=None if request.task_id is None else ids.TaskId(request.task_id),
+        kinds=request.kind,
     )
-    return shapes.page(found, asked.limit, _shown, lambda artifact: artifact.artifact_id)
+    return shapes.page(found, request.limit, _shown, lambda artifact: artifact.artifact_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +49,27 @@ class ArtifactQuery:
     artifact_id: ArtifactId
 
 
-async def get_artifact(call: Call, asked: ArtifactQuery) -> Artifact:
-    """What is known of an artifact."""
-    return _shown(await call.ozzie.artifacts.get(ids.ArtifactId(asked.artifact_id)))
+async def get_artifact(call: Call, request: ArtifactQuery) -> Artifact:
+    """Show an artifact's record."""
+    return _shown(await call.ozzie.artifacts.get(ids.ArtifactId(request.artifact_id)))
 
 
-async def get_artifact_content(call: Call, asked: ArtifactQuery) -> Download:
-    """The content of an artifact, as a file to save.
+async def get_artifact_content(call: Call, request: ArtifactQuery) -> Download:
+    """Download an artifact's content as a file.
 
-    Text is sent as plain text, and what could run in a browser as mere bytes.
+    Text is sent as plain text, and anything that could run in a browser as bytes.
     """
-    artifact = await call.ozzie.artifacts.get(ids.ArtifactId(asked.artifact_id))
+    artifact = await call.ozzie.artifacts.get(ids.ArtifactId(request.artifact_id))
     content = await call.ozzie.artifacts.content(artifact)
     return Download(content=content, mime=artifact.mime, name=artifact.name)
 
 
-async def erase_artifact(call: Call, asked: ArtifactQuery) -> Done:
-    """Erase the content of an artifact.
+async def erase_artifact(call: Call, request: ArtifactQuery) -> Done:
+    """Erase an artifact's content.
 
-    What is known of it stays. That of one that a task made which has not ended can't be erased yet.
+    Its record stays. The content can't be erased before the task that made it has ended.
     """
-    await call.ozzie.eraser.erase(ids.ArtifactId(asked.artifact_id), call.principal.name)
+    await call.ozzie.eraser.erase(ids.ArtifactId(request.artifact_id), call.principal.name)
     return Done()
 
 

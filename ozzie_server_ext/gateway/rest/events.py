@@ -25,7 +25,7 @@ from ozzie_server_ext.store.codec import time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsQuery:
-    """`since` is the first moment that counts, `until` the first that does not any more."""
+    """`since` is the first moment included, `until` the first one excluded."""
 
     type: tuple[EventType, ...] = ()
     session_id: SessionId | None = None
@@ -38,27 +38,27 @@ class EventsQuery:
     cursor: NumberCursor | None = None
 
 
-async def list_events(call: Call, asked: EventsQuery) -> Page[EventRecord]:
-    """The events with a position above `after`, in their order or the newest first; of several types where `type`
-    stands several times. Those whose content was erased are left out."""
-    cursor = None if asked.cursor is None else int(asked.cursor)
-    forwards = not asked.newest_first and cursor is not None
+async def list_events(call: Call, request: EventsQuery) -> Page[EventRecord]:
+    """List the events after the position `after`, in order or newest first. `type` may be repeated. Events whose
+    content was erased are left out."""
+    cursor = None if request.cursor is None else int(request.cursor)
+    forwards = not request.newest_first and cursor is not None
     found = await call.ozzie.log.read(
-        after=max(asked.after, cursor) if forwards and cursor is not None else asked.after,
-        before=cursor if asked.newest_first else None,
-        newest_first=asked.newest_first,
-        limit=asked.limit + 1,
-        types=frozenset(asked.type) or None,
-        session_id=None if asked.session_id is None else ids.SessionId(asked.session_id),
-        task_id=None if asked.task_id is None else ids.TaskId(asked.task_id),
-        since=_moment("since", asked.since),
-        until=_moment("until", asked.until),
+        after=max(request.after, cursor) if forwards and cursor is not None else request.after,
+        before=cursor if request.newest_first else None,
+        newest_first=request.newest_first,
+        limit=request.limit + 1,
+        types=frozenset(request.type) or None,
+        session_id=None if request.session_id is None else ids.SessionId(request.session_id),
+        task_id=None if request.task_id is None else ids.TaskId(request.task_id),
+        since=_moment("since", request.since),
+        until=_moment("until", request.until),
     )
-    return shapes.page(found, asked.limit, event_shape, lambda event: event.position)
+    return shapes.page(found, request.limit, event_shape, lambda event: event.position)
 
 
 def event_shape(event: Event) -> EventRecord:
-    """An event as clients see it."""
+    """Return an event as clients see it."""
     return EventRecord(
         position=event.position,
         event_id=event.event_id,
@@ -86,7 +86,7 @@ def event_shape(event: Event) -> EventRecord:
 
 
 def _moment(name: str, text: str | None) -> datetime | None:
-    """Raises BadParameter for what is neither a day nor a moment with its offset."""
+    """Return the moment. Raises BadParameter unless it is a day, or a moment with an offset."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The shapes that the REST interface answers of runs of skills: how far each step is, and where it is drawn."""
+"""Types of the REST interface for runs of skills: each step's state, and where it is drawn."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +12,9 @@ from ozzie_server_ext.render.graph.view import StepState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphStep:
-    """One step, or one state of a state machine. `note` is what it tells of itself, `problem` why it failed; `task_id`
-    the task that carries out its latest `attempt`, of `attempts`; empty where it has none. `visits` is how often a
-    state machine has come to it."""
+    """One step, or one state of a state machine. `note` is its own remark, `problem` why it failed; `task_id` is the
+    task of its latest `attempt` of `attempts`, empty if it has none. `visits` is how often a state machine has entered
+    it."""
 
     step_id: str
     title: str
@@ -35,7 +35,7 @@ class GraphStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDot:
-    """The middle of one step's dot."""
+    """The centre of one step's dot."""
 
     step_id: str
     x: int
@@ -44,8 +44,8 @@ class GraphDot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """A box, with its left upper corner: of one step, of a stack of steps, or with a dot for each of its steps. `told`
-    is what is said of all of them as of one, `after` what that waits for in words."""
+    """A box by its upper left corner: one step, a stack of steps, or a dot for each of its steps. `told` describes all
+    of them as one, `after` what they wait for in words."""
 
     node_id: str
     step_ids: list[str]
@@ -61,8 +61,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEdge:
-    """A line from node to node, as the path of an SVG. `label_x` and `label_y` are the middle of its label's base
-    line."""
+    """A line between nodes, as an SVG path. `label_x` and `label_y` are the middle of its label's base line."""
 
     source: str
     to: str
@@ -75,8 +74,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphLayout:
-    """Everything that is drawn, within `width` × `height` px. It hangs on the structure alone, so nothing moves while
-    the run goes on."""
+    """The drawing, `width` × `height` px. It depends only on the structure, so nothing moves during the run."""
 
     form: Form
     width: int
@@ -87,9 +85,9 @@ class GraphLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGraph:
-    """A run of a skill: its steps as they stand, and how they are drawn. `state` is the whole in a word, `current` the
-    state in which a state machine is. `settled` steps have come to their end, whichever. `version` changes with
-    everything but the time."""
+    """A run of a skill: the state of its steps, and how they are drawn. `state` is the whole in a word, `current` the
+    state of a state machine. `settled` steps have ended, in whatever way. `version` changes with everything but the
+    time."""
 
     task_id: str
     status: TaskState
@@ -108,9 +106,9 @@ class TaskGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAttempt:
-    """One try at a step. `message` is why it failed, or why what had to hold does. Of a run that is held, one
-    that ended meanwhile is told as the run will record it; it is "Paused" where its result is to be checked first, or
-    its task is held itself."""
+    """One attempt at a step. `message` is why it failed, or why its acceptance holds. If the run is paused, an attempt
+    that ended meanwhile is shown as the run will record it; it is "Paused" if its result must be checked first, or its
+    own task is paused."""
 
     visit: int
     attempt: int
@@ -123,8 +121,8 @@ class StepAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCall:
-    """The call of a tool that a step made at once, without a task of its own. `argument` is the one of `args` that a
-    row shows, `rule` what let the call pass, `summary` the result in a few words."""
+    """A tool call that a step made at once, without a task. `argument` is the one of `args` that a row shows, `rule`
+    what allowed the call, `summary` the result in a few words."""
 
     name: str
     args: JsonObject
@@ -136,10 +134,9 @@ class StepCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
-    """One step in full. `instruction` says what is to be done, filled in as far as that is known; `input` what a call,
-    or another skill, is given; null where there is none. `acceptance` is what has to hold for the result, `accepted`
-    why it does. `result` is what the step gave, as text, its beginning where `is_cut`. `calls` are those of its latest
-    task, `call` the one that it made without a task; null where it made none so."""
+    """One step in full. `instruction` is filled in as far as known; `input` goes to a call or another skill, else null.
+    `acceptance` must hold for the result, `accepted` is why it does. `result` is text, only its beginning if `is_cut`.
+    `calls` are those of its latest task, `call` the one made without a task, else null."""
 
     step_id: str
     title: str

@@ -1,4 +1,4 @@
-"""Tornado's end of the REST interface: one handler class for every path, told its operations."""
+"""Tornado's side of the REST interface: one handler class for all paths, given their operations."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -19,12 +19,12 @@ from ozzie_server_ext.gateway.rest.shapes import Download
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
 
 _HEADERS = ("Content-Type", "Content-Length", "Content-Disposition", "Allow")
-"""Those that are handed on; the others are this server's own."""
+"""Headers that are relayed; the others are this server's own."""
 MAX_COLLECTED_BYTES = 1 << 20
 
 
 class Responder(Protocol):
-    """What a handler gives an answer to."""
+    """What an answer is written to."""
 
     def set_status(self, status_code: int, reason: str | None = None) -> None: ...
     def set_header(self, name: str, value: str) -> None: ...
@@ -33,8 +33,7 @@ class Responder(Protocol):
 
 
 class Passed(Answer):
-    """The answer goes on as it comes, and no faster than the page takes it; `gone` is set where that is there no
-    more."""
+    """Streams the owner's answer to the page as fast as the page takes it; sets `gone` when the page disconnects."""
 
     def __init__(self, page: Responder, gone: asyncio.Event) -> None:
         self._page = page
@@ -59,7 +58,7 @@ class Passed(Answer):
 
 
 class Collected(Answer):
-    """The answer as a whole, to be changed before it goes on. It is a small one of ours."""
+    """Collects a small answer, to change it before it goes on."""
 
     def __init__(self) -> None:
         self.status = 503
@@ -74,7 +73,8 @@ class Collected(Answer):
         self._body += chunk[: MAX_COLLECTED_BYTES - len(self._body)]
 
     def object(self) -> JsonObject:
-        """Raises Unavailable for what is no answer of a gateway: it is not the request's fault."""
+        """Return the answer's JSON object. Raises Unavailable if it is no answer of a gateway: that is not the
+        request's fault."""
         try:
             return loads_object(bytes(self._body))
         except InputError:
@@ -86,7 +86,7 @@ class Collected(Answer):
 
 
 class RestHandler(OzzieHandler):
-    """Answers the operations of one path, by method. HEAD is GET without the body; OPTIONS says what there is."""
+    """Answers the operations of one path, by method. HEAD is GET without a body; OPTIONS lists the methods."""
 
     def initialize(self, operations: Mapping[str, Operation]) -> None:
         self._operations = operations
@@ -124,14 +124,14 @@ class RestHandler(OzzieHandler):
 
     @allow_unauthenticated
     def options(self, *args: Any, **path: str) -> None:
-        """What a browser asks before it sends a request for a page elsewhere: Jupyter's own answer, without a body."""
+        """Answer a preflight request: Jupyter's own answer, without a body."""
         super().options(*args, **path)
         self.set_header("Allow", self.allowed)
         self.set_status(204)
 
     @property
     def allowed(self) -> str:
-        """The methods of this path, as the header Allow lists them."""
+        """The methods of this path, as in the header Allow."""
         return ", ".join([*self._operations, *(["HEAD"] if "GET" in self._operations else []), "OPTIONS"])
 
     def on_connection_close(self) -> None:
@@ -147,8 +147,8 @@ class RestHandler(OzzieHandler):
             self._forbid_to_run()
         if self.state.relay is not None and await self._handed_on(self.state.relay, operation):
             return
-        asked = read(operation, path, self.request.query_arguments, body)
-        answer = await operation.perform(Call(self.state, self.services, self.principal, self._gone), asked)
+        request = read(operation, path, self.request.query_arguments, body)
+        answer = await operation.perform(Call(self.state, self.services, self.principal, self._gone), request)
         self.set_status(operation.status_of(type(answer)))
         if isinstance(answer, Download):
             self.set_header("Content-Disposition", answer.disposition)
@@ -157,9 +157,9 @@ class RestHandler(OzzieHandler):
         self.finish(None if answer is None else msgspec.json.encode(answer))
 
     async def _handed_on(self, relay: Relay, operation: Operation) -> bool:
-        """Have the owner answer; False where this server has become the owner meanwhile. Raises Unavailable."""
+        """Relay the request to the owner; return False if this server is now the owner. Raises Unavailable."""
         forwarded = Forwarded(
-            # What is to be changed has to be there, also to tell its size.
+            # The whole answer is needed to change it, also for its size.
             method=operation.method if operation.attached else str(self.request.method),
             path=str(self.request.uri).removeprefix(self.base_url),
             user=self.principal.name,
@@ -181,13 +181,13 @@ class RestHandler(OzzieHandler):
         except Unavailable:
             if not passed.began:
                 raise
-            self.detach().close()  # a part must not look like the whole
+            self.detach().close()  # a part must not look complete
         else:
             self.finish(set_content_type=passed.content_type)
         return True
 
     def _forbid_to_run(self) -> None:
-        """Whatever the content is, it is not Jupyter's page, and nothing of it runs, also where a browser shows it."""
+        """Keep the content from running, even if a browser shows it: it is not a page of Jupyter's."""
         self.set_header("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
         self.set_header("X-Content-Type-Options", "nosniff")
 
@@ -201,13 +201,13 @@ class RestHandler(OzzieHandler):
         )
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        if status_code == 405:  # a method that tornado itself does not know
+        if status_code == 405:  # a method that tornado doesn't know
             kwargs["exc_info"] = (Refusal, self._unsupported(), None)
         super().write_error(status_code, **kwargs)
 
 
 class NothingHandler(OzzieHandler):
-    """Whatever else lies below the prefix: nothing, in the same shape as every refusal."""
+    """Answers 404 for every other path below the prefix, in the shape of all refusals."""
 
     @authenticated
     @authorized
@@ -223,5 +223,5 @@ class NothingHandler(OzzieHandler):
 
     @allow_unauthenticated
     def options(self, *args: Any, **path: str) -> None:
-        """Nothing to say of what there is not."""
+        """Answer 404."""
         self.set_status(404)

@@ -1,4 +1,4 @@
-"""`health`: whether this server's gateway works, and how it is."""
+"""`health`: the state of this server's gateway."""
 
 import asyncio
 import os
@@ -17,11 +17,11 @@ from ozzie_server_ext.store.troubles import space_warning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def get_health(call: Call, asked: HealthQuery) -> Health:
-    """How the gateway is."""
+async def get_health(call: Call, request: HealthQuery) -> Health:
+    """Show the state of the gateway."""
     ozzie = call.ozzie
     vault, vault_warning = await ozzie.secrets.state()
     policy = await ozzie.rules.refresh()
@@ -73,5 +73,5 @@ async def _store(ozzie: Services) -> StoreHealth:
 
 
 def as_attached(state: GatewayState, owners: JsonObject) -> JsonObject:
-    """The owner's health as a server tells it that is attached to it."""
+    """Return the owner's health as an attached server reports it."""
     return owners | {"role": "attached", "server_pid": os.getpid()}

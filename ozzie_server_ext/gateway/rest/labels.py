@@ -1,4 +1,4 @@
-"""`labels`: what of a session or a file came from outside, and taking that off."""
+"""`labels`: what in a session or a file came from outside, and how to clear that."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -18,8 +18,8 @@ FilePath = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """`labels` are the kinds of places that content came from (web, file, mcp, channel, remote, output), `sources` the
-    places, such as "web:example.org"; both are empty where nothing came from outside."""
+    """`labels` are the kinds of sources (web, file, mcp, channel, remote, output), `sources` the sources themselves,
+    such as "web:example.org"; both are empty without outside content."""
 
     labels: list[str]
     sources: list[str]
@@ -27,7 +27,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledFile:
-    """A file of the project, by its path below it, that was made from content from outside."""
+    """A project file that was made from outside content, by its path in the project."""
 
     path: str
     labels: list[str]
@@ -36,7 +36,7 @@ class LabelledFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledFiles:
-    """All of them."""
+    """All labelled files."""
 
     items: list[LabelledFile]
 
@@ -46,24 +46,24 @@ class LabelledSession:
     session_id: SessionId
 
 
-async def get_session_labels(call: Call, asked: LabelledSession) -> Labels:
-    """What of a session came from outside. Effects and requests that may be made from that ask first."""
-    return _shown(await call.ozzie.labels.of_session(ids.SessionId(asked.session_id)))
+async def get_session_labels(call: Call, request: LabelledSession) -> Labels:
+    """List what a session has read from outside. Effects and requests that may be made from it ask first."""
+    return _shown(await call.ozzie.labels.of_session(ids.SessionId(request.session_id)))
 
 
-async def clear_session_labels(call: Call, asked: LabelledSession) -> Labels:
-    """Take off what a session has read so far, which a person answers for; what that was."""
-    session_id = ids.SessionId(asked.session_id)
+async def clear_session_labels(call: Call, request: LabelledSession) -> Labels:
+    """Clear a session's labels, on the caller's responsibility; return what they were."""
+    session_id = ids.SessionId(request.session_id)
     return _shown(await call.ozzie.labels.clear_session(session_id, answerer_of(call.principal)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def list_labelled_files(call: Call, asked: LabelsQuery) -> LabelledFiles:
-    """The files of the project that were made from content from outside."""
+async def list_labelled_files(call: Call, request: LabelsQuery) -> LabelledFiles:
+    """List the project's files that were made from outside content."""
     found = await call.ozzie.labels.files()
     items = [
         LabelledFile(path=file.path, labels=[*file.content.labels], sources=[*file.content.sources]) for file in found
@@ -76,9 +76,9 @@ class LabelledFileNamed:
     path: FilePath
 
 
-async def clear_file_labels(call: Call, asked: LabelledFileNamed) -> Labels:
-    """Take off what a file was made from, which a person answers for; what that was."""
-    return _shown(await call.ozzie.labels.clear_file(asked.path, answerer_of(call.principal)))
+async def clear_file_labels(call: Call, request: LabelledFileNamed) -> Labels:
+    """Clear a file's labels, on the caller's responsibility; return what they were."""
+    return _shown(await call.ozzie.labels.clear_file(request.path, answerer_of(call.principal)))
 
 
 def _shown(content: Content) -> Labels:

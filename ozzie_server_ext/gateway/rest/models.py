@@ -1,4 +1,4 @@
-"""`models`: what can answer."""
+"""`models` and `usage`: what can answer, and what it has used."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ Tag: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model that can be chosen by its name; `key` is where its key lies, empty where it needs none or there is
-    none; `missing` says why it can't be used right now. Of an alias, `driver` is "alias" and `model` the name that it
-    stands for. `health` says how its last call ended, empty where it was not asked lately."""
+    """A model that can be chosen by name. `key` is where its key lies, empty if it needs none or there is none;
+    `missing` is why the model can't be used now. For an alias, `driver` is "alias" and `model` its target. `health`
+    says how its last call ended, empty without a recent one."""
 
     name: str
     driver: str
@@ -40,8 +40,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCall:
-    """How a model's newest call ended: `code` is that of its failure, empty where it answered; `finish` how the answer
-    ended. Calls that were stopped here are passed over."""
+    """How a model's latest call ended: `code` of its failure, empty if it answered; `finish` is how the answer ended.
+    Calls stopped by the user are left out."""
 
     ended_at: str
     code: str
@@ -50,11 +50,11 @@ class LastCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDetails:
-    """One model in full. `provider` is what the configuration calls it, empty for one that was named directly; another
-    `name` is an alias for it. `address` is empty for the driver's usual one, and holds neither credentials nor path.
-    `missing` says why the model can't be used right now, `unasked` why litellm's table could not be asked for its
-    capabilities. `then` names the providers that are asked in this order where it can't answer, `stronger` those that
-    are where it is not up to a request. `today` is since the last midnight where the gateway runs."""
+    """One model in full. `provider` is its name in the configuration, empty if it was named directly; a different
+    `name` is an alias. `address` is empty for the driver's default, and has neither credentials nor path. `missing` is
+    why the model can't be used now, `unasked` why litellm's table of capabilities could not be read. `then` are the
+    fallback providers in order, `stronger` those to use if it isn't up to a request. `today` counts since midnight at
+    the gateway."""
 
     name: str
     provider: str
@@ -78,7 +78,7 @@ class ModelDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something that was found on this machine and is not used until it is chosen."""
+    """A model found on this machine; not used until chosen."""
 
     found: str
     choose: str
@@ -86,8 +86,8 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models(Page[Model]):
-    """The models, and what else there is to know for a choice. `vault_warning` says what is wrong with the vault of
-    secrets; empty where all is well."""
+    """The models, and more for choosing one. `vault_warning` says what is wrong with the secrets vault; empty if
+    nothing is."""
 
     default: str
     offers: list[Offer]
@@ -107,7 +107,7 @@ class FailedConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedModel:
-    """How a model fared: it `fits` where nothing `failed`; `preferred` are the wishes that it meets, `score` their
+    """A model's result: `fits` if nothing is in `failed`; `preferred` are the preferences it meets, `score` their
     number."""
 
     name: str
@@ -120,8 +120,8 @@ class WeighedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResolution:
-    """What a selector chose, with every model as it was declared. Where none fits, `chosen` is null and `reason` says
-    why. `wishes`: how many constraints are preferred, the highest possible score."""
+    """The selector's choice, with every model as declared. If none fits, `chosen` is null and `reason` says why.
+    `wishes` is the number of preferences, the highest possible score."""
 
     chosen: str | None
     model: str
@@ -141,8 +141,7 @@ _COUNTERS = ("calls", "failed_calls", "unknown_price_calls", "input_tokens", "ou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
-    """`by`: what the sums are grouped by; it may stand several times. `since` and `until` are the first and the last
-    day that count."""
+    """`by`: what to group by; may be repeated. `since` and `until` are the first and last day."""
 
     by: tuple[Literal["session", "day", "model"], ...] = ()
     session_id: SessionId | None = None
@@ -152,33 +151,32 @@ class UsageQuery:
     cursor: NumberCursor | None = None
 
 
-async def sum_usage(call: Call, asked: UsageQuery) -> UsageSums:
-    """What models used: calls, tokens and cost of each group, the latest day first, and of all together. A call counts
-    on the day on which it ended."""
-    where = {"session_id": asked.session_id} if asked.session_id else None
+async def sum_usage(call: Call, request: UsageQuery) -> UsageSums:
+    """Sum what models used by group, the latest day first, and in total: calls, tokens and cost. A call counts on the
+    day of its end."""
+    where = {"session_id": request.session_id} if request.session_id else None
     rows = await call.ozzie.log.rows("usage", where=where)
     # There may be a row for each session, model and day of years.
-    return await asyncio.to_thread(_sums, rows, asked)
+    return await asyncio.to_thread(_sums, rows, request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodayQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def sum_today(call: Call, asked: TodayQuery) -> Usage:
-    """What models have used since the last midnight where the gateway runs, all sessions together; `day` is the day
-    there."""
+async def sum_today(call: Call, request: TodayQuery) -> Usage:
+    """Sum what all sessions have used since midnight at the gateway; `day` is the date there."""
     sums = asdict(await call.ozzie.today.sum())
     return usage_of({"day": sums.pop("day")}, sums)
 
 
-def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:
-    columns = [column for group in _GROUPS if group in asked.by for column in _GROUPS[group]]
+def _sums(rows: Iterable[Row], request: UsageQuery) -> UsageSums:
+    columns = [column for group in _GROUPS if group in request.by for column in _GROUPS[group]]
     groups: dict[tuple[Any, ...], dict[str, int]] = {}
     total: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
     for row in rows:
-        if not (asked.since or "") <= str(row["day"]) <= (asked.until or "9999"):
+        if not (request.since or "") <= str(row["day"]) <= (request.until or "9999"):
             continue
         sums = groups.setdefault(tuple(row[column] for column in columns), dict.fromkeys(_COUNTERS, 0))
         for name in _COUNTERS:
@@ -186,8 +184,8 @@ def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:
             sums[name] += value
             total[name] += value
     ordered = sorted(groups, key=lambda key: key[columns.index("day")] if "day" in columns else "", reverse=True)
-    start = int(asked.cursor or 0)
-    shown = ordered[start : start + asked.limit] if columns else []
+    start = int(request.cursor or 0)
+    shown = ordered[start : start + request.limit] if columns else []
     end = start + len(shown)
     return UsageSums(
         items=[usage_of(dict(zip(columns, key, strict=True)), groups[key]) for key in shown],
@@ -197,7 +195,7 @@ def _sums(rows: Iterable[Row], asked: UsageQuery) -> UsageSums:
 
 
 def usage_of(group: dict[str, Any], sums: dict[str, int]) -> Usage:
-    """Sums as they are answered; `group` is what they are of."""
+    """Return sums as clients see them; `group` is what they are for."""
     cost = sums["cost"]
     return Usage(
         session_id=group.get("session_id") or None,
@@ -213,11 +211,11 @@ def usage_of(group: dict[str, Any], sums: dict[str, int]) -> Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def list_models(call: Call, asked: ModelsQuery) -> Models:
-    """The models that can be chosen, the default, and what was found on this machine and is not used yet."""
+async def list_models(call: Call, request: ModelsQuery) -> Models:
+    """List the models to choose from, the default, and models found on this machine that are not used yet."""
     await call.ozzie.secrets.refresh()
     listing = await call.ozzie.models.listing()
     warning = call.ozzie.secrets.warning
@@ -225,7 +223,7 @@ async def list_models(call: Call, asked: ModelsQuery) -> Models:
 
 
 def listing_of(models: Models) -> JsonObject:
-    """What the WebSocket answers of it."""
+    """Return the WebSocket's answer."""
     shown = encode(models)
     return {
         "models": shown.pop("items"),
@@ -235,17 +233,17 @@ def listing_of(models: Models) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelQuery:
-    """`name`: a provider, an alias, `offline`, or driver/model; the default where it is left out."""
+    """`name`: a provider, an alias, `offline`, or driver/model; by default the default model."""
 
     name: Words = ""
 
 
-async def show_model(call: Call, asked: ModelQuery) -> ModelDetails:
-    """One model in full: what it stands for, its key, what is known of it and who says so, how its last call ended, and
-    what it has used under whatever name. Where only the model worker can tell, it is started and waited for."""
+async def show_model(call: Call, request: ModelQuery) -> ModelDetails:
+    """Show one model in full: its target, its key, its capabilities and who states them, how its last call ended, and
+    its usage under any name. If only the model worker knows, it is started first."""
     await call.ozzie.secrets.refresh()
     try:
-        found = await call.ozzie.details.show(asked.name)
+        found = await call.ozzie.details.show(request.name)
     except UnknownModel as error:
         raise NotFound(str(error), hint=error.hint, code=error.code) from None
     used = {"today": _used(found.usage.today), "total": _used(found.usage.total)}
@@ -259,7 +257,7 @@ def _used(sums: DayUsage) -> JsonObject:
 
 
 def _inlined(part: Any, shapes: Any) -> Any:
-    """A part of a JSON Schema with the shapes that it refers to in their places: the document knows no others."""
+    """Return part of a JSON Schema with its references replaced by their targets, which the document lacks."""
     if isinstance(part, list):
         return [_inlined(item, shapes) for item in part]
     if not isinstance(part, dict):
@@ -279,6 +277,6 @@ class SelectorResolve:
     selector: Annotated[JsonObject, Meta(extra_json_schema=_inlined(_SCHEMA, _SCHEMA.get("$defs")))]
 
 
-async def resolve_model(call: Call, asked: SelectorResolve) -> ModelResolution:
-    """Which model a selector chooses, and why no other. Nothing is chosen for any session by this."""
-    return decode(ModelResolution, await call.ozzie.models.resolve(asked.selector))
+async def resolve_model(call: Call, request: SelectorResolve) -> ModelResolution:
+    """Show which model a selector chooses, and why no other. This changes nothing."""
+    return decode(ModelResolution, await call.ozzie.models.resolve(request.selector))

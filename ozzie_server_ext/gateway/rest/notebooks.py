@@ -1,4 +1,4 @@
-"""`notebooks`, `examples` and `kernels`: what notebooks and their kernels need of the gateway."""
+"""`notebooks`, `examples` and `kernels`: what notebooks and their kernels need."""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,32 +26,32 @@ FilePath: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotebookMove:
-    """`path` is where it lies now; without one, it was deleted."""
+    """`path` is the new path; without one, the notebook was deleted."""
 
     source: FilePath
     path: FilePath | None = None
 
 
-async def move_notebook(call: Call, asked: NotebookMove) -> Done:
-    """Have the sessions of notebooks go along when their files are moved or deleted.
+async def move_notebook(call: Call, request: NotebookMove) -> Done:
+    """Move or delete sessions along with their notebooks.
 
-    Jupyter's own renames and deletions are noticed without this. Nothing happens where no session is concerned.
+    Renames and deletions in Jupyter are noticed without this. Without a matching session, nothing happens.
     """
     notebooks, by = call.ozzie.notebooks, call.principal.name
-    if asked.path is None:
-        await notebooks.deleted(asked.source, by=by)
+    if request.path is None:
+        await notebooks.deleted(request.source, by=by)
     else:
-        await notebooks.moved(asked.source, asked.path, by=by)
+        await notebooks.moved(request.source, request.path, by=by)
     return Done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def list_examples(call: Call, asked: ExamplesQuery) -> Page[Example]:
-    """The first notebooks and the files that they are about, the very first notebook first."""
+async def list_examples(call: Call, request: ExamplesQuery) -> Page[Example]:
+    """List the example notebooks and their data files, the first notebook first."""
     return Page(items=await asyncio.to_thread(_examples), next=None)
 
 
@@ -63,9 +63,9 @@ def _examples() -> list[Example]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """`session_name` finds the kernel's session again: the notebook's path; `noted` is the session that stands in the
-    notebook's metadata. `again`: the one that the kernel had on an earlier connection. `session_id` puts another
-    session in its place, `new` a fresh one."""
+    """`session_name` finds the kernel's session: the notebook's path; `noted` is the session in the notebook's
+    metadata. `again`: the kernel's session on an earlier connection. `session_id` chooses another session, `new` a
+    fresh one."""
 
     kernel_id: KernelId
     session_name: SessionName | None = None
@@ -75,33 +75,33 @@ class TokenRequest:
     new: bool = False
 
 
-async def issue_kernel_token(call: Call, asked: TokenRequest) -> KernelToken:
-    """A token for one kernel and one session; it ends with the kernel's connection, or with its next token."""
-    opened = await _open(call, asked)
+async def issue_kernel_token(call: Call, request: TokenRequest) -> KernelToken:
+    """Issue a token for one kernel and one session. It ends with the kernel's connection or its next token."""
+    opened = await _open(call, request)
     await call.ozzie.models.warm_up(opened.info)
     session_id = opened.info.session_id
-    token = call.state.access.issue_kernel_token(asked.kernel_id, session_id)
+    token = call.state.access.issue_kernel_token(request.kernel_id, session_id)
     return KernelToken(token=token, session_id=session_id, copy_of=opened.copy_of)
 
 
-async def _open(call: Call, asked: TokenRequest) -> Opened:
+async def _open(call: Call, request: TokenRequest) -> Opened:
     sessions, notebooks, by = call.ozzie.sessions, call.ozzie.notebooks, call.principal.name
-    # Without a notebook, as in a console, a session belongs to the kernel and is called after its first message.
-    path, key = asked.session_name, f"kernel:{asked.kernel_id}"
-    if asked.session_id:
-        chosen = ids.SessionId(asked.session_id)
+    # Without a notebook, as in a console, a session belongs to the kernel and is titled by its first message.
+    path, key = request.session_name, f"kernel:{request.kernel_id}"
+    if request.session_id:
+        chosen = ids.SessionId(request.session_id)
         return Opened(
             info=await (notebooks.resume(chosen, path, by=by) if path else sessions.resume(chosen, key, by=by))
         )
-    if asked.new:
+    if request.new:
         return Opened(
             info=await (notebooks.begin(path, by=by) if path else sessions.begin(key, channel="notebook", by=by))
         )
-    if asked.again:
+    if request.again:
         try:
-            return Opened(info=await sessions.get(ids.SessionId(asked.again)))
+            return Opened(info=await sessions.get(ids.SessionId(request.again)))
         except NotFound:
-            pass  # another home, or a store that was put back: what its name says is next
+            pass  # another home, or a restored store: the name decides
     if path:
-        return await notebooks.open(path, noted=ids.SessionId(asked.noted) if asked.noted else None, by=by)
+        return await notebooks.open(path, noted=ids.SessionId(request.noted) if request.noted else None, by=by)
     return Opened(info=await sessions.open(key, title="", channel="notebook", by=by))

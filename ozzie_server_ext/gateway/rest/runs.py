@@ -1,4 +1,4 @@
-"""Runs of skills for a page: the graph, one step in full, and the output that a cell keeps."""
+"""Runs of skills and turns as pages show them: the graph, one step in full, and a cell's output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,32 +43,32 @@ Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{24}$", title="the ve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutputQuery:
-    """`known`: the `version` of the answer before. Where that is still how the turn is, the answer is 204."""
+    """`known`: the `version` of an earlier answer. If nothing has changed since, the answer is 204."""
 
     task_id: TaskId
     known: Version | None = None
 
 
-async def get_task_output(call: Call, asked: TaskOutputQuery) -> TaskOutput | None:
-    """A task's turn as a cell shows it, as far as it is.
+async def get_task_output(call: Call, request: TaskOutputQuery) -> TaskOutput | None:
+    """Show a task's turn as its cell does, as far as it is.
 
-    Once it has ended, this is what its kernel wrote into the notebook, or would have.
+    After its end, this is what its kernel wrote into the notebook, or would have written.
     """
-    task_id = ids.TaskId(asked.task_id)
+    task_id = ids.TaskId(request.task_id)
     row = await call.ozzie.tasks.get(task_id)
     session_id = None if row["session_id"] is None else ids.SessionId(str(row["session_id"]))
-    # Before the look at the events: a reply that is whole meanwhile stands in one of them.
+    # Before reading the events: a reply that is completed meanwhile is in one of them.
     written = [(reply.reply_id, tuple(reply.so_far())) for reply in _replies(call, task_id)]
     turn = await call.ozzie.turns.get(task_id, session_id)
     view = turn.view
     if view.is_final:
         row = await call.ozzie.tasks.get(task_id)  # it may have ended since
-    # As of before the look at the events: what is said to have ended is shown as it ended.
+    # As of before reading the events: what has ended is shown as ended.
     status = cast("TaskState", row["status"])
     whole = {part.reply_id for part in view.parts if isinstance(part, TextPart) and part.done}
     said = [] if view.is_final else [item for reply_id, items in written if reply_id not in whole for item in items]
     version = _version(status, turn, said)
-    if version == asked.known:
+    if version == request.known:
         return None
     if view.is_final:
         data, metadata = static_bundle(view, turn.graph)
@@ -83,16 +83,16 @@ async def get_task_output(call: Call, asked: TaskOutputQuery) -> TaskOutput | No
 
 
 def _replies(call: Call, task_id: ids.TaskId) -> list[OpenReply]:
-    """What is being written of the task's turn, and stands in no event yet."""
+    """Return the parts of the turn that are being written and are in no event yet."""
     return [reply for reply in call.ozzie.feed.open_replies if reply.task_id == task_id]
 
 
 def _version(status: TaskState, turn: FoldedTurn, said: Sequence[Transient]) -> str:
-    """Another one whenever anything but the time has changed. It says the same in another gateway, so that a page may
-    go on asking where one took over."""
+    """Return a text that changes whenever anything but the time does. It is the same in every gateway, so that a page
+    can go on asking after another took over."""
     digest = blake2b(f"{status} {turn.event_id}".encode(), digest_size=12)
     for item in said:
-        # With its text, for a reply that was reset may have grown to the same length again.
+        # With its text: a reply that was reset may have grown to the same length again.
         text = f"\0{item.type}\0{item.payload['reply_id']}\0{item.payload.get('content', '')}"
         digest.update(text.encode("utf-8", "replace"))
     return digest.hexdigest()
@@ -103,26 +103,26 @@ Width: TypeAlias = Annotated[int, Meta(ge=100, le=4000, description="So many px 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGraphQuery:
-    """`known`: the `version` of the answer before. Where the run still is like that, the answer is 204."""
+    """`known`: the `version` of an earlier answer. If the run hasn't changed since, the answer is 204."""
 
     task_id: TaskId
     width: Width = WIDTH
     known: Version | None = None
 
 
-async def get_task_graph(call: Call, asked: TaskGraphQuery) -> shapes.TaskGraph | None:
-    """A run of a skill with steps: how far each is, and where it is drawn."""
-    task_id = ids.TaskId(asked.task_id)
+async def get_task_graph(call: Call, request: TaskGraphQuery) -> shapes.TaskGraph | None:
+    """Show a run of a skill with steps: the state of each, and where it is drawn."""
+    task_id = ids.TaskId(request.task_id)
     row = await call.ozzie.tasks.get(task_id)
     session_id = None if row["session_id"] is None else ids.SessionId(str(row["session_id"]))
-    # In this order: what a step's task does stands in it before its end stands in the run's.
+    # In this order: what a step's task does is recorded before the run records the step's end.
     tasks = await RunTasks.of(call.ozzie.log, task_id)
     turn = await call.ozzie.turns.get(task_id, session_id)
     if turn.graph is None:
         raise NotFound("This task has no steps of a skill.", code="task.no_graph")
-    said = f"{row['status']} {asked.width} {turn.event_id} {tasks.version}"
+    said = f"{row['status']} {request.width} {turn.event_id} {tasks.version}"
     version = blake2b(said.encode(), digest_size=12).hexdigest()
-    if version == asked.known:
+    if version == request.known:
         return None
     view = await tasks.told(turn.graph, row, call.ozzie.log, call.ozzie.blobs)
     return shapes.TaskGraph(
@@ -138,12 +138,12 @@ async def get_task_graph(call: Call, asked: TaskGraphQuery) -> shapes.TaskGraph 
         failed=view.failed,
         asking=view.asking,
         steps=[_step(step) for step in view.steps],
-        layout=_drawn(view, _layout(_structure(view), asked.width)),
+        layout=_drawn(view, _layout(_structure(view), request.width)),
     )
 
 
 def _structure(view: GraphView) -> GraphView:
-    """What of a run its layout hangs on, the same as long as it goes on."""
+    """Return what the layout depends on, which stays the same during the run."""
     steps = (GraphStep(step_id=each.step_id, title="", needs=each.needs, skill=each.skill) for each in view.steps)
     return GraphView(name="", kind=view.kind, steps=tuple(steps), moves=view.moves)
 
@@ -215,7 +215,7 @@ StepId: TypeAlias = Annotated[
     str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", title="the id of a step, as its skill has it")
 ]
 MOST_TEXT = 8_000
-"""So many characters of an instruction or a result are told."""
+"""Characters shown of an instruction or a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,26 +224,26 @@ class RunStepQuery:
     step_id: StepId
 
 
-async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
-    """One step of a run of a skill: what is to be done and has to hold, what it was given and gave, and each try."""
-    task_id = ids.TaskId(asked.task_id)
+async def get_run_step(call: Call, request: RunStepQuery) -> StepDetail:
+    """Show one step of a run of a skill: its instruction and acceptance, input and result, and each attempt."""
+    task_id = ids.TaskId(request.task_id)
     row = await call.ozzie.tasks.get(task_id)
     events = await call.ozzie.log.read_stream(task_stream(task_id))
     started = next((event.body for event in events if isinstance(event.body, SkillStarted)), None)
-    planned = next((step for step in started.steps if step.step_id == asked.step_id), None) if started else None
+    planned = next((step for step in started.steps if step.step_id == request.step_id), None) if started else None
     if planned is None:
-        raise NotFound(f"This task has no step {asked.step_id}.", code="task.no_step")
+        raise NotFound(f"This task has no step {request.step_id}.", code="task.no_step")
     loaded = await load_run(call.ozzie.log, call.ozzie.blobs, task_id)
-    work, values = loaded.run.steps[asked.step_id], loaded.run.values
-    attempts = _attempts(events, asked.step_id)
-    output = values.outputs.get(asked.step_id)
+    work, values = loaded.run.steps[request.step_id], loaded.run.values
+    attempts = _attempts(events, request.step_id)
+    output = values.outputs.get(request.step_id)
     value = None if output is None else output.value
     if attempts and attempts[-1].finished_at is None and attempts[-1].task_id:
-        attempts[-1], held = await _held(call, row, loaded, asked.step_id, attempts[-1])
+        attempts[-1], held = await _held(call, row, loaded, request.step_id, attempts[-1])
         value = held.value if isinstance(held, Succeeded) else value
     result = "" if value is None else as_text(value)
     completed = [each.body for each in events if isinstance(each.body, StepCompleted)]
-    accepted = [fact.accepted for fact in completed if fact.step_id == asked.step_id]
+    accepted = [fact.accepted for fact in completed if fact.step_id == request.step_id]
     return StepDetail(
         step_id=work.id,
         title=work.name,
@@ -256,12 +256,12 @@ async def get_run_step(call: Call, asked: RunStepQuery) -> StepDetail:
         is_cut=len(result) > MOST_TEXT,
         attempts=attempts,
         calls=await _calls(call, attempts[-1].task_id) if attempts and attempts[-1].task_id else [],
-        call=_made_at_once(events, asked.step_id),
+        call=_made_at_once(events, request.step_id),
     )
 
 
 def _instruction(work: Work) -> str:
-    """What is to be done, in the words of the skill."""
+    """Return the instruction as the skill has it."""
     if work.call is not None:
         return work.call.tool
     if work.ask is not None:
@@ -282,7 +282,7 @@ def _given(work: Work, values: Values) -> Json:
 
 
 def _filled(text: str, values: Values) -> str:
-    """With what is known by now; as the skill has it where that is not enough."""
+    """Return the instruction filled in with what is known; unfilled if that is not enough."""
     try:
         return fill(text, values.find)
     except InputError:
@@ -320,7 +320,7 @@ def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
 async def _held(
     call: Call, run: Row, loaded: LoadedRun, step_id: str, attempt: StepAttempt
 ) -> tuple[StepAttempt, Outcome | None]:
-    """The attempt that goes on, as far as it came where the run is held; and what it ended with."""
+    """Return the running attempt, and how it ended if the run is paused."""
     log = call.ozzie.log
     rows = await log.rows("tasks", where={"task_id": attempt.task_id}, limit=1)
     row = rows[0] if rows else None
@@ -339,7 +339,7 @@ async def _held(
 
 
 def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:
-    """Whether the attempt began and ended with this fact (ADR 44)."""
+    """Return whether the attempt began and ended with this event (ADR 44)."""
     goes_on = bool(found) and found[-1].finished_at is None
     return fact.call is not None and not goes_on
 
@@ -358,7 +358,7 @@ def _attempt_at_once(fact: StepCompleted | StepFailed, ended: datetime) -> StepA
 
 
 def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:
-    """The call of the latest attempt, where it had no task."""
+    """Return the call of the latest attempt if it had no task."""
     facts = [each.body for each in events if isinstance(each.body, StepStarted | StepCompleted | StepFailed)]
     mine = [fact for fact in facts if fact.step_id == step_id]
     last = mine[-1] if mine else None
@@ -376,7 +376,7 @@ def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:
 
 
 async def _calls(call: Call, task_id: str) -> list[Step]:
-    """Those of models and tools in the task that carries out the step."""
+    """Return the model and tool calls of the task that carries out the step."""
     steps = Steps()
     for event in await call.ozzie.log.read_stream(task_stream(ids.TaskId(task_id))):
         steps.take(event)

@@ -1,4 +1,4 @@
-"""`secrets`: what a command tells the gateway of the vault. No value comes in or goes out here."""
+"""`secrets`: tell the gateway about changes of the vault. No secret is sent or answered here."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -11,11 +11,11 @@ from ozzie_server_ext.gateway.rest.shapes import Done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretsRefresh:
-    """Nothing."""
+    """No parameters."""
 
 
-async def refresh_secrets(call: Call, asked: SecretsRefresh) -> Done:
-    """Look at the vault again: what was changed in it is recorded, and counts from now on."""
+async def refresh_secrets(call: Call, request: SecretsRefresh) -> Done:
+    """Read the vault again and record its changes."""
     await call.ozzie.secrets.refresh(patiently=True)
     return Done()
 
@@ -25,18 +25,18 @@ class SecretsUnlock:
     passphrase: Annotated[str, Meta(min_length=1, max_length=4096)] = field(repr=False)
 
 
-async def unlock_secrets(call: Call, asked: SecretsUnlock) -> Done:
-    """Open the vault with its passphrase, for as long as this gateway runs. It stands nowhere afterwards."""
-    await call.ozzie.secrets.unlock(asked.passphrase)
+async def unlock_secrets(call: Call, request: SecretsUnlock) -> Done:
+    """Open the vault with its passphrase while this gateway runs. The passphrase is not stored."""
+    await call.ozzie.secrets.unlock(request.passphrase)
     return Done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretsLock:
-    """Nothing."""
+    """No parameters."""
 
 
-async def lock_secrets(call: Call, asked: SecretsLock) -> Done:
-    """Forget what opens the vault. A call of a model that was begun goes on."""
+async def lock_secrets(call: Call, request: SecretsLock) -> Done:
+    """Lock the vault. Model calls in progress go on."""
     await call.ozzie.secrets.lock()
     return Done()

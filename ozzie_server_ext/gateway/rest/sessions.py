@@ -1,4 +1,4 @@
-"""`sessions`: list, look, begin, rename, put away, go on."""
+"""`sessions`: list, show, create, rename, archive, close, resume; and `message`."""
 
 import asyncio
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ CHANNEL = "rest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsQuery:
-    """Without a `status`, archived ones are left out. `named`: those that a person could mean by it, archived ones
-    too: by id, by the end of an id, or by title."""
+    """Without a `status`, archived sessions are left out. `named`: sessions that a person could mean by this text,
+    archived ones too: by id, end of id, or title."""
 
     status: Literal["active", "archived", "closed"] | None = None
     channel: Words | None = None
@@ -50,32 +50,32 @@ class SessionsQuery:
     cursor: NumberCursor | None = None
 
 
-async def list_sessions(call: Call, asked: SessionsQuery) -> Page[Session]:
-    """The sessions, those in which something happened last first."""
-    if asked.named is not None:
-        found = await call.ozzie.sessions.fitting(asked.named)
-        return Page(items=[session_shape(row) for row in found[: asked.limit]], next=None)
+async def list_sessions(call: Call, request: SessionsQuery) -> Page[Session]:
+    """List sessions, the most recently active first."""
+    if request.named is not None:
+        found = await call.ozzie.sessions.fitting(request.named)
+        return Page(items=[session_shape(row) for row in found[: request.limit]], next=None)
     rows = await call.ozzie.sessions.list(
-        limit=asked.limit + 1,
-        after=None if asked.cursor is None else int(asked.cursor),
-        status=asked.status,
-        channel=asked.channel,
+        limit=request.limit + 1,
+        after=None if request.cursor is None else int(request.cursor),
+        status=request.status,
+        channel=request.channel,
     )
-    return shapes.page(rows, asked.limit, session_shape, lambda row: row["last_position"])
+    return shapes.page(rows, request.limit, session_shape, lambda row: row["last_position"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBegin:
-    """`name`: opens the session that has this name, where there is one. Without a title, the session is called after
-    its name, or after its first message."""
+    """`name`: open the session with this name if there is one. Without a title the session is titled by its name, or
+    its first message."""
 
     name: SessionName | None = None
     title: Title | None = None
 
 
-async def create_session(call: Call, asked: SessionBegin) -> Session:
-    """A session: the one of that name, or a new one."""
-    info = await open_session(call, asked.name, title=asked.title or "")
+async def create_session(call: Call, request: SessionBegin) -> Session:
+    """Open the session of that name, or create one."""
+    info = await open_session(call, request.name, title=request.title or "")
     return await _session(call, info)
 
 
@@ -86,38 +86,38 @@ class SessionQuery:
     cursor: NumberCursor | None = None
 
 
-async def get_session(call: Call, asked: SessionQuery) -> SessionWithMessages:
-    """One session with its messages."""
-    row = await call.ozzie.sessions.row(ids.SessionId(asked.session_id))
+async def get_session(call: Call, request: SessionQuery) -> SessionWithMessages:
+    """Show one session with its messages."""
+    row = await call.ozzie.sessions.row(ids.SessionId(request.session_id))
     newest = await call.ozzie.log.rows(
         "messages",
-        where={"session_id": asked.session_id},
+        where={"session_id": request.session_id},
         order_by="position",
         descending=True,
-        after=None if asked.cursor is None else int(asked.cursor),
-        limit=asked.limit + 1,
+        after=None if request.cursor is None else int(request.cursor),
+        limit=request.limit + 1,
     )
     return SessionWithMessages(
         **_fields(row),
-        messages=[_message(found) for found in reversed(newest[: asked.limit])],
-        next=shapes.next_of(newest, asked.limit, lambda found: found["position"]),
+        messages=[_message(found) for found in reversed(newest[: request.limit])],
+        next=shapes.next_of(newest, request.limit, lambda found: found["position"]),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResume:
-    """`name`: what opens the session from now on, and no other any more; by default the name that it has."""
+    """`name`: the only name that opens the session from now on; by default the name that it has."""
 
     session_id: SessionId
     name: SessionName | None = None
 
 
-async def resume_session(call: Call, asked: SessionResume) -> Session:
-    """Go on in a session: it takes messages again, and its name opens it."""
-    session_id = ids.SessionId(asked.session_id)
+async def resume_session(call: Call, request: SessionResume) -> Session:
+    """Resume a session: it takes messages again, and its name opens it."""
+    session_id = ids.SessionId(request.session_id)
     row = await call.ozzie.sessions.row(session_id)
     info = await call.ozzie.sessions.resume(
-        session_id, asked.name or str(row["key"]) or asked.session_id, by=call.principal.name
+        session_id, request.name or str(row["key"]) or request.session_id, by=call.principal.name
     )
     return await _session(call, info)
 
@@ -128,10 +128,10 @@ class SessionRename:
     title: Title
 
 
-async def rename_session(call: Call, asked: SessionRename) -> Session:
-    """Give a session another title."""
-    session_id = ids.SessionId(asked.session_id)
-    await call.ozzie.sessions.rename(session_id, asked.title, by=call.principal.name)
+async def rename_session(call: Call, request: SessionRename) -> Session:
+    """Rename a session."""
+    session_id = ids.SessionId(request.session_id)
+    await call.ozzie.sessions.rename(session_id, request.title, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
@@ -140,22 +140,22 @@ class SessionNamed:
     session_id: SessionId
 
 
-async def archive_session(call: Call, asked: SessionNamed) -> Session:
-    """Put a session away; a message in it brings it back."""
-    session_id = ids.SessionId(asked.session_id)
+async def archive_session(call: Call, request: SessionNamed) -> Session:
+    """Archive a session; a new message restores it."""
+    session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.archive(session_id, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
-async def close_session(call: Call, asked: SessionNamed) -> Session:
-    """Let a session take no more messages until it is resumed; what runs in it goes on."""
-    session_id = ids.SessionId(asked.session_id)
+async def close_session(call: Call, request: SessionNamed) -> Session:
+    """Close a session: it takes no messages until it is resumed. Running turns go on."""
+    session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.close(session_id, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
 async def open_session(call: Call, name: str | None, *, title: str = "") -> SessionInfo:
-    """The session of that name; without one, a new session that nothing but its id finds again."""
+    """Return the session of that name; without a name, a new session that only its id finds."""
     by = call.principal.name
     if name is None:
         return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL, by=by)
@@ -163,7 +163,7 @@ async def open_session(call: Call, name: str | None, *, title: str = "") -> Sess
 
 
 def info_of(session: Session) -> JsonObject:
-    """What the WebSocket answers of it."""
+    """Return the WebSocket's answer."""
     return encode(
         SessionInfo(
             session_id=ids.SessionId(session.id),
@@ -178,7 +178,7 @@ def info_of(session: Session) -> JsonObject:
 
 
 def session_shape(row: Row) -> Session:
-    """A row of the table `sessions` as clients see it."""
+    """Return a row of the table `sessions` as clients see it."""
     return Session(**_fields(row))
 
 
@@ -218,9 +218,9 @@ _RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSend:
-    """`session_id`, else `session_name`, says where; without either, a session of its own begins. `model`: what is
-    to answer this once. `wait`: answer at the end of the turn, or when it asks something; it asks only where it is
-    `attended`. `answer_schema`: a JSON Schema that the answer has to fit; the task's `answer` is its value then."""
+    """`session_id` or `session_name` chooses the session; without either, a new one is created. `model`: for this turn
+    only. `wait`: answer at the end of the turn, or when it asks a question (only if `attended`). `answer_schema`: a
+    JSON Schema that the answer must fit; the task's `answer` is then its value."""
 
     content: Content
     session_id: SessionId | None = None
@@ -231,28 +231,28 @@ class MessageSend:
     answer_schema: JsonObject | None = None
 
 
-async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSteps:
-    """Ask something. The turn goes on whatever becomes of the client.
+async def send_message(call: Call, request: MessageSend) -> Accepted | TaskWithSteps:
+    """Send a message. Its turn goes on even if the client disconnects.
 
-    The answer comes at once (202), or with `wait` at the turn's end, or when it asks something (200). A turn that takes
-    longer than ten minutes is answered with 202 after these.
+    The response comes at once (202), or with `wait` at the turn's end or when it asks a question (200). A turn that
+    takes more than ten minutes gets a 202 then.
     """
-    if asked.session_id:
-        session_id = ids.SessionId(asked.session_id)
+    if request.session_id:
+        session_id = ids.SessionId(request.session_id)
     else:
-        session_id = (await open_session(call, asked.session_name)).session_id
+        session_id = (await open_session(call, request.session_name)).session_id
     name = call.principal.name
     origin = Origin(channel=Channel.REST, sender_id=name, sender_name=name)
     turn = NewTurn(
         session_id,
-        asked.content,
+        request.content,
         origin,
-        model=asked.model,
-        attended=asked.attended,
-        answer_schema=asked.answer_schema,
+        model=request.model,
+        attended=request.attended,
+        answer_schema=request.answer_schema,
     )
     sent = await call.ozzie.submit(turn)
-    if asked.wait and await _ended(call, sent):
+    if request.wait and await _ended(call, sent):
         return await task_with_steps(call, sent.task_id)
     return Accepted(
         task_id=sent.task_id,
@@ -264,10 +264,9 @@ async def send_message(call: Call, asked: MessageSend) -> Accepted | TaskWithSte
 
 
 async def _ended(call: Call, sent: Submitted) -> bool:
-    """Wait for the turn's end, or until it asks something; False where nobody waits for that any more, or it takes too
-    long.
+    """Wait for the turn's end or its question. Return False if the client is gone or it takes too long.
 
-    Raises Unavailable where the gateway stops first.
+    Raises Unavailable if the gateway stops first.
     """
     async with call.ozzie.feed.subscribe(sent.position, types=_RESTS, task_id=sent.task_id) as feed:
         end = asyncio.ensure_future(anext(feed, None))

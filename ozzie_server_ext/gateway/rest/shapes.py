@@ -1,6 +1,5 @@
-"""The shapes that the REST interface answers (those of models stand in `model_shapes`, those
-of tasks in `task_shapes`), and the kinds of values in its
-requests. The source of the OpenAPI document: what is not here is not said."""
+"""The REST interface's answers and the types of its inputs; those of tasks, runs, approvals and models have their own
+modules. The OpenAPI document is made from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ SessionName: TypeAlias = Annotated[
         description="What finds the session again: a notebook's path, a thread, `cli:` and a terminal's name.",
     ),
 ]
-# `\S` is not the same in Python and in JSON Schema (ECMA 262): what is space to either says nothing.
+# `\S` differs between Python and JSON Schema (ECMA 262): exclude what is space to either.
 _SAYS_SOMETHING = r"[^\s\u001c-\u001f\u0085\ufeff]"
 Title: TypeAlias = Annotated[
     str, Meta(pattern=_SAYS_SOMETHING, max_length=500, title="text of at most 500 characters that says something")
@@ -96,7 +95,7 @@ Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """A part of a list. `next` is the `cursor` of the part behind it, null at the end."""
+    """A part of a list. `next` is the `cursor` of the following page, null at the end."""
 
     items: list[T]
     next: str | None
@@ -104,7 +103,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """Why something was refused: a stable code, a sentence, and what to do next (may be empty)."""
+    """A refusal: a stable code, a sentence, and what to do next (may be empty)."""
 
     code: str
     message: str
@@ -113,7 +112,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A server that hands on to the owner what it is asked, and takes over when that goes."""
+    """A server that relays requests to the owner, and takes over when the owner goes."""
 
     pid: int
     url: str
@@ -122,7 +121,8 @@ class Attached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultHealth:
-    """How the vault is, without any name in it. `opens_with`: what opens it; `locked`: nothing has, in the gateway."""
+    """The state of the vault, without any names in it. `opens_with`: what can open it; `locked`: the gateway has not
+    opened it."""
 
     opens_with: list[SlotKind]
     locked: bool
@@ -131,8 +131,9 @@ class VaultHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreHealth:
-    """How the event log and the blobs are. `warnings`: what can't be written or read now, and what to do; they go away
-    once it works again. `checked_at`: when everything kept was last checked, once a day; `findings`: what was wrong."""
+    """The state of the event log and the blobs. `warnings`: what can't be written or read now, and what to do; they
+    disappear once it works again. `checked_at`: the last daily check of everything stored; `findings`: what it found
+    wrong."""
 
     warnings: list[str]
     checked_at: Time | None
@@ -141,7 +142,7 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWorker:
-    """A process that calls models. `ready`, or still starting; how many `calls` it answers, and what `share` of a core
+    """A process that calls models: `ready` or still starting, with its current `calls` and the `share` of a core that
     it used in the last second."""
 
     pid: int
@@ -152,12 +153,12 @@ class ModelWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the gateway is. `status`: degraded if `log_warning` or `store` tell of something. `pid` is the process that
-    owns the folder; `server_pid` the one that was asked, which is another where the `role` is attached. `temporary`:
-    started for a while, it leaves the folder to any server that a person starts. `position` is where the log ends;
-    `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty where all is well; `ignored_config` and
-    `ignored_policy` name files that nobody has trusted; `policy_warnings` tell of rules that may not do what their
-    author meant. `vault` is null where there is none, or none that can be used."""
+    """The state of the gateway. `status` is degraded if there is a `log_warning` or a warning or finding in `store`.
+    `pid` is the process that owns the folder; `server_pid` the requested one, which differs if the `role` is attached.
+    `temporary`: started for a while, it gives way to any server that a person starts. `position` is the end of the log;
+    `config_error`, `policy_error`, `log_warning` and `vault_warning` are empty if all is well; `ignored_config` and
+    `ignored_policy` are files that nobody has trusted; `policy_warnings` are about rules that may not do what their
+    author meant. `vault` is null without a usable one."""
 
     status: Literal["ok", "degraded"]
     version: str
@@ -188,8 +189,8 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelToken:
-    """A token for one kernel and one session. `copy_of`: the title of the session that this one was forked from just
-    now, because the notebook is a copy; else empty."""
+    """A token for one kernel and one session. `copy_of`: the title of the session that this one was just forked from
+    because the notebook is a copy; else empty."""
 
     token: str
     session_id: str
@@ -206,8 +207,8 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One context of messages. `model` is the one that was called last, `chosen_model` what
-    was chosen in the session (empty: the default). `name` finds it again; empty once another session has it."""
+    """One context of messages. `model` is the last one called, `chosen_model` the session's choice (empty: the
+    default). `name` opens it; empty once another session has the name."""
 
     id: str
     title: str
@@ -226,8 +227,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a session. `finish` says why a reply ended, or that it was "rejected" and comes anew; it is empty
-    for the user's own."""
+    """One message of a session. `finish` says why a reply ended, or that it was "rejected" and is asked for again;
+    empty for the user's messages."""
 
     message_id: str
     task_id: str | None
@@ -249,8 +250,8 @@ class SessionWithMessages(Session):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A message that was taken in. A feed from just before `position` shows all of its turn; `ahead` turns of the
-    session come first."""
+    """An accepted message. A feed from just before `position` shows all of its turn; `ahead` turns of the session come
+    first."""
 
     task_id: str
     message_id: str
@@ -261,14 +262,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """It is so."""
+    """Done."""
 
     done: Literal[True] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """A fact in the log. `name` is what the WebSocket calls it."""
+    """An event of the log. `name` is its name on the WebSocket."""
 
     position: int
     event_id: str
@@ -296,7 +297,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A file of text that comes with Ozzie. `path` is its place in a project folder."""
+    """A text file that comes with Ozzie. `path` is its place in a project folder."""
 
     path: str
     content: str
@@ -304,8 +305,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What models used. What the sums are not grouped by is null. `cost` is null where the price of any call is
-    unknown, `known_cost` what the others cost."""
+    """What models used. Fields that the sums are not grouped by are null. `cost` is null if the price of any call is
+    unknown; `known_cost` is the cost of the others."""
 
     session_id: str | None
     day: str | None
@@ -334,13 +335,13 @@ ArtifactId: TypeAlias = Annotated[
 ]
 
 _AS_IT_IS = frozenset({"application/json", "image/gif", "image/jpeg", "image/png", "image/webp"})
-"""Media types in which nothing can run. Text of any kind is sent as plain text, all else as bytes."""
+"""Media types in which nothing can run. Other text is sent as plain text, everything else as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """How a content went: it was older than `bound` days (`age`), all contents together had more than `bound` bytes
-    (`size`), or a person, `by`, erased it. `told` says that in a sentence."""
+    """How content was erased: it was older than `bound` days (`age`), all content together exceeded `bound` bytes
+    (`size`), or the person `by` erased it. `told` is a sentence about it."""
 
     at: Time
     why: ErasedWhy
@@ -351,10 +352,9 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One version of what a session has under a name. `size` is in bytes, `hash` the content's SHA-256 in
-    hexadecimal; `call_id` is the call of a tool that it came from and `superseded_by` the next version, each null where
-    there is none. `labels` and `sources` say what of it came from outside, and from where. `erased` is null where the
-    content is there."""
+    """One version of a session's content under a name. `size` is in bytes, `hash` the content's SHA-256 in hexadecimal;
+    `call_id` is the tool call that made it and `superseded_by` the next version, each null without one. `labels` and
+    `sources` say what in it came from outside, and from where. `erased` is null while the content exists."""
 
     artifact_id: str
     session_id: str | None
@@ -377,7 +377,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """Bytes instead of JSON. A browser saves them, whatever they say that they are."""
+    """Bytes instead of JSON. Browsers save them, whatever their type."""
 
     content: bytes
     mime: str
@@ -391,7 +391,7 @@ class Download:
 
     @property
     def disposition(self) -> str:
-        """RFC 6266, with the last part of the name: it names a file, and no folder."""
+        """A header by RFC 6266, with only the last part of the name, which can't lead to another folder."""
         return f"attachment; filename*=UTF-8''{quote(self.name.rsplit('/', 1)[-1], safe='', errors='replace')}"
 
 
@@ -399,7 +399,7 @@ R = TypeVar("R")
 
 
 def page(rows: Sequence[R], limit: int, shape: Callable[[R], T], cursor: Callable[[R], object]) -> Page[T]:
-    """The first `limit` of `rows`, which may hold one more; `cursor` is what the next page begins behind."""
+    """Return the first `limit` of `rows`, which may hold one more; `cursor` identifies a row for the next page."""
     shown = rows[:limit]
     return Page(items=[shape(row) for row in shown], next=next_of(rows, limit, cursor))
 

@@ -1,4 +1,4 @@
-"""The shapes that the REST interface answers of tasks: their states, their steps, and what they ask."""
+"""Types of the REST interface for tasks: states, steps, questions."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -13,8 +13,8 @@ FailureClass: TypeAlias = Literal["", "model", "parse", "tool", "business", "sys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a task or a step failed. `kind` is the class of it, empty of a call: the model's own, what it wrote, a
-    tool's, what was asked for, or Ozzie's. `hint` is the next step."""
+    """Why a task or a step failed. `kind` is its class (of the model, its text, a tool, the request, or Ozzie), empty
+    for a call. `hint` is the next step."""
 
     kind: FailureClass
     code: str
@@ -46,12 +46,10 @@ class WaitingStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of work. `model` is what was asked for it, empty for the session's own; `reason` says why
-    it is in its state, where there is more to say; `stopping`: its end was asked for, and has not come; `pausing`: it
-    is to be held, and goes on to where it can be. `cell_id` is the notebook's cell that it came from, empty where it
-    came from none. `parent_id` is the task that delegated it, as a run of a skill does with each `step`, and `run_id`
-    the one above all of these: its own where nobody delegated it. `waiting` is what was delegated below it, however
-    deep, and waits for a person."""
+    """One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state;
+    `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one.
+    `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one,
+    its own id if nobody delegated it. `waiting` are delegated tasks below it, at any depth, that wait for a person."""
 
     task_id: str
     session_id: str | None
@@ -83,8 +81,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOption:
-    """One answer that may be given. `amount` is what it offers where it has a `unit`: 1e-9 USD, tokens, or
-    milliseconds. `help` is a line about it; one that `takes_text` is given with what a person writes."""
+    """One possible answer. `amount` is the amount offered, if it has a `unit`: 1e-9 USD, tokens, or milliseconds.
+    `help` is a line about it; an option that `takes_text` comes with the person's text."""
 
     name: str
     label: str
@@ -96,7 +94,7 @@ class AnswerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a task waits to be told. `notes` are sentences below the question."""
+    """A task's question. `notes` are sentences below it."""
 
     prompt_id: str
     kind: str
@@ -107,11 +105,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A call of a model or of a tool. What the other kind has is null or empty: `provider`, `model`, `ttft_ms`,
-    `token_usage` and `cost` are a model's, `tool_id`, `arguments`, `summary` and `artifacts` a tool's. `name` is the
-    model's alias, or the name by which the model knows the tool; `purpose` is a model's: to answer, or to check a call
-    of a tool in the place of a person. A model's answer that is "rejected" does not fit the
-    schema that was asked for: `error` says why."""
+    """A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`,
+    `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the
+    model's alias, or the tool's name for the model; a model's `purpose` is to answer, or to check a tool call in place
+    of a person. A "rejected" answer doesn't fit its schema: `error` says why."""
 
     kind: Literal["model", "tool"]
     purpose: Literal["", "answer", "check"]
@@ -135,7 +132,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedStep:
-    """A step that a run of a skill failed by. `task_id` carried out its last attempt, where that was a task."""
+    """A step that a run failed by. `task_id` carried out its last attempt, if a task did."""
 
     step_id: str
     title: str
@@ -145,10 +142,9 @@ class FailedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWithSteps(Task):
-    """A task with what was asked, what was answered so far, each call on the way there, and what it waits to be
-    told. `waits_for` are the events outside that steps of a run wait for, `updates` what was said to it meanwhile,
-    `failed_steps` those that it failed by.
-    `answer` is the value of an answer that had to fit a JSON Schema, once it is there; else null."""
+    """A task with its message, its answer so far, all its calls, and its question. `waits_for` are the signals that
+    steps of a run wait for, `updates` the messages added meanwhile, `failed_steps` those that it failed by. `answer` is
+    the value of an answer that had to fit a JSON Schema, once complete; else null."""
 
     content: str
     text: str
@@ -162,8 +158,8 @@ class TaskWithSteps(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried:
-    """Which attempt comes, how many turns of its session come before, and what it has left: rounds where it is a turn,
-    steps where it is a run of a workflow, and of its own budget; null where that has no limit."""
+    """The coming attempt, how many turns of its session come first, and what is left: rounds of a turn, steps of a run,
+    and its own budget; null without a limit."""
 
     task_id: str
     attempt: int
@@ -177,7 +173,7 @@ class TaskRetried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTold:
-    """`heard`: a step waits for it now; else it is kept for the one that will."""
+    """`heard`: a step was waiting for it; else it is kept for one that will."""
 
     task_id: str
     event: str
@@ -186,10 +182,10 @@ class TaskTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutput:
-    """A turn as a cell shows it. Once it has ended, `data` and `metadata` are what a kernel writes at its end as one
-    `display_data`, and `html` is empty; `graph` is the `data` of a second one where the task is a run of a skill with
-    steps, else empty. While it goes on, only `html` is there, its live form, which is inert; a time in it that runs on
-    has its seconds in `data-s`. `version` changes with all else that is shown."""
+    """A turn as a cell shows it. After its end, `data` and `metadata` are the `display_data` that a kernel writes, and
+    `html` is empty; `graph` is the `data` of a second one for a run of a skill with steps, else empty. Before, only
+    `html` is set: its live, inert form; a running time has its seconds in `data-s`. `version` changes with everything
+    else that is shown."""
 
     task_id: str
     status: TaskState

@@ -1,4 +1,4 @@
-"""`tasks`: list, look at one with its steps; stop, hold, answer, retry."""
+"""`tasks`: list, show, stop, pause, answer, retry, update."""
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -60,8 +60,8 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksQuery:
-    """`notebook`: those of the session that this notebook has now. `parent`: those that this task has delegated, such
-    as the steps of a run; `all`: those that any has, too."""
+    """`notebook`: only tasks of this notebook's current session. `parent`: only tasks delegated by this one, such as
+    the steps of a run; `all`: delegated tasks too."""
 
     status: tuple[TaskState, ...] = ()
     parent: TaskId | None = None
@@ -72,24 +72,24 @@ class TasksQuery:
     cursor: TaskCursor | None = None
 
 
-async def list_tasks(call: Call, asked: TasksQuery) -> Page[Task]:
-    """The tasks that nobody delegated, the newest first; of several states where `status` stands several times."""
-    session_id = None if asked.session_id is None else ids.SessionId(asked.session_id)
-    if asked.notebook is not None:
-        held = await _session_of(call, asked.notebook)
+async def list_tasks(call: Call, request: TasksQuery) -> Page[Task]:
+    """List tasks that nobody delegated, newest first. `status` may be repeated."""
+    session_id = None if request.session_id is None else ids.SessionId(request.session_id)
+    if request.notebook is not None:
+        held = await _session_of(call, request.notebook)
         if held is None or session_id not in (None, held):
             return Page(items=[], next=None)
         session_id = held
     rows = await call.ozzie.tasks.list(
-        limit=asked.limit + 1,
-        after=None if asked.cursor is None else ids.TaskId(asked.cursor),
+        limit=request.limit + 1,
+        after=None if request.cursor is None else ids.TaskId(request.cursor),
         session_id=session_id,
-        statuses=[TaskStatus(status) for status in asked.status],
-        parent=None if asked.parent is None else ids.TaskId(asked.parent),
-        with_delegated=asked.all,
+        statuses=[TaskStatus(status) for status in request.status],
+        parent=None if request.parent is None else ids.TaskId(request.parent),
+        with_delegated=request.all,
     )
     told = await _Told.of(call.ozzie.log, rows)
-    return shapes.page(rows, asked.limit, lambda row: Task(**told.fields(row)), lambda row: row["task_id"])
+    return shapes.page(rows, request.limit, lambda row: Task(**told.fields(row)), lambda row: row["task_id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,9 @@ class TaskQuery:
     task_id: TaskId
 
 
-async def get_task(call: Call, asked: TaskQuery) -> TaskWithSteps:
-    """One task with its steps."""
-    return await task_with_steps(call, ids.TaskId(asked.task_id))
+async def get_task(call: Call, request: TaskQuery) -> TaskWithSteps:
+    """Show one task with its steps."""
+    return await task_with_steps(call, ids.TaskId(request.task_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,18 +110,16 @@ class TaskCancel:
     reason: Words = ""
 
 
-async def cancel_task(call: Call, asked: TaskCancel) -> Done:
+async def cancel_task(call: Call, request: TaskCancel) -> Done:
     """Stop a task, running or waiting."""
-    await call.ozzie.tasks.cancel(ids.TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+    await call.ozzie.tasks.cancel(ids.TaskId(request.task_id), by=call.principal.name, reason=request.reason)
     return Done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnswer:
-    """`option` is one of those that the question offers, by its name or label; `amount` takes the place of the one it
-    offers, `text` goes with one that takes words. `prompt_id` says which question was seen: another one is not answered
-    then.
-    """
+    """`option` is one of the question's options, by name or label; `amount` replaces the amount it offers, and `text`
+    goes with an option that takes text. If `prompt_id` is not the current question, nothing is answered."""
 
     task_id: TaskId
     option: AnswerName
@@ -130,24 +128,24 @@ class TaskAnswer:
     prompt_id: PromptId | None = None
 
 
-async def answer_task(call: Call, asked: TaskAnswer) -> Done:
-    """Answer what a task waits to be told. The first answer counts."""
+async def answer_task(call: Call, request: TaskAnswer) -> Done:
+    """Answer a task's question. The first answer counts."""
     await call.ozzie.answers.answer(
-        ids.TaskId(asked.task_id),
-        asked.option,
+        ids.TaskId(request.task_id),
+        request.option,
         by=call.principal.name,
-        prompt_id=None if asked.prompt_id is None else ids.PromptId(asked.prompt_id),
-        amount=asked.amount,
-        text=asked.text,
+        prompt_id=None if request.prompt_id is None else ids.PromptId(request.prompt_id),
+        amount=request.amount,
+        text=request.text,
         scopes=ALL_SCOPES if call.principal.session_id is None else OWN_SCOPES,
     )
     return Done()
 
 
 async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
-    """All that is known of a task. Raises NotFound."""
+    """Return all that is known of a task. Raises NotFound."""
     row = await call.ozzie.tasks.get(task_id)
-    asked = await call.ozzie.answers.question(task_id)
+    request = await call.ozzie.answers.question(task_id)
     view, steps, content, is_value = new_turn(task_id=task_id), Steps(), "", False
     events = [event async for event in events_of(call.ozzie.log, task_id)]
     for event in events:
@@ -164,7 +162,7 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         text=text,
         answer=value_in(view) if is_value and view.status == "Done" else None,
         steps=steps.all(),
-        question=None if asked is None else _question(asked.prompt),
+        question=None if request is None else _question(request.prompt),
         updates=[event.body.text for event in events if isinstance(event.body, TaskUpdated)],
         failed_steps=[_failed_step(step) for step in failed_steps(events)] if row["status"] == "FAILED" else [],
         waits_for=awaited(events) if row["mode"] == "GRAPH" and TaskStatus(str(row["status"])) in OPEN else [],
@@ -197,7 +195,7 @@ def _question(prompt: PromptRequested) -> Question:
 
 
 async def events_of(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
-    """The task's events, in their order."""
+    """Return the task's events, in order."""
     position = 0
     while found := await log.read(after=position, limit=_PAGE, task_id=task_id):
         for event in found:
@@ -206,15 +204,15 @@ async def events_of(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
 
 
 async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
-    """The session of the notebook at this path of the contents API; None where it has none."""
+    """Return the current session of the notebook at this path of the contents API, or None."""
     root = call.principal.root or call.ozzie.project
     return await call.ozzie.sessions.holder(f"notebook:{os.path.join(root, notebook)}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What rows of the table `tasks` do not say of themselves: the cells that their messages came from, by message; the
-    tasks above each of them; and those below that wait for a person."""
+    """Return what the rows of the table `tasks` lack: the cell of each message, the tasks above each task, and the
+    tasks below that wait for a person."""
 
     cells: Mapping[str, str]
     chains: Mapping[str, Sequence[Row]]
@@ -228,7 +226,7 @@ class _Told:
         return cls(cells, await above(log, rows), await waiting_below(log))
 
     def fields(self, row: Row) -> dict[str, Any]:
-        """A row as clients see it."""
+        """Return a row as clients see it."""
         values = cast("dict[str, Any]", row)
         same = (
             "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
@@ -257,10 +255,10 @@ class _Told:
         }
 
 
-async def retry_task(call: Call, asked: TaskQuery) -> TaskRetried:
-    """Try a task again that failed or was stopped: a turn goes on from what was done of it, a run of a skill with what
-    is missing."""
-    done = await call.ozzie.control.retries.retry(ids.TaskId(asked.task_id), by=call.principal.name)
+async def retry_task(call: Call, request: TaskQuery) -> TaskRetried:
+    """Retry a task that failed or was stopped. A turn goes on from what was done; a run of a skill does the missing
+    steps."""
+    done = await call.ozzie.control.retries.retry(ids.TaskId(request.task_id), by=call.principal.name)
     return TaskRetried(
         task_id=done.task_id,
         attempt=done.attempt,
@@ -275,28 +273,28 @@ async def retry_task(call: Call, asked: TaskQuery) -> TaskRetried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPause:
-    """`reason` is kept with the task; empty stands for "by you"."""
+    """`reason` is kept with the task; empty means "by you"."""
 
     task_id: TaskId
     reason: Words = ""
 
 
-async def pause_task(call: Call, asked: TaskPause) -> Done:
-    """Hold a task: a turn before its next calls, a run of a skill before its next steps; those that run end."""
-    await call.ozzie.control.pauses.pause(ids.TaskId(asked.task_id), by=call.principal.name, reason=asked.reason)
+async def pause_task(call: Call, request: TaskPause) -> Done:
+    """Pause a task: a turn before its next calls, a run of a skill before its next steps. Running ones finish."""
+    await call.ozzie.control.pauses.pause(ids.TaskId(request.task_id), by=call.principal.name, reason=request.reason)
     return Done()
 
 
-async def resume_task(call: Call, asked: TaskQuery) -> Done:
-    """Let a task go on that is paused, or is about to be."""
-    await call.ozzie.control.pauses.resume(ids.TaskId(asked.task_id), by=call.principal.name)
+async def resume_task(call: Call, request: TaskQuery) -> Done:
+    """Resume a task that is paused or about to be."""
+    await call.ozzie.control.pauses.resume(ids.TaskId(request.task_id), by=call.principal.name)
     return Done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEvent:
-    """`event` is a name that a step of the run waits for, `data` becomes the output of that step. With a `key` of the
-    caller's, the same is told once, however often it is sent."""
+    """`event` is the name that a step of the run waits for, `data` becomes the step's output. With a `key` of the
+    caller's, a repeated signal counts once."""
 
     task_id: TaskId
     event: EventName
@@ -304,32 +302,31 @@ class TaskEvent:
     key: EventKey = ""
 
 
-async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
-    """Tell a run of a skill of something that happened outside. What comes before a step waits for it is kept, and
-    counts for one."""
-    task_id, by = ids.TaskId(asked.task_id), call.principal.name
-    told = await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)
-    return TaskTold(task_id=asked.task_id, event=asked.event, heard=told)
+async def tell_task(call: Call, request: TaskEvent) -> TaskTold:
+    """Send a run of a skill a signal from outside. A signal that comes before a step waits for it is kept and counts
+    for one step."""
+    task_id, by = ids.TaskId(request.task_id), call.principal.name
+    told = await call.ozzie.control.tells.tell(task_id, request.event, request.data, by=by, key=request.key)
+    return TaskTold(task_id=request.task_id, event=request.event, heard=told)
 
 
 def heard(told: TaskTold) -> JsonObject:
-    """What the WebSocket answers of it."""
+    """Return the WebSocket's answer."""
     return {"heard": told.heard}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUpdate:
-    """`text` is said to the task in the caller's words. With a `key` of the caller's, the same is said once, however
-    often it is sent."""
+    """`text` is added to the task in the caller's words. With a `key` of the caller's, a repeated text counts once."""
 
     task_id: TaskId
     text: UpdateText
     key: EventKey = ""
 
 
-async def update_task(call: Call, asked: TaskUpdate) -> Done:
-    """Say something more to a task that goes on: a turn reads it at its next call of a model, a run of a skill hands it
-    on to the steps that run and to those that begin."""
-    task_id, by = ids.TaskId(asked.task_id), call.principal.name
-    await call.ozzie.control.updates.update(task_id, asked.text, by=by, key=asked.key)
+async def update_task(call: Call, request: TaskUpdate) -> Done:
+    """Add a message to an unfinished task. A turn reads it at its next model call; a run of a skill hands it to its
+    running and later steps."""
+    task_id, by = ids.TaskId(request.task_id), call.principal.name
+    await call.ozzie.control.updates.update(task_id, request.text, by=by, key=request.key)
     return Done()

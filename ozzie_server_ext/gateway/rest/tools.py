@@ -1,4 +1,4 @@
-"""`tools`: what a model can call, and what the rules say to that."""
+"""`tools`: what a model can call, and what the rules decide."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -22,8 +22,8 @@ Said: TypeAlias = Literal["ALLOW", "CHECK", "ASK", "DENY"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What the rules say to a call before they have seen its arguments: `rule` is the rule's id, `place` its file and
-    line, empty for one of Ozzie's own."""
+    """What the rules decide before they see a call's arguments: `rule` is the rule's id, `place` its file and line,
+    empty for a built-in rule."""
 
     decision: Said
     rule: str
@@ -33,8 +33,8 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool's contract in short. `id` is namespace.name, `name` what the model calls it, `names` what else
-    it answers to; `version` is that of the contract."""
+    """A tool's contract in short. `id` is namespace.name, `name` the model's name for it, `names` further names;
+    `version` is that of the contract."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class ToolTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDetails:
-    """A tool's whole contract. `parameters` is a JSON Schema, `timeout_s` how many seconds a call may take,
+    """A tool's whole contract. `parameters` is a JSON Schema, `timeout_s` the seconds that a call may take,
     `max_inline_chars` how much of a result the model gets at once."""
 
     id: str
@@ -78,36 +78,36 @@ class ToolDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools(Page[Tool]):
-    """Every tool, by id. `policy_error` says why the rules can't be taken, empty where they can: until then, every call
-    is denied."""
+    """Every tool, by id. `policy_error` is why the rules can't be used, empty if they can: until then every call is
+    denied."""
 
     policy_error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsQuery:
-    """Nothing."""
+    """No parameters."""
 
 
-async def list_tools(call: Call, asked: ToolsQuery) -> Tools:
-    """Every tool, with what the rules say to a call of it by who asks."""
+async def list_tools(call: Call, request: ToolsQuery) -> Tools:
+    """List the tools, with what the rules decide about a call by each kind of caller."""
     items = [await _short(call, tool) for tool in call.ozzie.tools.all()]
     return Tools(items=items, next=None, policy_error=call.ozzie.rules.problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolQuery:
-    """`name`: its id, or any name that it answers to."""
+    """`name`: its id, or any of its names."""
 
     name: ToolName
 
 
-async def show_tool(call: Call, asked: ToolQuery) -> ToolDetails:
-    """One tool's whole contract."""
-    tool = call.ozzie.tools.find(asked.name)
+async def show_tool(call: Call, request: ToolQuery) -> ToolDetails:
+    """Show one tool's whole contract."""
+    tool = call.ozzie.tools.find(request.name)
     if tool is None:
         names = ", ".join(each.meta.name for each in call.ozzie.tools.all())
-        raise NotFound(f"There is no tool {asked.name}.", hint=f"There are: {names}.", code="tool.unknown")
+        raise NotFound(f"There is no tool {request.name}.", hint=f"There are: {names}.", code="tool.unknown")
     short = await _short(call, tool)
     return ToolDetails(
         id=short.id,

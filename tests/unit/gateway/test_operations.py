@@ -43,7 +43,7 @@ def unbound(hint: Any, name: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.ws or operation.rest)
 def test_every_text_that_an_operation_takes_has_a_bound(operation: Operation) -> None:
-    assert {*unbound(operation.asked, "")} == HELD_BELOW.get(operation.ws or operation.rest, set())
+    assert {*unbound(operation.request_type, "")} == HELD_BELOW.get(operation.ws or operation.rest, set())
 
 
 def test_every_operation_can_be_reached_and_has_a_name_of_its_own() -> None:
@@ -54,5 +54,5 @@ def test_every_operation_can_be_reached_and_has_a_name_of_its_own() -> None:
 
 def test_what_a_kernel_may_use_names_what_that_is_told_by() -> None:
     for operation in METHODS.values():
-        named = {found.name for found in fields(operation.asked)}
+        named = {found.name for found in fields(operation.request_type)}
         assert {"own session": "session_id", "own task": "task_id"}.get(operation.kernels) in {None, *named}

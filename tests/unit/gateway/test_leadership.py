@@ -11,7 +11,7 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway import leadership as succeeding
-from ozzie_server_ext.gateway.leadership import OwnerLock, Succession
+from ozzie_server_ext.gateway.leadership import Leadership, OwnerLock
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART, GatewayState
 from ozzie_server_ext.protocol.attached import AttachedServer, Attachment, attached_servers
@@ -30,7 +30,7 @@ class Server:
         self.failures: list[OzzieError] = []
         self.ended = 0
         self.state = GatewayState(temporary=temporary, on_failure=self.failures.append)
-        self.succession = Succession(
+        self.leadership = Leadership(
             self.home,
             folder / "runtime",
             folder,
@@ -38,7 +38,7 @@ class Server:
             AttachedServer(pid=os.getpid(), url="http://127.0.0.1:1/", headless=True),
             begin=self._begin,
             end=self._end,
-            teller=self,
+            reporter=self,
             unfit=unfit,
         )
 
@@ -84,7 +84,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     server = Server(tmp_path)
     yield server
-    await server.succession.stop()
+    await server.leadership.stop()
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def other(server: Server) -> OwnerLock:
 
 
 async def test_the_first_one_owns_the_home_and_gives_it_back(server: Server, other: OwnerLock) -> None:
-    await server.succession.start()
+    await server.leadership.start()
     owned, owner = server.state.ozzie is not None, owner_pid(server.home.root)
     page = Page()
     server.state.connections.add(page)
-    await server.succession.stop()
-    await server.succession.stop()
+    await server.leadership.stop()
+    await server.leadership.stop()
 
     assert (owned, owner) == (True, os.getpid())
     assert page.codes[0] == SERVICE_RESTART
@@ -112,7 +112,7 @@ async def test_the_first_one_owns_the_home_and_gives_it_back(server: Server, oth
 
 async def test_the_second_is_attached_until_the_first_goes(server: Server, other: OwnerLock) -> None:
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     relay, known = server.state.relay, attached_servers(server.home.root)
     page = Page()
     server.state.connections.add(page)
@@ -132,7 +132,7 @@ async def test_the_second_is_attached_until_the_first_goes(server: Server, other
 
 async def test_an_attached_one_is_known_again_after_its_file_was_removed(server: Server, other: OwnerLock) -> None:
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     (file,) = (server.home.root / "run" / "attached").iterdir()
     file.unlink()
     await server.until(lambda: attached_servers(server.home.root))
@@ -155,7 +155,7 @@ async def test_an_attached_one_that_can_not_be_written_down_says_so_once_and_goe
     in_the_way = server.home.root / "run" / "attached"
     in_the_way.write_text("a file in its place")
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     await server.until(lambda: len(tries) > 3)
     in_the_way.unlink()
     await server.until(lambda: attached_servers(server.home.root))
@@ -168,8 +168,8 @@ async def test_an_attached_one_that_can_not_be_written_down_says_so_once_and_goe
 
 async def test_to_stop_while_attached_takes_nothing_from_the_owner(server: Server, other: OwnerLock) -> None:
     other.acquire()
-    await server.succession.start()
-    await server.succession.stop()
+    await server.leadership.start()
+    await server.leadership.stop()
 
     assert owner_pid(server.home.root) == os.getpid()
     assert attached_servers(server.home.root) == []
@@ -181,7 +181,7 @@ async def test_one_that_can_not_start_gives_the_home_back_and_tries_again(
     server: Server, other: OwnerLock, error: Exception
 ) -> None:
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     server.errors = [error, error]
     other.release()
     await server.until(lambda: server.state.failure)
@@ -198,7 +198,7 @@ async def test_one_that_can_not_start_gives_the_home_back_and_tries_again(
 
 async def test_one_that_could_not_start_is_attached_where_another_could(server: Server, other: OwnerLock) -> None:
     server.errors = [Unavailable("The disk is full.") for _ in range(1000)]
-    await server.succession.start()
+    await server.leadership.start()
     assert [str(error) for error in server.failures] == ["The disk is full."]
 
     async with asyncio.timeout(SOON_S):
@@ -217,8 +217,8 @@ async def test_one_that_could_not_start_is_attached_where_another_could(server: 
 async def test_a_temporary_one_is_attached_to_none(tmp_path: Path, other: OwnerLock) -> None:
     server = Server(tmp_path, temporary=True)
     other.acquire()
-    await server.succession.start()
-    await server.succession.stop()
+    await server.leadership.start()
+    await server.leadership.stop()
 
     assert "belongs to another server already" in str(server.failures[0])
     other.release()
@@ -227,13 +227,13 @@ async def test_a_temporary_one_is_attached_to_none(tmp_path: Path, other: OwnerL
 async def test_one_that_nobody_could_reach_is_attached_and_never_owns(tmp_path: Path, other: OwnerLock) -> None:
     server = Server(tmp_path, unfit=Unavailable("It listens on a Unix socket."))
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     attached, known = server.state.relay is not None, attached_servers(server.home.root)
     other.release()
     await server.until(lambda: server.state.failure)
     other.acquire()  # it is free
     other.release()
-    await server.succession.stop()
+    await server.leadership.stop()
 
     assert (attached, known) == (True, [])
     assert server.said[0] == f"This gateway is attached to the server of process {os.getpid()}."
@@ -255,12 +255,12 @@ async def test_to_stop_in_the_middle_of_a_start_gives_the_home_back(
     server = Slow(tmp_path)
     if attached:
         other.acquire()
-    starting = asyncio.create_task(server.succession.start())
+    starting = asyncio.create_task(server.leadership.start())
     if attached:
         await starting
         other.release()
     await server.until(lambda: server.began)
-    await server.succession.stop()
+    await server.leadership.stop()
     await starting
 
     assert (server.ended >= 1, server.state.ozzie, server.failures) == (True, None, [])
@@ -294,10 +294,10 @@ LOST = Unavailable("Another gateway has taken over.")
 
 async def test_a_stop_while_the_home_is_left_waits_until_all_has_ended(tmp_path: Path, other: OwnerLock) -> None:
     server = SlowEnd(tmp_path)
-    await server.succession.start()
-    server.succession.replaced(LOST)
+    await server.leadership.start()
+    server.leadership.replaced(LOST)
     await asyncio.wait_for(server.ending.wait(), SOON_S)
-    stopping = [asyncio.create_task(server.succession.stop()) for _ in range(2)]
+    stopping = [asyncio.create_task(server.leadership.stop()) for _ in range(2)]
     await asyncio.sleep(0.01)
     with pytest.raises(OzzieError):  # what is not ended holds the lock
         other.acquire()
@@ -316,10 +316,10 @@ async def test_to_hear_during_a_stop_that_another_has_taken_over_begins_nothing_
     tmp_path: Path, other: OwnerLock
 ) -> None:
     server = SlowEnd(tmp_path)
-    await server.succession.start()
-    stopping = asyncio.create_task(server.succession.stop())
+    await server.leadership.start()
+    stopping = asyncio.create_task(server.leadership.stop())
     await asyncio.wait_for(server.ending.wait(), SOON_S)
-    server.succession.replaced(LOST)
+    server.leadership.replaced(LOST)
     server.may_end.set()
     await asyncio.wait_for(stopping, SOON_S)
     await asyncio.sleep(0.01)
@@ -337,12 +337,12 @@ async def test_a_stop_in_the_moment_in_which_the_first_try_is_over_begins_nothin
 
     class Stops(Page):
         def close(self, code: int | None = None, reason: str | None = None) -> None:
-            stops.append(asyncio.create_task(server.succession.stop()))
+            stops.append(asyncio.create_task(server.leadership.stop()))
             server.state.connections.clear()
 
     server.state.connections.add(Stops())
     other.acquire()
-    await server.succession.start()
+    await server.leadership.start()
     await asyncio.gather(*stops)
     other.release()
     await asyncio.sleep(0.01)
@@ -354,8 +354,8 @@ async def test_a_stop_in_the_moment_in_which_the_first_try_is_over_begins_nothin
 
 async def test_a_start_behind_a_stop_begins_nothing(server: Server, other: OwnerLock) -> None:
     """A server may be told to stop while another extension of it still starts."""
-    await server.succession.stop()
-    await server.succession.start()
+    await server.leadership.stop()
+    await server.leadership.start()
 
     assert (server.state.ozzie, server.said, attached_servers(server.home.root)) == (None, [], [])
     other.acquire()
@@ -389,13 +389,13 @@ async def test_a_stop_is_heard_where_the_start_that_it_cuts_off_ends_with_a_fail
     server = Stubborn(tmp_path)
     if attached:
         other.acquire()
-    starting = asyncio.create_task(server.succession.start())
+    starting = asyncio.create_task(server.leadership.start())
     if attached:
         await starting
         other.release()
     await asyncio.wait_for(server.began.wait(), SOON_S)
 
-    await asyncio.wait_for(server.succession.stop(), SOON_S)
+    await asyncio.wait_for(server.leadership.stop(), SOON_S)
     await asyncio.wait_for(starting, SOON_S)
 
     assert (server.tries, server.state.ozzie, server.state.failure, server.failures) == (1, None, None, [])
@@ -414,14 +414,14 @@ async def test_a_home_that_is_lost_in_the_moment_in_which_the_start_is_over_is_w
         said(sentence)
         if len(server.said) == 1:
             server.errors = [Unavailable("The disk is full.") for _ in range(1000)]
-            server.succession.replaced(LOST)
+            server.leadership.replaced(LOST)
 
     server.say = lost
-    await server.succession.start()
+    await server.leadership.start()
     await server.until(lambda: server.state.failure)
-    await asyncio.wait_for(server.succession.stop(), SOON_S)
+    await asyncio.wait_for(server.leadership.stop(), SOON_S)
 
-    waiting = [task for task in asyncio.all_tasks() if task.get_name() == "ozzie succession"]
+    waiting = [task for task in asyncio.all_tasks() if task.get_name() == "ozzie leadership"]
     assert (waiting, server.state.ozzie) == ([], None)
     other.acquire()
     other.release()
@@ -429,7 +429,7 @@ async def test_a_home_that_is_lost_in_the_moment_in_which_the_start_is_over_is_w
 
 async def test_a_folder_that_can_not_be_used_is_tried_again(server: Server) -> None:
     server.home.root.write_text("a file in its place")
-    await server.succession.start()
+    await server.leadership.start()
     said = str(server.failures[0])
     server.home.root.unlink()
     await server.until(lambda: server.state.ozzie)
