@@ -1,4 +1,4 @@
-"""A worker of somebody else's that knows S2 §1 and nothing of ours: plain lines, no ids, an answer a connection."""
+"""A worker of somebody else's that knows the worker protocol and nothing of ours: plain lines, no ids, an answer a connection."""
 
 import asyncio
 import contextlib

@@ -32,7 +32,7 @@ export function isGrave(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'>): b
   return row.side_effect === 'irreversible' || row.risk_level === 'high';
 }
 
-/** String 4. */
+/** Why the card asks. */
 export function becauseText(reason: string, trans: ITranslate): string {
   const said = visibleLabel(reason).replace(/\.$/, '');
   // A sentence within another begins small, unless its first word is "I", a name or an abbreviation.
@@ -70,7 +70,7 @@ export function undoText(row: Pick<ApprovalRow, 'side_effect' | 'undo'>, trans: 
   return visibleLabel(row.undo) || (row.side_effect === 'irreversible' ? trans.__('None') : trans.__('Not known'));
 }
 
-/** What a yes for the session would cover, or string 6: why there is none. */
+/** What a yes for the session would cover, or why there is none. */
 export function sessionText(row: ApprovalRow, trans: ITranslate): string {
   if (!isGrave(row) && row.session_cover !== null) {
     return trans.__('For this session: %1', row.session_cover);
@@ -118,7 +118,7 @@ function left(at: number, now: number): { minutes: number; seconds: number } {
   return { minutes: Math.floor(whole / 60), seconds: whole % 60 };
 }
 
-/** What became of it, in one row: strings 3, 7, 9 and 11. */
+/** What became of it, in one row. */
 export function endText(row: ApprovalRow, trans: ITranslate): string {
   const at = row.answered_at === null ? '' : clockMinute(Date.parse(row.answered_at));
   const who = visibleLabel(row.by);

@@ -1,6 +1,6 @@
 /**
- * What may be shown below a cell that a tool brought: only what can do nothing where it is shown, trusted or not (THREATS 1
- * to 3). The gateway sees to it too (`tools/notebook/files.py`); this is a wall of its own, as Lab trusts what is new here.
+ * Outputs of a cell that a tool brought: only inert ones, whether the notebook is trusted or not. The gateway removes others too
+ * (`tools/notebook/files.py`); this is a second wall, because Lab trusts new outputs here.
  */
 
 import type { IOutput } from '@jupyterlab/nbformat';

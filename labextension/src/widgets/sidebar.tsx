@@ -1,4 +1,4 @@
-/** What the sidebar shows, whatever the connection is like (UX §6, "States"). */
+/** The sidebar in every state of the connection. */
 
 import * as React from 'react';
 
@@ -189,7 +189,7 @@ function Banner({ board, trans }: { board: TaskBoard; trans: ITranslate }): Reac
   if (board.state !== 'reconnecting') {
     return null;
   }
-  // String 23 of UX §10; without anything shown there is nothing that it could be as of.
+  // Without any rows there is no time to name.
   const sentence = board.health
     ? trans.__('Reconnecting. Shown as of %1. Running tasks go on without this page.', clockTime(board.asOf))
     : trans.__('Reconnecting. Running tasks go on without this page.');

@@ -1,4 +1,4 @@
-"""A worker that knows S2 §1 alone, at a real socket: what it is asked, and what is made of everything it may say."""
+"""A worker that knows only the worker protocol, at a real socket: what it is asked, and what is made of everything it may say."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

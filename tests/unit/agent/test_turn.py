@@ -173,7 +173,7 @@ async def test_calls_of_one_round_run_side_by_side_and_come_back_in_their_order(
 
 
 async def test_one_change_a_round_is_made_and_what_stands_behind_it_waits_for_the_model_to_look(project: Path) -> None:
-    """AG-1. What reads before it is done before it; a reading behind it would read what was there before."""
+    """What reads before it is done before it; a reading behind it would read what was there before."""
     done: list[str] = []
 
     async def read(context: ToolContext, *, what: str) -> ToolResult:

@@ -16,7 +16,7 @@ from ozzie_server_ext.config.settings import (
 from tests.unit.config.conftest import Load
 
 EXAMPLES = Path(__file__).parent / "examples"
-"""Copied verbatim: S0 §6.4 "Model Registry" and S1 "JSONC Config"."""
+"""Copied verbatim: the specifications of the model registry and of the JSONC configuration."""
 
 
 def test_s0s_registry_of_models_loads_as_it_stands(load_text: Load) -> None:

@@ -1,4 +1,4 @@
-"""What a person is called who asks through Jupyter's login (TL-4: an answer is recorded with who gave it)."""
+"""What a person is called who asks through Jupyter's login: an answer is recorded with who gave it."""
 
 import pytest
 from jupyter_server.auth import User

@@ -25,7 +25,7 @@ S0 = Path(__file__).parents[1] / "config" / "examples" / "s0_models.jsonc"
 
 
 def s0_resolution(selector: Mapping[str, Any]) -> Resolution:
-    """What the selector comes to among the models of S0 §6.4."""
+    """What the selector comes to among the models of the specification."""
     document = parse(S0.read_text(), str(S0)).value
     settings = ModelsSettings.model_validate(document["models"])  # pyright: ignore
     return ModelRegistry(settings, {}).select(parse_selector(dict(selector)))
@@ -35,7 +35,7 @@ def fitting(found: Resolution) -> list[str]:
     return [each.name for each in found.weighed if each.fits]
 
 
-# --- the worked examples of S0 §6.4 -------------------------------------------------------------------
+# --- the worked examples of the specification -------------------------------------------------------------------
 
 
 def test_the_daily_digest_gets_haiku() -> None:

@@ -307,7 +307,7 @@ def test_what_an_explanation_says_is_what_was_decided(call: Action, rules: list[
     ],
 )
 def test_an_allow_is_sure_of_a_path_and_a_deny_misses_none(path: str, allowed: bool, denied: bool) -> None:
-    """P of THREATS 15: `fnmatch` takes ../../etc/passwd for a path below."""
+    """A known attack: `fnmatch` takes ../../etc/passwd for a path below."""
     allow = rule("allow", {"tools": ["fs.write"], "paths": ["notes/**"]})
     deny = rule("deny", {"paths": ["notes/**"]})
 

@@ -33,7 +33,7 @@ from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Answerer, Approvals
 from tests.unit.tasks.asked import ANA, BEN, NOTES, S1, S2, Waiting, kernel_of
 
 LATE = r"Already answered: Ana approved it at \d\d:\d\d\. Your answer did nothing\."
-"""String 8 of UX §10, as it is told where nobody clicks."""
+"""The text for a place where nobody clicks."""
 
 
 @pytest.fixture

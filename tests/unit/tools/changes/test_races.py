@@ -1,5 +1,4 @@
-"""Whoever changes a file in the very moment of Ozzie's change loses nothing, and gets nothing written through (THREATS
-10, 16)."""
+"""A change by somebody else at the very moment of Ozzie's change is not lost, and is not written through."""
 
 import os
 import re
@@ -27,7 +26,7 @@ from tests.warm import WarmPopen
 
 ROOT = Path(__file__).resolve().parents[4]
 ATTEMPTS = 10_000 if SOAK else 60
-"""For each race, and for each way to run it; with `make soak` ten thousand, as THREATS 10 asks."""
+"""For each race, and for each way to run it; with `make soak` ten thousand."""
 
 Race = Callable[[str, Path], AbstractContextManager[None]]
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
