@@ -41,7 +41,7 @@ fix: $(VENV)/.dev ## Format, and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/python labextension/build.py fix
 
-types: $(VENV)/.dev ## Write anew what the JupyterLab extension knows of the protocol
+types: $(VENV)/.dev ## Generate the JupyterLab extension's types of the protocol
 	$(BIN)/python -m tests.architecture.page_protocol
 	$(BIN)/python labextension/build.py types
 
@@ -51,7 +51,7 @@ build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 bench: $(VENV)/.dev $(VENV)/.lab $(VENV)/.rivals ## Measure the speed beside rivals and floors; writes bench/results.json
 	$(BIN)/python -m bench
 
-lock: $(VENV)/.dev ## Resolve the dependencies anew (needs uv)
+lock: $(VENV)/.dev ## Resolve the dependencies again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \
 	    --extra lab --group setup pyproject.toml -o .lock/run.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade \

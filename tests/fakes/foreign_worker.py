@@ -1,4 +1,4 @@
-"""A worker of somebody else's that knows the worker protocol and nothing of ours: plain lines, no ids, an answer a connection."""
+"""A foreign worker that knows only the worker protocol: plain lines, no ids, one answer a connection."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A worker that knows only the worker protocol, at a real socket: what it is asked, and what is made of everything it may say."""
+"""A foreign worker at a real socket that knows only the worker protocol: its requests, and every possible answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
