@@ -4,10 +4,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from ozzie_server_ext.gateway.openapi import document
-from ozzie_server_ext.gateway.routes import METHODS, PREFIX, REST, WS_PATH
+from ozzie_server_ext.gateway.routes import PREFIX, REST, WS_PATH
 from ozzie_server_ext.protocol import frames, worker
 from ozzie_server_ext.protocol.handshake import Handshake
+from tests.docs.spec_tables import with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = (ROOT / "SPEC.md").read_text()
@@ -30,42 +30,15 @@ def names(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_the_table_of_operations_is_that_of_the_gateway() -> None:
-    written = {cells[0].strip("`"): (set(names(cells[1])), names(cells[2])) for cells in rows(section("REST"))}
-    paths = document(REST, PREFIX)["paths"]
-    there: dict[str, tuple[set[str], list[str]]] = {}
-    for operation in REST:
-        answers = [
-            answer["content"].get("application/json", {}).get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
-            for answer in paths[operation.path][operation.method.lower()]["responses"].values()
-            if "content" in answer
-        ]
-        there[f"{operation.method} {operation.path}"] = (set(operation.beside_path), [name for name in answers if name])
-
-    assert {key: (asked, set(answers) - {"wait"}) for key, (asked, answers) in written.items()} == {
-        key: (asked, set(answers)) for key, (asked, answers) in there.items()
-    }
+def test_the_tables_of_operations_are_as_the_code_is() -> None:
+    assert with_tables(SPEC) == SPEC, "run: python -m tests.docs.spec_tables"
+    assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
 
 
 def test_every_status_of_a_refusal_is_told() -> None:
     told = {int(status) for status in re.findall(r"\b(4\d\d|5\d\d)\b", section("REST"))}
 
     assert told == {status for operation in REST for status in operation.refusals} | {405}
-
-
-def test_the_table_of_methods_is_that_of_the_websocket() -> None:
-    table = rows(section("WebSocket"))
-    parameters = {cells[0].strip("`"): set(names(cells[1])) for cells in table}
-
-    assert parameters == {name: {field.name for field in fields(each.request_type)} for name, each in METHODS.items()}
-    assert f"`GET {PREFIX}{WS_PATH}`" in SPEC
-
-
-def test_every_method_that_is_refused_to_a_kernel_is_told() -> None:
-    told = re.search(r"Refused to a kernel are ([^;]*);", section("WebSocket"))
-
-    assert told is not None
-    assert {*names(told[1])} == {name for name, each in METHODS.items() if each.kernels == "none"}
 
 
 def test_the_frames_that_are_shown_are_frames() -> None:
