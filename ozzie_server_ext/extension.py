@@ -20,7 +20,7 @@ from ozzie_server_ext.gateway.leadership import Leadership
 from ozzie_server_ext.gateway.routes import handlers
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState, Reporter
-from ozzie_server_ext.gateway.stop_signals import StopSignals
+from ozzie_server_ext.gateway.stop_signals import StopSignals, release_idle_threads_at_exit
 from ozzie_server_ext.observability.heap import settle_heap
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.attached import AttachedServer
@@ -135,7 +135,9 @@ class OzzieExtension(ExtensionApp):
             log.exception("Ozzie did not stop in order; what was running is recovered at the next start")
 
     async def stop_extension(self) -> None:
-        """Let go of everything that was started, as far as it was; called again, it does nothing."""
+        """Release everything that was started; called again, it does nothing."""
+        if not self._is_stopped:
+            release_idle_threads_at_exit()
         self._is_stopped = True
         self._noting.stop()
         if self._leadership is not None:

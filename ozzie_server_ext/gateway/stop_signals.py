@@ -1,4 +1,4 @@
-"""A server's stop signals, handled on its loop instead of within the code that they interrupt."""
+"""Makes a Jupyter Server end when it is told to: at any moment, and with requests in progress."""
 
 import asyncio
 import signal
@@ -44,3 +44,20 @@ class StopSignals:
         for number in _STOPS:
             if signal.getsignal(number) == handler:
                 signal.signal(number, by)
+
+
+def release_idle_threads_at_exit() -> None:
+    """End AnyIO's idle worker threads once the main thread ends, so that the process can exit.
+
+    AnyIO ends a worker thread when the task that first used it is done. Jupyter's loop stops without waiting for its
+    requests; the thread of an unfinished one then waits for work forever, and Python waits for the thread.
+    """
+    threading.Thread(target=_release_idle_threads, name="ozzie exit", daemon=True).start()
+
+
+def _release_idle_threads() -> None:
+    threading.main_thread().join()  # returns when the interpreter begins to exit
+    for thread in threading.enumerate():
+        stop = getattr(thread, "stop", None)
+        if thread.name == "AnyIO worker thread" and callable(stop):
+            stop()

@@ -146,6 +146,44 @@ def test_a_signal_within_a_write_to_the_log_ends_the_server(home: GatewayHome, p
     assert "Traceback" not in server.words
 
 
+STUCK = """
+import asyncio
+import anyio.to_thread
+from jupyter_server.base.handlers import JupyterHandler
+from tornado.web import authenticated
+
+class Stuck(JupyterHandler):
+    @authenticated
+    async def get(self):
+        await anyio.to_thread.run_sync(int)
+        await self.finish("begun")
+        await asyncio.Event().wait()
+
+def _jupyter_server_extension_points():
+    return [{"module": "stuck"}]
+
+def _load_jupyter_server_extension(serverapp):
+    serverapp.web_app.add_handlers(".*", [(serverapp.base_url + "stuck", Stuck)])
+"""
+"""A request that never ends and has used one of AnyIO's threads, as Jupyter's own do to read files."""
+
+
+def test_a_request_that_never_ends_does_not_keep_a_server_alive(home: GatewayHome) -> None:
+    (home.project / "stuck.py").write_text(STUCK)  # its working directory, from which Python imports with -m
+    extensions = [f"--ServerApp.jpserver_extensions={name}=True" for name in ("ozzie_server_ext", "stuck")]
+    program = ("jupyter_server", "--allow-root", "--ServerApp.port={port}", *extensions)
+    with started(home, program) as server:
+        request = urllib.request.Request(f"{server.wait_until_it_serves()}stuck")
+        request.add_header("Authorization", f"token {JUPYTER_TOKEN}")
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.read() == b"begun"
+
+        server.process.send_signal(signal.SIGTERM)
+
+        assert server.stopped(), server.words
+    assert server.process.returncode == 0, server.words
+
+
 def survivors(folder: Path, program: tuple[str, ...], count: int, moments: Callable[[int], random.Random]) -> list[str]:
     """The logs of those that a signal did not end in order, of so many servers, one after the other."""
     found: list[str] = []
