@@ -113,8 +113,8 @@ def called(skill: Skill) -> str:
     properties: Any = schema.get("properties") or {}
     required: Any = schema.get("required") or []
     words = [skill.name]
-    for name, schema in properties.items():
-        default = schema.get("default") if isinstance(schema, dict) else None
+    for name, described in properties.items():
+        default = described.get("default") if isinstance(described, dict) else None
         shown = f"{name}={'…' if default is None else json.dumps(default, ensure_ascii=False)}"
         words.append(shown if name in required else f"[{shown}]")
     return " ".join(words)

@@ -169,7 +169,7 @@ class Approve(_Part):
 
 
 class Wait(_Part):
-    """An external event, sent with `ozzie tasks signal`."""
+    """An external event, sent with `ozzie tasks tell`."""
 
     event: SkillName
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -50,6 +50,7 @@ class Delegates(Protocol):
     @property
     def waiting(self) -> int:
         """How many calls wait for a skill's result."""
+        ...
 
     async def carry_out(
         self, skill: str, given: JsonObject, *, key: str, reading: Reading, provenance: Provenance
@@ -59,6 +60,7 @@ class Delegates(Protocol):
 
         Raises ToolFailed if there is no result, PolicyError if no more work may be handed over.
         """
+        ...
 
 
 class NoDelegates:
@@ -107,9 +109,11 @@ class ArtifactReader(Protocol):
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
         """Return an artifact and its content. Raises NotFound, also for another session's; Gone if it was erased."""
+        ...
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
         """Return the newest version of each name with this beginning, erased ones too, sorted by name."""
+        ...
 
 
 class NoArtifacts:
@@ -127,9 +131,11 @@ class Marks(Protocol):
 
     async def below(self, path: str = "") -> Content:
         """Return the labels of a file, or of all files in a folder; by default of the whole project."""
+        ...
 
     async def all(self) -> Mapping[str, Content]:
         """Return the labels of each marked file, by path in the project."""
+        ...
 
 
 class NoMarks:
@@ -147,9 +153,11 @@ class Live(Protocol):
 
     def progress(self, message: str) -> None:
         """Show how far the tool is, in a few words."""
+        ...
 
     def output(self, text: str) -> None:
         """Show a piece of what the tool prints. The last lines are visible."""
+        ...
 
 
 class Silent:
@@ -165,6 +173,7 @@ class Toolbox(Protocol):
 
     def find(self, query: str, limit: int) -> Sequence["Tool"]:
         """Return at most `limit` tools, the best match first."""
+        ...
 
 
 class NoTools:
@@ -286,20 +295,25 @@ class Tool(Protocol):
     @property
     def waits(self) -> bool:
         """Whether it ever awaits. A tool that doesn't can't be stopped and takes almost no time."""
+        ...
 
     def check(self, args: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in. Raises InvalidArguments."""
+        ...
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
         """Return what a call with these checked arguments would do. It has no effect and shows the model nothing.
         Raises ToolFailed or another OzzieError."""
+        ...
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         """Carry out the plan and nothing else. Raises Unsettled if the effect is unknown, ToolFailed or another
         OzzieError if there was none; anything else is a bug of the tool."""
+        ...
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
         """Return whether a run with this effect, interrupted by a crash, was done; None if that can't be known."""
+        ...
 
 
 class FunctionTool:

@@ -96,6 +96,7 @@ class Grants(Protocol):
         self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
     ) -> ApprovalId | None:
         """Return the approval for the session that covers a call and came with strength `needs` or more, if any."""
+        ...
 
 
 class NoGrants:

@@ -216,7 +216,7 @@ def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayH
 
     assert gone.returncode == 1
     assert gone.stderr.splitlines() == [
-        f"ozzie: {file}: the rules of this project were trusted, and the file is not there any more.",
+        f"ozzie: {file}: the rules of this project were trusted, and the file is gone.",
         f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {home.project}",
     ]
     assert let_go.stdout.startswith(f"{file} counts no longer.")
