@@ -1,4 +1,4 @@
-"""What of this machine the sandbox is made of: its programs, and what of its files every job may read."""
+"""The parts of this machine that the sandbox uses: programs, and files that every job may read."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ INSTALL = "On Debian and Ubuntu: apt-get install bubblewrap. Then run the cell a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Absolute paths. `inside` are those that run in the sandbox, by their names; `setpriv` is there for root only."""
+    """Absolute paths. `inside` are the programs run in the sandbox, by name; `setpriv` is set only for root."""
 
     bwrap: str
     setpriv: str
@@ -26,11 +26,11 @@ class Programs:
 
 
 def find_programs(*, root: bool) -> Programs:
-    """Raises Unavailable; the hint says what to install."""
+    """Find the programs. Raises Unavailable with a hint about what to install."""
     if sys.platform != "linux" or machine() is None:
         raise Unavailable(
-            "Commands can't run here: the sandbox is made of what Linux has, on x86_64 and aarch64 only.",
-            hint="Everything else works; code can still be run in a notebook of its own kernel.",
+            "Commands can't run here: the sandbox needs Linux on x86_64 or aarch64.",
+            hint="Everything else works; you can still run code in a notebook with its own kernel.",
             code="sandbox.unavailable",
         )
     bwrap = shutil.which("bwrap", path=_SEARCHED)
@@ -54,7 +54,7 @@ def find_programs(*, root: bool) -> Programs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """The Python of the user's notebooks: `executable`, and the folders that it reads itself and its packages from."""
+    """The Python of the user's notebooks: `executable`, and the folders with its library and packages."""
 
     executable: str
     folders: tuple[Path, ...]
@@ -62,7 +62,7 @@ class Interpreter:
 
 
 def own_interpreter() -> Interpreter:
-    """The one that this process runs in: what can be imported in a notebook beside it can be imported in a job."""
+    """Return this process's Python, so that a job can import what a notebook can."""
     folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix), Path(sys.base_exec_prefix)}
     user_base = ""
     if site.ENABLE_USER_SITE and site.USER_SITE and os.path.isdir(site.USER_SITE):
@@ -72,7 +72,7 @@ def own_interpreter() -> Interpreter:
 
 
 def _outermost(folders: set[Path]) -> tuple[Path, ...]:
-    """Without those below another one, and those below `/usr`, which every job sees."""
+    """Drop folders below others, and those below `/usr`, which every job sees."""
     seen: list[Path] = [Path("/usr")]
     for folder in sorted(folders, key=lambda path: len(path.parts)):
         if not any(folder.is_relative_to(above) for above in seen):
@@ -82,12 +82,12 @@ def _outermost(folders: set[Path]) -> tuple[Path, ...]:
 
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache")
-"""What programs need to find each other, their letters and their libraries. Each costs a job's start a little."""
+"""What programs need to find each other, fonts and libraries. Each slows a job's start a little."""
 _ZONES = "/usr/share/zoneinfo/"
 
 
 def system_mounts() -> Sequence[str]:
-    """The arguments of bubblewrap by which a job sees the system, read-only."""
+    """Return bubblewrap's arguments for the read-only system folders."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for top in _TOP:
         if os.path.islink(top):
@@ -100,6 +100,6 @@ def system_mounts() -> Sequence[str]:
 
 
 def time_zone() -> str:
-    """The name of this machine's, for the variable TZ; empty where it has none."""
+    """Return this machine's time zone for TZ, or ""."""
     path = os.path.realpath("/etc/localtime")
     return path.removeprefix(_ZONES) if path.startswith(_ZONES) else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED, redact_text
 from ozzie_server_ext.domain.toolmeta import Made
-from ozzie_server_ext.execution.runner import Collected, Was
+from ozzie_server_ext.execution.runner import Collected, FileState
 from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.builtin.writing import counts
@@ -110,7 +110,7 @@ def _each(folder: str, left: Collected) -> Iterator[tuple[str, FileChange]]:
         yield at(path), FileChange(path=at(path), before=_before(left.before, path), content=None)
 
 
-def _before(before: Mapping[str, Was], path: str) -> str | None:
+def _before(before: Mapping[str, FileState], path: str) -> str | None:
     was = before.get(path)
     return None if was is None else was.sha256
 

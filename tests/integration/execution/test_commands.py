@@ -266,7 +266,7 @@ async def test_a_project_of_which_another_user_may_read_nothing_is_told_where_a_
     if os.geteuid() == 0:
         assert isinstance(outcome, ToolCallFailed)
         assert outcome.message == (
-            "Commands run as another user here, who may read nothing of what is in the project. "
+            "Commands run as another user here, who may read nothing in the project. "
             f"Run chmod -R o+rX {bench.project}, or Jupyter as an ordinary user."
         )
     else:

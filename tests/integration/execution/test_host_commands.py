@@ -394,7 +394,7 @@ async def test_one_that_ends_its_whole_group_is_told_as_it_is(bench: Bench) -> N
     ran = await bench.ran("sh", "-c", "echo up; kill -9 0")
 
     assert (ran.status.state, ran.status.exit_code, ran.printed) == (JobState.FAILED, None, "up\n")
-    assert ran.status.reason == "It ended everything in its process group, also what watches over it."
+    assert ran.status.reason == "It ended everything in its process group, including its supervisor."
 
 
 async def test_what_makes_itself_independent_goes_on_and_holds_up_nothing(bench: Bench) -> None:
