@@ -52,8 +52,9 @@ from ozzie_server_ext.tools.changes.changeset import (
     text_of,
 )
 from ozzie_server_ext.tools.changes.diff import MOST_STEPS, unified
+from ozzie_server_ext.tools.changes.held import remove_folders
 from ozzie_server_ext.tools.changes.seen import FileChanged, Looked, look
-from ozzie_server_ext.tools.changes.several import MadePath, Step, carry_out, clear_way, make_way, was_done
+from ozzie_server_ext.tools.changes.several import PreparedSteps, Step, carry_out, make_missing_folders, was_done
 from ozzie_server_ext.tools.notebook.files import expect_inert
 from ozzie_server_ext.tools.timeout import to_its_end
 
@@ -288,7 +289,7 @@ def _reversed(pending: Pending) -> FileChange:
 async def apply(context: ToolContext, plan: Plan) -> ToolResult:
     """File by file. One that can't be changed as it was seen ends it; what was done until then is told."""
     work: _Work = plan.work
-    way = await to_its_end(partial(make_way, context.project, work.steps))
+    way = await to_its_end(partial(make_missing_folders, context.project, work.steps))
     when = context.clock.now()
     done: list[str] = []
     notes: list[str] = []
@@ -299,7 +300,7 @@ async def apply(context: ToolContext, plan: Plan) -> ToolResult:
         except Unsettled as error:
             raise Unsettled(f"{error} {_told(done, way)}", hint=error.hint) from error
         except ToolFailed as error:
-            await to_its_end(partial(clear_way, context.project, way))
+            await to_its_end(partial(remove_folders, context.project, way.made))
             if not done:
                 raise
             partly = _partly(work, way, done, notes, str(error))
@@ -320,7 +321,7 @@ def _expect_wanted() -> None:
         raise ToolFailed("It was stopped.", code="tool.stopped")
 
 
-def _partly(work: _Work, way: MadePath, done: Sequence[str], notes: Sequence[str], why: str) -> ToolResult:
+def _partly(work: _Work, way: PreparedSteps, done: Sequence[str], notes: Sequence[str], why: str) -> ToolResult:
     """Not a failure: that would say that nothing was done."""
     data: JsonObject = {
         "applied": [*sorted(done)],
@@ -333,13 +334,13 @@ def _partly(work: _Work, way: MadePath, done: Sequence[str], notes: Sequence[str
     return ToolResult(ok=False, data=data, summary=f"{len(done)} of {file_count(len(way.steps))}")
 
 
-def _told(done: Sequence[str], way: MadePath) -> str:
+def _told(done: Sequence[str], way: PreparedSteps) -> str:
     """Of a call of which one file is in doubt."""
     _, *rest = _left(done, way)
     return f"Applied before it: {', '.join(done) or 'nothing'}. Not applied: {', '.join(rest) or 'nothing else'}."
 
 
-def _left(done: Sequence[str], way: MadePath) -> list[str]:
+def _left(done: Sequence[str], way: PreparedSteps) -> list[str]:
     return [step.seen.path for step in way.steps if step.seen.path not in done]
 
 

@@ -64,9 +64,9 @@ from ozzie_server_ext.tools.notebook.effects import (
     FOLDER,
     MAX_UNDO_BYTES,
     brings_code,
+    cell_after,
     effect_of,
     read_undo,
-    told_of,
     undo_name,
     undo_text,
     was_made,
@@ -365,7 +365,7 @@ async def _plan(
 ) -> Plan:
     place_of(edit, notebook)  # before anybody is asked for what is not possible
     before = await asyncio.to_thread(_way_back, path, edit, notebook)
-    told: JsonObject = {"path": path, **told_of(edit, notebook), "undo": before.name if before else None}
+    told: JsonObject = {"path": path, **cell_after(edit, notebook), "undo": before.name if before else None}
     return Plan(
         args=args,
         categories=frozenset({Category.CODE_CELL}) if brings_code(edit) else frozenset(),

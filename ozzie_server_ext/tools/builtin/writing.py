@@ -31,7 +31,7 @@ from ozzie_server_ext.tools.builtin.files import TextFile, expect_version, versi
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import FileChanged, Looked, Seen, look
-from ozzie_server_ext.tools.changes.several import came_to_be, went_to_trash
+from ozzie_server_ext.tools.changes.several import was_moved_to_trash, was_replaced
 from ozzie_server_ext.tools.changes.trash import move_to_trash
 from ozzie_server_ext.tools.notebook.files import expect_inert
 from ozzie_server_ext.tools.timeout import to_its_end
@@ -155,7 +155,7 @@ async def written(context: ToolContext, effect: JsonObject) -> bool | None:
     if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
-    return await asyncio.to_thread(came_to_be, context.project, seen, str(effect["sha256"]))
+    return await asyncio.to_thread(was_replaced, context.project, seen, str(effect["sha256"]))
 
 
 async def trash(context: ToolContext, plan: Plan) -> ToolResult:
@@ -172,7 +172,7 @@ async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
     if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
-    return await asyncio.to_thread(went_to_trash, context.project, seen, str(effect["key"]))
+    return await asyncio.to_thread(was_moved_to_trash, context.project, seen, str(effect["key"]))
 
 
 def counts(old: str, new: str) -> str:

@@ -273,7 +273,7 @@ async def test_a_script_that_is_another_one_by_then_is_not_run(bench: Bench) -> 
     command = bench.command("./do.sh")
     bench.script("other", "#!/bin/sh\necho theirs\n").rename(bench.folder / "do.sh")
 
-    with pytest.raises(NotStarted, match="another program has come into its place"):
+    with pytest.raises(NotStarted, match="another program has just taken its place"):
         await command.run()
 
     assert command.printed == b""
