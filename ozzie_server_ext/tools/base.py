@@ -19,7 +19,15 @@ from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject, paths
-from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    ToolMeta,
+    ToolResult,
+    ToolSpec,
+)
 from ozzie_server_ext.execution.host_commands import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.documents import Jupyter
@@ -96,6 +104,11 @@ class ToolFailed(InputError):
     """The tool ran and failed, for a reason that the model and the user should read."""
 
     code = "tool.failed"
+
+
+def failure_of(error: OzzieError) -> ToolFailed:
+    """Return the error of something that a tool uses as the tool's own failure."""
+    return ToolFailed(" ".join(filter(None, [str(error), error.hint])), code=error.code)
 
 
 class Unsettled(Conflict):
@@ -316,6 +329,17 @@ class Tool(Protocol):
         ...
 
 
+read_only = partial(ToolMeta, side_effect=SideEffect.NONE, risk_level=RiskLevel.LOW, idempotency=Idempotency.SUPPORTED)
+"""Make the contract of a tool without effects."""
+file_change = partial(
+    ToolMeta,
+    side_effect=SideEffect.REVERSIBLE,
+    risk_level=RiskLevel.MEDIUM,
+    idempotency=Idempotency.NOT_SUPPORTED,
+)
+"""Make the contract of a tool that changes files of the project."""
+
+
 class FunctionTool:
     """A tool made from a function `f(context, *, name: type = default, …) -> ToolResult`, async or plain; a plain one
     runs at once without awaiting.
@@ -388,8 +412,9 @@ class EffectTool(FunctionTool):
         run: Callable[[ToolContext, Plan], Awaitable[ToolResult]],
         meta: ToolMeta,
         *,
-        happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]],
+        happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]] | None = None,
     ) -> None:
+        """Without `happened`, nobody can tell whether an interrupted run was done."""
         super().__init__(plan, meta)
         self._plan = plan
         self._run = run
@@ -402,7 +427,7 @@ class EffectTool(FunctionTool):
         return await self._run(context, plan)
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
-        return await self._happened(context, effect)
+        return await self._happened(context, effect) if self._happened else None
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> type[BaseModel]:

@@ -91,6 +91,16 @@ class TextPage:
     text: str
     next: TextPlace | None
 
+    def data(self, whole: str, start: TextPlace) -> JsonObject:
+        """Return the page as a result, with its place in the `whole` text."""
+        return {
+            "text": self.text,
+            "first_line": start.line,
+            "first_character": start.character,
+            "lines": count_lines(whole),
+            "next": self.next and {"first_line": self.next.line, "first_character": self.next.character},
+        }
+
 
 def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0

@@ -114,7 +114,7 @@ async def test_where_somebody_else_leads_stands_in_no_error(servers: FakeWeb, to
     servers.pages["/"] = leads(to)
     web = ErrandWeb(allowance=servers.allowance(inside_example=[["192.168.1.1"]]))
 
-    with pytest.raises(ToolFailed, match="a page on another host that is not to be had") as failed:
+    with pytest.raises(ToolFailed, match="a page on another host that can't be fetched") as failed:
         await given(web, "fetch_url", url=servers.url(), typed=servers.url())
 
     assert ".example" not in str(failed.value)
