@@ -204,7 +204,6 @@ class SessionArtifacts:
 
 
 def _artifact(row: Row) -> Artifact:
-    """A row of the table `artifacts`."""
     text = {name: str(value) for name, value in row.items()}
     return Artifact(
         artifact_id=ArtifactId(text["artifact_id"]),

@@ -96,7 +96,6 @@ class Job:
         self._has_begun, self._code = True, code
 
     def end(self) -> None:
-        """Set the final status."""
         if self.status.state.is_final:
             return
         took = time.monotonic() - self._began if self._began else 0.0
@@ -420,7 +419,6 @@ def _copied(project: int, path: str) -> Copy:
 
 
 def _collect(job: Job, box: Box) -> None:
-    """Read the script's report and the job's files."""
     report = _REPORT.fullmatch(os.pread(box.status, STATUS_BYTES, 0).partition(b"\0")[0])
     if report is None:
         return

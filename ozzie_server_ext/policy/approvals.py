@@ -1,6 +1,7 @@
 """What an approval covers: exactly the call that was shown, or similar calls of the session."""
 
 import hashlib
+from dataclasses import replace
 
 from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
 from ozzie_server_ext.domain.content import Content
@@ -74,18 +75,10 @@ def cover_of(action: Action, rule: str) -> SessionGrant | None:
 
 
 def covers(cover: SessionGrant, action: Action, rule: str) -> bool:
-    """Whether a session approval covers this call too."""
     here = cover_of(action, rule)
     if here is None:
         return False
-    same = (here.tool_id, here.version, here.project, here.rule, here.labels, here.arguments) == (
-        cover.tool_id,
-        cover.version,
-        cover.project,
-        cover.rule,
-        cover.labels,
-        cover.arguments,
-    )
+    same = here == replace(cover, below=here.below, on=here.on, hosts=here.hosts, said=here.said)
     if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may touch all of them
         return False
     if bool(cover.hosts) != bool(action.hosts) or not set(here.hosts) <= set(cover.hosts):

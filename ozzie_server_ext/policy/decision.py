@@ -180,6 +180,5 @@ class Verdict:
 
     @property
     def refusal(self) -> str:
-        """The sentence for a refused call."""
         where = f" Rule {self.rule} in {self.place}." if self.place else ""
         return f"Not allowed: {inside(self.reason)}.{where}"

@@ -150,8 +150,8 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
             rule = compile_rule(text, f"{place.file}, line {place.line}", only_tightens=tightens_only)
             wrong = failing_example(rule, text, find)
         except ValueError as error:
-            wrong, rule = str(error), None
-        if wrong or rule is None:
+            raise _wrong(place, text.id, str(error)) from None
+        if wrong:
             raise _wrong(place, text.id, wrong)
         warnings.extend(
             f"{place.file}, line {place.line}: rule {text.id} names the tool {name}, which is not here now."

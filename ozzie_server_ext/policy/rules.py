@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.patterns import MANY, Glob, Host, HostPattern, SequenceGlob, canonical_host, folded
+from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, canonical_host, folded
 from ozzie_server_ext.render.text import visible_label
 
 ANY = "*"
@@ -153,21 +153,20 @@ def projects(names: Iterable[str]) -> Condition:
 def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that no path can match."""
     globs = [_glob(_path_pattern(pattern), sure) for pattern in patterns]
-
-    def matches(parts: tuple[str, ...]) -> bool:
-        return any(glob.matches(parts) for glob in globs)
-
-    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
+    return _targets(
+        "path",
+        lambda action: action.paths if sure else action.folded_paths,
+        lambda parts: any(glob.matches(parts) for glob in globs),
+        sure,
+    )
 
 
 def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that is no host."""
     known = [HostPattern.of(pattern) for pattern in patterns]
-
-    def matches(host: Host) -> bool:
-        return any(pattern.matches(host) for pattern in known)
-
-    return _targets("host", lambda action: action.hosts, matches, sure)
+    return _targets(
+        "host", lambda action: action.hosts, lambda host: any(pattern.matches(host) for pattern in known), sure
+    )
 
 
 def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:

@@ -212,7 +212,6 @@ class Shelf:
 
     @property
     def skills(self) -> tuple[SkillFile, ...]:
-        """The skills in use."""
         return tuple(each.file for each in self.found if each.file is not None)
 
     def get(self, name: str) -> SkillFile:
@@ -358,7 +357,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def kind_of(skill: Skill) -> str:
-    """Return the kind of skill in a few words."""
     match skill:
         case SimpleSkill():
             return "one agent"

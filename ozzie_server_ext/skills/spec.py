@@ -196,12 +196,10 @@ class Work(_Thinking):
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that it has."""
         return tuple(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def name(self) -> str:
-        """The name for people."""
         return self.title or self.id
 
 

@@ -58,9 +58,6 @@ from ozzie_server_ext.tools.permissions import (
     Earlier,
     Permission,
     Permissions,
-    asks_again,
-    has_no_key,
-    not_for_skill,
     refusal,
     unattended,
     unknown_tool,
@@ -161,9 +158,6 @@ class Begun:
     in_doubt: bool = False
 
 
-def _to_nobody(transient: Transient) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolBroker:
     """The only gate to the tools. Outcomes go to the log, where the model reads them. `publish` shows what tools say
@@ -176,7 +170,7 @@ class ToolBroker:
     artifacts: ArtifactStore
     clock: Clock
     ids: IdSource
-    publish: Callable[[Transient], None] = _to_nobody
+    publish: Callable[[Transient], None] = lambda transient: None
 
     async def call(
         self,
@@ -250,7 +244,8 @@ def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta]
     if tool is None:
         raise unknown_tool(use.name, registry)
     if not may_call(tool.meta):
-        raise not_for_skill(tool.meta)
+        name = tool.meta.name
+        raise PolicyError(f"Not done: the running skill does not have the tool {name}.", code="policy.skill")
     return tool, tool.check(parsed(use.arguments))
 
 
@@ -342,10 +337,12 @@ class _Call:
         except OzzieError as error:
             return await self._fail(error)
         if permission.facts:
-            await self._expect_not_done(asks_again())
+            why = "It was cut off, and you would have to allow it to be made again."
+            await self._expect_not_done(PolicyError(why))
             return (*self._before, *permission.facts)
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
-            await self._expect_not_done(has_no_key())
+            why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
+            await self._expect_not_done(PolicyError(why))
         await self._record_intent(plan, permission, replaced)
         outcome = await self._run_and_record(tool, plan)
         current = asyncio.current_task()
@@ -465,8 +462,6 @@ class _Call:
         return await uncut(self._record_outcome(ended))
 
     async def _run(self, tool: Tool, plan: Plan) -> ToolResult | NoResult:
-        """Run the tool and publish what it says meanwhile."""
-
         def show(kind: Kind, payload: JsonObject) -> None:
             recorder = self._recorder
             self._broker.publish(
@@ -497,7 +492,6 @@ class _Call:
     # --- how it ends ----------------------------------------------------------------------------------------------
 
     async def _fail(self, error: OzzieError) -> tuple[EventBody, ...]:
-        """Record why the call was not made or gave no result."""
         await self._expect_not_done(error)
         await self._record_outcome(self._failed(error))
         return ()

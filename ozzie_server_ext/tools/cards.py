@@ -71,17 +71,24 @@ def changed(why: str = "") -> Conflict:
     )
 
 
-def real_card(preview: Preview, args: JsonObject) -> Card:
-    return _card(preview, args, lambda text: text)
+def real_card(preview: Preview, args: JsonObject, clean: Callable[[str], str] = lambda text: text) -> Card:
+    # A diff line cut at a carriage return would continue as a line that nobody added.
+    proof = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
+    return Card(
+        sentence=visible_proof(clean(preview.sentence)),
+        proof=visible_proof(clean(proof)),
+        shown=preview.shown,
+        undo=visible_proof(clean(preview.undo)),
+        arguments=visible_json(args),
+    )
 
 
 def stored_card(preview: Preview, args: JsonObject, known: Sequence[str]) -> Card:
     """Return the card with all arguments and without secrets, both `known` ones and what looks like one."""
-    return _card(preview, redacted(args, known), lambda text: redact_text(text, known))
+    return real_card(preview, redacted(args, known), lambda text: redact_text(text, known))
 
 
 def redacted(args: JsonObject, known: Sequence[str]) -> JsonObject:
-    """Return the arguments without secrets."""
     found = redact(args, known)
     assert isinstance(found, dict)
     return found
@@ -97,18 +104,6 @@ async def preview_of(tool: Tool, plan: Plan) -> Preview:
     with only_ozzie_errors(tool, "said what it would do"):
         async with asyncio.timeout(tool.meta.timeout_s):
             return await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
-
-
-def _card(preview: Preview, args: JsonObject, clean: Callable[[str], str]) -> Card:
-    # A diff line cut at a carriage return would continue as a line that nobody added.
-    proof = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
-    return Card(
-        sentence=visible_proof(clean(preview.sentence)),
-        proof=visible_proof(clean(proof)),
-        shown=preview.shown,
-        undo=visible_proof(clean(preview.undo)),
-        arguments=visible_json(args),
-    )
 
 
 def _is_of(card: Card, asked: ApprovalRequested) -> bool:

@@ -197,7 +197,6 @@ class ToolIndex:
 
 
 def _tool_terms(tool: Tool) -> Iterator[str]:
-    """All terms by which a tool is found."""
     meta = tool.meta
     for name in (meta.name, meta.tool_id, *meta.further_names):
         parts = terms(name)

@@ -263,7 +263,9 @@ class Telling:
             made, mentions = await self.kept(call_id, meta, result.made)
         except OzzieError as error:
             return self.failure(call_id, error, since()), []
-        outcome, whole = await self.result(call_id, meta, args, with_artifacts(result, made, mentions), since())
+        data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
+        result = replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+        outcome, whole = await self.result(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []
         return outcome, [*([whole] if whole else []), *made]
@@ -334,14 +336,6 @@ class Telling:
             meta={"tool_id": meta.tool_id},
         )
         return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
-
-
-def with_artifacts(result: ToolResult, made: Sequence[Kept], mentions: list[Json]) -> ToolResult:
-    """Return the result with the artifacts that were kept of it."""
-    if not made:
-        return result
-    data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
-    return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
 
 
 def _excerpt(content: bytes, room: int) -> JsonObject:

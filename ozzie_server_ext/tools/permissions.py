@@ -40,14 +40,6 @@ def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
     return InvalidArguments(f"There is no tool {name[:64]}; {there}: {', '.join(names)}.", code="tool.unknown")
 
 
-def asks_again() -> PolicyError:
-    return PolicyError("It was cut off, and you would have to allow it to be made again.")
-
-
-def has_no_key() -> PolicyError:
-    return PolicyError("It was cut off, and its tool no longer takes the key needed to repeat it safely.")
-
-
 def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
     """Return why the call can't run whatever anybody answers; None if it may, perhaps after a yes."""
     if verdict.decision is Decision.DENY:
@@ -59,10 +51,6 @@ def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | N
 
 def unattended(meta: ToolMeta) -> PolicyError:
     return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
-
-
-def not_for_skill(meta: ToolMeta) -> PolicyError:
-    return PolicyError(f"Not done: the running skill does not have the tool {meta.name}.", code="policy.skill")
 
 
 MOST_SHOWN = 32_000

@@ -72,5 +72,4 @@ class ToolRegistry:
         return meta is not None and meta.is_outbound
 
     def all(self) -> tuple[Tool, ...]:
-        """Return every tool, sorted by id."""
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))

@@ -41,7 +41,6 @@ class Printed:
         self._live.output(text)
 
     def whole(self) -> str:
-        """Return all of it, at the end."""
         return "".join(self._pieces) + self._decoder.decode(b"", final=True)
 
 
@@ -64,17 +63,11 @@ def short_output(printed: str, log: str) -> tuple[Json, list[Made]]:
 
 def how_it_ended(status: JobStatus, printed: str, files: int = 0) -> str:
     """Summarize in a few words, with the number of files."""
-    match status.state:
-        case JobState.SUCCEEDED | JobState.FAILED if status.exit_code is not None:
-            parts = [f"exit {status.exit_code}"] if status.exit_code else []
-            parts.append(line_count(count_lines(printed)) if printed else "no output")
-            return " · ".join([*parts, *([file_count(files)] if files else [])])
-        case JobState.TIMED_OUT:
-            return "took too long"
-        case JobState.CUT:
-            return "took too much"
-        case _:
-            return str(status.state)
+    if status.exit_code is None or status.state not in (JobState.SUCCEEDED, JobState.FAILED):
+        return {JobState.TIMED_OUT: "took too long", JobState.CUT: "took too much"}.get(status.state, str(status.state))
+    parts = [f"exit {status.exit_code}"] if status.exit_code else []
+    parts.append(line_count(count_lines(printed)) if printed else "no output")
+    return " · ".join([*parts, *([file_count(files)] if files else [])])
 
 
 MAX_COMMAND = 50_000

@@ -38,7 +38,6 @@ async def find_tools(
 
 
 def _sentence(tool: Tool) -> str:
-    """Return the first sentence of a tool's description."""
     about = tool.spec.description[: MAX_SENTENCE * 4]
     first = _SENTENCE.match(about)
     sentence = first[0] if first else about

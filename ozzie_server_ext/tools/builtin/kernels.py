@@ -292,20 +292,13 @@ def _ended(ended: Ended, timeout_s: int) -> str:
 
 
 def _summary(ran: Ran, printed: str, pictures: int) -> str:
-    match ran.ended:
-        case Ended.DONE | Ended.FAILED:
-            failed = ["failed"] if ran.ended is Ended.FAILED else []
-            shown = [f"{pictures} picture{'' if pictures == 1 else 's'}"] if pictures else []
-            lines = [line_count(count_lines(printed))] if printed else [] if shown else ["no output"]
-            return " · ".join([*failed, *lines, *shown])
-        case Ended.TIMED_OUT:
-            return "took too long"
-        case Ended.CUT:
-            return "showed too much"
-        case Ended.LOST:
-            return "the kernel ended"
-        case _:
-            return str(ran.ended)
+    if ran.ended not in (Ended.DONE, Ended.FAILED):
+        early = {Ended.TIMED_OUT: "took too long", Ended.CUT: "showed too much", Ended.LOST: "the kernel ended"}
+        return early.get(ran.ended, str(ran.ended))
+    failed = ["failed"] if ran.ended is Ended.FAILED else []
+    shown = [f"{pictures} picture{'' if pictures == 1 else 's'}"] if pictures else []
+    lines = [line_count(count_lines(printed))] if printed else [] if shown else ["no output"]
+    return " · ".join([*failed, *lines, *shown])
 
 
 def _listed(kernel: KernelInfo) -> JsonObject:

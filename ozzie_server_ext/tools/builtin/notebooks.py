@@ -377,7 +377,6 @@ async def make(context: ToolContext, plan: Plan) -> ToolResult:
 
 
 async def made(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether the edit was made."""
     if effect["root"] != root_of(context):
         return None
     path = str(effect["path"])

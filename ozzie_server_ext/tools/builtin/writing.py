@@ -144,7 +144,6 @@ async def write(context: ToolContext, plan: Plan) -> ToolResult:
 
 
 async def written(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether the write was done."""
     if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])

@@ -41,11 +41,9 @@ class FileChange:
 
     @property
     def after(self) -> str | None:
-        """The SHA-256 of the new content."""
         return None if self.content is None else sha256(self.content).hexdigest()
 
     def text(self) -> str:
-        """The JSON in the artifact."""
         content: JsonObject = {}
         if self.content is not None:
             text = text_of(self.content)
@@ -71,7 +69,6 @@ class ChangeSet:
         return [file.path for file in self.files]
 
     def text(self) -> str:
-        """The artifact's content."""
         files = ",\n".join(file.text() for file in self.files)
         return f'{{"format": {_FORMAT}, "files": [\n{files}\n]}}\n'
 

@@ -14,7 +14,16 @@ from types import TracebackType
 from typing import Self
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.seen import FileBusy, FileChanged, Seen, explain_os_errors, identity, read_file
+from ozzie_server_ext.tools.changes.seen import (
+    FileBusy,
+    FileChanged,
+    Seen,
+    appeared,
+    explain_os_errors,
+    gone,
+    identity,
+    read_file,
+)
 from ozzie_server_ext.tools.safe_open import FOLDER, closing, open_deepest, open_plain
 
 
@@ -213,7 +222,7 @@ def opened_as_seen(folder: OpenFolder, seen: Seen) -> Iterator[OpenFile]:
     except ToolFailed as error:
         raise FileChanged(f"{seen.path} changed since it was looked at: {error}") from None
     if descriptor is None:
-        raise FileChanged(f"{seen.path} is gone since it was looked at; look at it again.")
+        raise gone(seen.path)
     with closing(descriptor), Lease(descriptor, seen.path) as lease:
         match = OpenFile(seen, descriptor, lease)
         match.confirm()
@@ -262,7 +271,7 @@ def _make(descriptor: int, name: str, path: str) -> int:
     try:
         os.mkdir(name, 0o755, dir_fd=descriptor)
     except FileExistsError:
-        raise FileChanged(f"{path} was not there when it was looked at, and now it is; look at it again.") from None
+        raise appeared(path) from None
     try:
         os.fsync(descriptor)
         return os.open(name, FOLDER, dir_fd=descriptor)

@@ -37,10 +37,13 @@ from ozzie_server_ext.tools.changes.seen import (
     FileChanged,
     FileSeen,
     Seen,
+    appeared,
     explain_os_errors,
+    gone,
     identity,
     identity_at,
     read_file,
+    replaced,
 )
 from ozzie_server_ext.tools.safe_open import MAX_NAME_BYTES, closing, open_plain, readable_parts
 
@@ -308,13 +311,13 @@ def replace(
 
 def _create(folder: OpenFolder, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
     if identity_at(folder.descriptor, seen.name) is not None:
-        raise _appeared(seen)
+        raise appeared(seen.path)
     with new_version(folder, seen, content, None, executable) as version:
         try:
             move(folder.descriptor, version.name, folder.descriptor, seen.name)
         except BaseException as error:
             version.discard()
-            raise (_appeared(seen) if isinstance(error, FileExistsError) else error) from None
+            raise (appeared(seen.path) if isinstance(error, FileExistsError) else error) from None
         if not folder.leads_here():
             _move_back(folder, seen, version)
             raise _moved(seen)
@@ -333,7 +336,7 @@ def _swap_in(folder: OpenFolder, seen: Seen, content: bytes, executable: bool | 
                 swap(folder.descriptor, version.name, seen.name)
             except BaseException as error:
                 version.discard()
-                raise (_gone(seen) if isinstance(error, FileNotFoundError) else error) from None
+                raise (gone(seen.path) if isinstance(error, FileNotFoundError) else error) from None
             try:
                 note = _confirm(folder, seen, version.name, old)
             except BaseException as error:
@@ -361,7 +364,7 @@ def _confirm(folder: OpenFolder, seen: Seen, name: str, old: OpenFile) -> str:
 
 def _must_lead_to(folder: OpenFolder, name: str, file: OpenFile) -> None:
     if identity_at(folder.descriptor, name) != identity(file.descriptor):
-        raise FileChanged(f"{file.seen.path} was replaced by another program; look at it again.")
+        raise replaced(file.seen.path)
 
 
 def _swap_back(folder: OpenFolder, seen: Seen, version: Version, why: BaseException) -> None:
@@ -396,14 +399,6 @@ def _remove(folder: OpenFolder, name: str) -> str:
     except OSError as error:
         return f"The replaced version could not be removed and is called {name}: {error.strerror}."
     return ""
-
-
-def _appeared(seen: Seen) -> FileChanged:
-    return FileChanged(f"{seen.path} was not there when it was looked at, and now it is; look at it again.")
-
-
-def _gone(seen: Seen) -> FileChanged:
-    return FileChanged(f"{seen.path} is gone since it was looked at; look at it again.")
 
 
 def _moved(seen: Seen) -> FileChanged:

@@ -23,6 +23,18 @@ class FileBusy(ToolFailed):
     code = "tool.file_busy"
 
 
+def gone(path: str) -> FileChanged:
+    return FileChanged(f"{path} is gone since it was looked at; look at it again.")
+
+
+def appeared(path: str) -> FileChanged:
+    return FileChanged(f"{path} was not there when it was looked at, and now it is; look at it again.")
+
+
+def replaced(path: str) -> FileChanged:
+    return FileChanged(f"{path} was replaced by another program; look at it again.")
+
+
 @contextmanager
 def explain_os_errors(path: str) -> Iterator[None]:
     """Turn an OSError, raised before anything was done, into a ToolFailed."""

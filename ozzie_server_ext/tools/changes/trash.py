@@ -27,10 +27,12 @@ from ozzie_server_ext.tools.changes.seen import (
     FileChanged,
     Seen,
     explain_os_errors,
+    gone,
     identity,
     identity_at,
     look,
     read_file,
+    replaced,
 )
 from ozzie_server_ext.tools.safe_open import FOLDER, OutsideProject, closing, open_deepest, open_plain, readable_parts
 
@@ -201,7 +203,7 @@ def _move_away(folder: OpenFolder, seen: Seen, place: OpenFolder) -> None:
     try:
         move(folder.descriptor, seen.name, place.descriptor, seen.name)
     except FileNotFoundError:
-        raise FileChanged(f"{seen.path} is gone since it was looked at; look at it again.") from None
+        raise gone(seen.path) from None
     except OSError as error:
         if error.errno != EXDEV:
             raise
@@ -213,7 +215,7 @@ def _move_away(folder: OpenFolder, seen: Seen, place: OpenFolder) -> None:
 
 def _confirm(folder: OpenFolder, seen: Seen, place: OpenFolder, file: OpenFile) -> None:
     if identity_at(place.descriptor, seen.name) != identity(file.descriptor):
-        raise FileChanged(f"{seen.path} was replaced by another program; look at it again.")
+        raise replaced(seen.path)
     if not (folder.leads_here() and place.leads_here()):
         raise FileChanged(f"The folder of {seen.path}, or the trash, was moved meanwhile; look at it again.")
     file.confirm()

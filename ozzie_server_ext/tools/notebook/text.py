@@ -5,7 +5,7 @@ diff, and lose what a newer Jupyter wrote.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
@@ -249,14 +249,10 @@ class NotebookText:
         return text[: cells[index - 1].end] + text[cells[index].end :]
 
     def _moved(self, index: int, to: int) -> str:
-        """Move the cell at `index` before the one that is now at `to`."""
+        """Move the cell at `index` before the one that is now at `to`. The text between cells stays in place."""
         order = list(range(len(self.cells)))
         order.remove(index)
         order.insert(to - (to > index), index)
-        return self._in_order(order)
-
-    def _in_order(self, order: Sequence[int]) -> str:
-        """Reorder the cells; the text between them stays in place."""
         text, cells = self.text, self.cells
         pieces = [text[: cells[0].start]]
         for place, which in enumerate(order):

@@ -248,4 +248,4 @@ def test_a_file_that_changed_in_the_project_meanwhile_is_told_at_once(project: P
 
     found = proposal(project, "notes", left)
     assert found.made is None
-    assert "notes/a.md was changed in the project meanwhile; run the command again." in str(found.told["refused"])
+    assert "notes/a.md was changed in the project meanwhile; run the command again." in str(found.data["refused"])
