@@ -194,8 +194,7 @@ _AT_ONCE = 20
 
 
 class Sweep:
-    """Erases contents at the start and then every hour. `wanted` returns the current settings; None if they are
-    unknown, and then nothing is erased."""
+    """Erases contents at the start and every hour. `wanted` returns the settings; None if unknown: erase nothing."""
 
     def __init__(
         self,
@@ -214,8 +213,7 @@ class Sweep:
         self._work = asyncio.create_task(self._run(), name="artifacts are swept")
 
     def stop(self) -> None:
-        """Stop at once, so that no turn proceeds in a stopping gateway meanwhile. Each erasure is recorded or not; a
-        leftover file goes at the next start."""
+        """Stop at once, so that no turn proceeds meanwhile. A leftover file is removed at the next start."""
         if self._work is not None:
             self._work.cancel()
 

@@ -79,8 +79,7 @@ class ArtifactStore:
         )
 
     async def record(self, recorder: Recorder, kept: Kept, *facts: EventBody) -> None:
-        """Record the artifact and then the given events in one append. An existing name in the session gets its next
-        version. Raises as `EventLog.append`."""
+        """Record the artifact, as the next version of its name, and then the events. Raises as `EventLog.append`."""
         await self.record_all(recorder, [kept], *facts)
 
     async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
@@ -143,8 +142,7 @@ class ArtifactStore:
             raise
 
     async def oldest(self, *, after: int, limit: int) -> Sequence[Artifact]:
-        """Return artifacts with a content, oldest first. `after` is the position of the last one of the previous
-        page."""
+        """Return artifacts with a content, oldest first, from the position `after` on."""
         rows = await self._log.rows("artifacts", where={"erased_at": ""}, order_by="position", after=after, limit=limit)
         return [_artifact(row) for row in rows]
 
@@ -159,8 +157,7 @@ class ArtifactStore:
 
 
 class SessionArtifacts:
-    """The artifacts of one session, and of the sessions it was forked from as they were then, since its conversation
-    names them."""
+    """The artifacts of one session and, as they were then, of the sessions it was forked from."""
 
     def __init__(self, store: ArtifactStore, log: EventLog, session_id: SessionId) -> None:
         self._store = store
@@ -168,16 +165,14 @@ class SessionArtifacts:
         self._session_id = session_id
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """Return an artifact and its content. Raises NotFound, also for another session's, and as
-        `ArtifactStore.content`."""
+        """Return an artifact and its content. Raises NotFound for another session's, and as `ArtifactStore.content`."""
         artifact = await self._store.get(artifact_id)
         if not await self._may_read(artifact):
             raise _missing(artifact_id)
         return artifact, await self._store.content(artifact)
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
-        """Return the newest version of each name with this beginning, erased ones too. A fork's own come before its
-        parent's."""
+        """Return the newest version of each name with this beginning, erased ones too; a fork's before its parent's."""
         found: dict[str, Artifact] = {}
         async for session_id, until in self._lineage():
             rows = await self._log.rows("artifacts", where={"session_id": session_id, "kind": kind})

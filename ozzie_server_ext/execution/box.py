@@ -107,8 +107,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """The settings that all jobs of a runner share. `is_root`: root starts them; `private` folders are hidden from all
-    jobs."""
+    """What all jobs of a runner share. `is_root`: root starts them; `private` folders are hidden from all."""
 
     programs: Programs
     interpreter: Interpreter
@@ -217,8 +216,7 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
 
 def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits, top: Path | None) -> list[str]:
     """Mount each visible entry of the project's top by itself: so files that appear or are replaced there meanwhile
-    stay out, and the rights of the project folder do not matter. Raises InputError for too many entries, or if the job
-    could read none of them."""
+    stay out, and the folder's own rights do not matter. Raises InputError for too many or no readable entries."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
     arguments = _folders(PROJECT) if top is None else ["--bind", str(top), PROJECT]
@@ -245,8 +243,7 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
 
 
 def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
-    """Yield the private folders that a job would see, relative to the project; hidden ones at its top are not
-    mounted."""
+    """Yield the private folders that a job would see, relative to the project."""
     root = project.resolve()
     for folder in map(Path.resolve, walls.private):
         below = folder.relative_to(root).parts if folder.is_relative_to(root) and folder.is_dir() else ()
@@ -255,8 +252,7 @@ def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
 
 
 def _expect_readable(project: Path, shown: Sequence[os.DirEntry[str]]) -> None:
-    """As root, a job is another user. Raises InputError if that user may read none of the project's files and
-    folders."""
+    """As root, a job is another user. Raises InputError if that user may read nothing in the project."""
     modes = [entry.stat(follow_symlinks=False).st_mode for entry in shown if not entry.is_symlink()]
     if modes and not any(mode & stat.S_IROTH and (stat.S_ISREG(mode) or mode & stat.S_IXOTH) for mode in modes):
         raise InputError(

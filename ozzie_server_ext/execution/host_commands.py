@@ -190,8 +190,7 @@ class NotStarted(OzzieError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
-    """A command: its words, the program opened as `descriptor`, the open folder to start in, and its complete
-    environment."""
+    """A command: its words, the open program, the open folder to start in, and its complete environment."""
 
     argv: Sequence[str]
     program: Program

@@ -53,8 +53,7 @@ class OpenedFiles:
         self._files: set[str] = set()
         self._listed: set[str] = set()
         self.top: Path | None = None
-        """An empty folder in which the project's entries are mounted, to see whether their names are listed; None if
-        nothing is watched."""
+        """An empty folder with the project's entries as mounts, to see whether they are listed; None if not watched."""
 
     def watch(self, project: Path, shown: Sequence[Path]) -> None:
         """Begin to watch, if it can be complete; to be called in a thread. `shown` are folders that a job sees besides

@@ -29,9 +29,8 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """The limits of a job; sizes in bytes. `wall_s` counts from its first step, `cpu_s` for each process; `memory` is
-    for all processes together; `disk` for each place it may write to; `files` for all these places; `output` limits
-    what it prints."""
+    """The limits of a job; sizes in bytes. `wall_s` counts from its first step, `cpu_s` per process; `memory` is for
+    all processes together, `disk` for each writable place, `files` for all of these; `output` limits what it prints."""
 
     wall_s: float = 120.0
     cpu_s: float = 300.0
@@ -112,9 +111,8 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The files of its project that a job opened or may have opened, and the folders that it listed. Paths are relative
-    to the project, which is "" itself; the copied folder is not watched. If `is_whole` is false, it may have opened
-    more."""
+    """The files of its project that a job opened or may have opened, and the folders that it listed; the project itself
+    is "". The copied folder is not watched. If `is_whole` is false, it may have opened more."""
 
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
@@ -147,8 +145,7 @@ class JobRunner(Protocol):
         ...
 
     async def opened(self, job_id: str) -> Opened | None:
-        """Return what an ended job opened; None if that can't be watched. Raises NotFound, or Conflict while it
-        runs."""
+        """Return what an ended job opened; None if unknown. Raises NotFound, or Conflict while it runs."""
         ...
 
 

@@ -96,8 +96,7 @@ class Copy:
 
 
 def open_folder(root: int, path: str) -> int:
-    """Open the folder `path` below the open folder `root`, following no link; the caller closes it. Raises
-    InputError."""
+    """Open the folder `path` below the open `root` without following links, for the caller. Raises InputError."""
     descriptor = os.dup(root)
     for part in PurePosixPath(path).parts:
         try:
@@ -113,8 +112,7 @@ def open_folder(root: int, path: str) -> int:
 
 
 def copy_of(folder: int) -> Copy:
-    """Copy the plain files of an open folder and everything below it. Hidden files, links and unreadable files are left
-    out. Raises TooMuch."""
+    """Copy the readable plain files of an open folder and below, except hidden ones. Raises TooMuch."""
     contents: dict[str, FileState] = {}
     total = 0
     buffer = io.BytesIO()
@@ -186,9 +184,8 @@ class _Incomplete(Exception):
 
 
 def collected(out: int, copied: int | None, before: Mapping[str, FileState], *, whole: bool) -> Collected:
-    """Collect a job's files from two archives in open files, made in its sandbox and not to be trusted. Files missing
-    from the copy were deleted. Report no changes if the copy could not be taken out `whole` or changed too much: a
-    partial set misleads."""
+    """Collect a job's files from two open archives made in its sandbox, which are not to be trusted. Files missing from
+    the copy were deleted. Report no changes if the copy is not `whole` or too large: a partial set misleads."""
     left_out = _LeftOut()
     made = _left(out, left_out)
     if copied is None:
@@ -211,8 +208,7 @@ def collected(out: int, copied: int | None, before: Mapping[str, FileState], *, 
 
 
 def _left(archive: int, left_out: "_LeftOut") -> tuple[JobFile, ...]:
-    """Return the plain files of an archive, within the limits. Of two with one name the later counts, as when
-    unpacking."""
+    """Return the plain files of an archive, within the limits. The later of two with one name counts."""
     room, files = MAX_TAKEN, MAX_TAKEN_FILES
     found: dict[str, JobFile] = {}
     try:

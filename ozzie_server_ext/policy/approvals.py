@@ -42,8 +42,7 @@ def binding(
 
 def cover_of(action: Action, rule: str) -> SessionGrant | None:
     """Return what a session approval of this call would cover: the same tool in the folders of its files (a file in no
-    folder covers only itself) and on its hosts; a call that names neither covers only itself. None if no session
-    approval is offered."""
+    folder covers only itself) and on its hosts, or else this very call. None if no session approval is offered."""
     meta = action.meta
     if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
         return None

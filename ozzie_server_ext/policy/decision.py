@@ -22,16 +22,14 @@ can spell out what was read, and more of it with each link."""
 _PORTS = {"http": 80, "https": 443}
 
 Given: TypeAlias = Literal["address", "unread", ""]
-"""Where an address comes from: given literally by the user, a page or a search; by nobody, but nothing was read yet
-that it could leak; or by nobody."""
+"""Who gave an address literally: the user, a page or a search; nobody, but nothing that could leak was read; nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the conversation before a call contains. `content`: what came from outside. `has_read`: tools told the model
-    anything; `has_own`: some of it was not from the web. Addresses, in the form of `plain_address`: `typed` by the user
-    or fetched before, `linked` by the web. `followed` counts the linked ones requested since the user's last
-    message."""
+    anything; `has_own`: some of it was not from the web. Addresses, as by `plain_address`: `typed` by the user or
+    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message."""
 
     content: Content = CLEAN
     has_read: bool = False
@@ -54,8 +52,7 @@ UNREAD = Reading()
 
 
 def plain_address(url: str) -> str | None:
-    """Return a web address in the form for comparison: normalized scheme and host, literal path and query, no fragment
-    (it is never sent). None if it is no web address."""
+    """Normalize a web address for comparison: scheme and host, literal path and query, no fragment. None if invalid."""
     host = host_of(url) if len(url) <= MAX_ADDRESS else None
     if host is None:
         return None

@@ -45,8 +45,7 @@ ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_C
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A verdict with its derivation: each rule with why it does not apply ("" if it does), and the rules' own verdict
-    if a floor overruled it."""
+    """A verdict, why each rule does not apply ("" if it does), and the rules' own verdict if a floor overruled it."""
 
     verdict: Verdict
     considered: tuple[tuple[Rule, str], ...]
@@ -109,9 +108,8 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
 
 
 def outside(action: Action) -> Verdict | None:
-    """Return the minimum verdict if outside content may be behind the call: it asks before effects (except in Ozzie's
-    own store, where labels are kept) and before anything leaves this machine. An address given literally leaks
-    nothing."""
+    """Return the minimum verdict if outside content may be behind the call: ask before effects (except in Ozzie's own
+    store, where labels are kept) and before anything leaves this machine. A literally given address leaks nothing."""
     meta, content = action.meta, action.reading.content
     if not content:
         return None
@@ -123,8 +121,7 @@ def outside(action: Action) -> Verdict | None:
 
 
 def strange(action: Action) -> Verdict | None:
-    """Return the minimum verdict for an address that nobody gave, or for sending the model's own words: both could leak
-    what was read."""
+    """Return the minimum verdict for an address that nobody gave or the model's own words: both could leak data."""
     if not action.meta.is_outbound:
         return None
     if action.given:
@@ -158,8 +155,7 @@ class Rulings(Protocol):
     """Decides on calls."""
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """Return the verdict on a call with checked arguments, made from what was read. If the rules are broken, it
-        denies and says so."""
+        """Return the verdict on a call with checked arguments. If the rules are broken, it denies and says so."""
         ...
 
 

@@ -41,8 +41,7 @@ class RuleFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules of all files in force. `ignored` are project files without trust; `version` covers all files together
-    and is empty if there are none."""
+    """The rules in force. `ignored` are untrusted project files; `version` covers all files, "" if there are none."""
 
     files: tuple[RuleFile, ...] = ()
     ignored: tuple[Path, ...] = ()
@@ -116,8 +115,7 @@ def trust_rules(home: Home, project: Path, find: FindTool, *, system_file: Path 
 
 
 def untrust_rules(home: Home, project: Path) -> Path | None:
-    """Withdraw the trust in a project's rules, even if the file is gone; return the file, or None if it was not
-    trusted. Raises ConfigError."""
+    """Withdraw the trust, even if the file is gone; return the file, or None if untrusted. Raises ConfigError."""
     path = project / PROJECT_FILE
     return path if untrust(home, path) else None
 

@@ -183,8 +183,7 @@ def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
 
 
 def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
-    """A condition on the sources that a call is made from. An ALLOW must cover all of them. Raises ValueError for an
-    invalid pattern."""
+    """The sources of a call's content. An ALLOW must cover all of them. Raises ValueError for an invalid pattern."""
     known = [SourcePattern.of(pattern) for pattern in patterns]
 
     def condition(action: Action) -> str:
@@ -322,8 +321,7 @@ class ExamplesText(_Text):
 
 
 class RuleText(_Text):
-    """A rule as written. `needs` is the weakest way to approve; step-up is not offered, since there is no way yet to
-    authenticate again."""
+    """A rule as written. `needs`: the weakest way to approve, without step-up, which does not exist yet."""
 
     id: RuleId
     decision: Literal["allow", "check", "ask", "deny"]
@@ -342,8 +340,7 @@ class PolicyText(_Text):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A compiled rule. A CHECK rule both lowers and raises the decision, so it matches twice: `conditions` miss no call
-    that is meant, `sure` matches no other. `only_tightens`: a project's rule; `states_sources`: it is about outside
-    content."""
+    that is meant, `sure` matches no other. `only_tightens`: from a project; `states_sources`: about outside content."""
 
     verdict: Verdict
     tools: Tools | None
@@ -440,8 +437,7 @@ def _folder(name: str) -> Path:
 
 
 def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
-    """Return in words the first example that does not hold; "" if all hold. Examples of unknown tools are skipped: a
-    plugin may bring them."""
+    """Return in words the first example that does not hold, or "". Unknown tools, perhaps of a plugin, are skipped."""
     examples = [(each, True) for each in text.examples.match] + [(each, False) for each in text.examples.no_match]
     for example, wanted in examples:
         tool = find(example.tool)

@@ -38,8 +38,7 @@ def as_workflow(skill: SimpleSkill) -> WorkflowSkill:
 
 
 def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -> Order:
-    """Return the order of a step that does not run another skill. `rejected` is why the result of the previous attempt
-    was refused. Raises Unresolved."""
+    """Return the order of a step; `rejected` is why the previous attempt's result was refused. Raises Unresolved."""
     content = values.content_of(*_texts(work)) | _content_of_needs(work, values)
     match work.kinds:
         case ("call",) if work.call is not None:

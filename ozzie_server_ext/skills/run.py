@@ -101,8 +101,7 @@ class WorkflowRun:
         return record
 
     def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
-        """Retry failed steps and resume those that waited for them. `taken_up` are the tasks of an earlier attempt that
-        steps resume."""
+        """Retry failed steps and resume those that waited; `taken_up` are tasks of an earlier attempt to resume."""
         self.taken_up = dict(taken_up)
         for record in self.records.values():
             if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
@@ -170,8 +169,7 @@ class WorkflowRun:
                 self._free.append(other)
 
     def _result(self) -> Output:
-        """Return the output of the step that the skill names, else of the steps that no other needs: a single one as it
-        is, several by id."""
+        """Return the output of the step that the skill names, else of the last steps: one as it is, several by id."""
         if self.skill.output is not None:
             return self.values.outputs.get(self.skill.output, Output(None))
         last = [step.id for step in self.skill.steps if not self._needed_by[step.id]]

@@ -106,8 +106,7 @@ class RetryPolicy(_Part):
 
 
 class ApprovalPolicy(_Part):
-    """Adds to the policy's rules, which always hold: `human_in_loop` asks for every call that changes something; `none`
-    and `rule_based` add nothing."""
+    """Adds to the policy's rules: `human_in_loop` asks for every change; `none` and `rule_based` add nothing."""
 
     mode: Literal["none", "rule_based", "human_in_loop"] = "rule_based"
 

@@ -84,8 +84,7 @@ def fill(text: str, find: Find) -> str:
 
 
 def resolve(value: Json, find: Find) -> Json:
-    """Fill in all texts of a value. A text that is exactly one reference becomes its value, of any type. Raises as
-    `fill`."""
+    """Fill in all texts of a value. A text that is exactly one reference becomes its value. Raises as `fill`."""
     match value:
         case str():
             parts = parse(value)

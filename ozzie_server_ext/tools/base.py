@@ -315,8 +315,7 @@ class Tool(Protocol):
         ...
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
-        """Return what a call with these checked arguments would do. It has no effect and shows the model nothing.
-        Raises ToolFailed or another OzzieError."""
+        """Return what a call would do, without any effect. Raises ToolFailed or another OzzieError."""
         ...
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:

@@ -151,8 +151,7 @@ class CallPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A call that a gateway's end interrupted before it had an outcome. `effect` is the recorded one; `in_doubt`: the
-    log already says that the outcome is unknown."""
+    """A call interrupted without an outcome. `effect` is the recorded one; `in_doubt`: so is that it is unknown."""
 
     effect: JsonObject | None
     in_doubt: bool = False
@@ -160,8 +159,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolBroker:
-    """The only gate to the tools. Outcomes go to the log, where the model reads them. `publish` shows what tools say
-    while they run."""
+    """The only gate to the tools. The model reads outcomes from the log; `publish` shows what tools say meanwhile."""
 
     registry: ToolRegistry
     rulings: Rulings
@@ -201,8 +199,7 @@ class ToolBroker:
         return None if tool is None else await _happened(tool, effect, context)
 
     async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
-        """Record that a call is not made because it follows one that changes something: the model should see that
-        result first."""
+        """Record that a call is not made because one before it changes something: the model should see that first."""
         tool = self.registry.find(use.name)
         requested = _requested(use, place, CallId(self.ids.new()), tool, {})
         words = "Not done: one change at a time. Look at what came of it, then ask again."
@@ -497,8 +494,7 @@ class _Call:
         return ()
 
     async def _expect_not_done(self, why: OzzieError) -> None:
-        """Record and raise ToolUncertain if the interrupted attempt before may have succeeded and the call can't be
-        repeated."""
+        """Record and raise ToolUncertain if an interrupted attempt may have succeeded and can't be repeated."""
         if await self._may_be_done():
             unknown = self._broker.telling.unknown(self._call_id, why)
             await self._record_outcome(unknown)
@@ -522,8 +518,7 @@ class _Call:
         return await self._record_outcome(outcome, own=result.content, kept=kept)
 
     async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
-        """Record the outcome with its artifacts. It bears the labels of the call and of all that it read; `own` are the
-        result's own labels."""
+        """Record the outcome and its artifacts, with the labels of all that was read; `own` are the result's."""
         content = await self._read(own)
         if content and not isinstance(outcome, ToolCallCancelled):
             outcome = replace(outcome, brought=content.sources)

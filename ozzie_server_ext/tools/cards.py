@@ -31,8 +31,7 @@ _BEGINNING = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """The texts hold nothing invisible. `arguments` is JSON that parses back to the arguments. `shown` is the kind of
-    proof."""
+    """The texts hold nothing invisible; `arguments` is JSON that parses back; `shown` is the kind of proof."""
 
     sentence: str
     proof: str

@@ -64,8 +64,7 @@ def clipped(text: str) -> str:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Return a word's stem; for scripts without spaces each pair of adjacent characters, since a search by words would
-    find only whole sentences there."""
+    """Return a word's stem; without spaces between words, each pair of characters, to find parts of sentences."""
     at = 0
     for run in _UNSPACED.finditer(word):
         yield from _spoken(word[at : run.start()])
@@ -80,8 +79,7 @@ def _spoken(word: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Remove English endings, so that "deleting files" finds a tool that deletes a file. Prefix search is no
-    alternative: it would take a note for a notebook."""
+    """Remove English endings, so that "deleting files" finds `delete_file`. Prefixes would mix note and notebook."""
     if not word.isascii() or not word.isalpha() or len(word) < 4:
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -134,8 +132,7 @@ class ToolIndex:
         self._lock = threading.Lock()
 
     def search(self, text: str) -> tuple[Tool, ...]:
-        """Return the tools that match any text, best first, equals by id. Raises Unavailable if SQLite has no full-text
-        search."""
+        """Return the matching tools, best first, equals by id. Raises Unavailable if SQLite lacks full-text search."""
         with self._lock:
             connection = self._fresh()
             query = self._query(text)
@@ -150,8 +147,7 @@ class ToolIndex:
             self._fresh()
 
     def _query(self, text: str) -> str:
-        """Return a query of the text's known terms, the rarest if there are many. An unknown term is searched as a
-        prefix: somebody writes "calc" for the calculator."""
+        """Query the text's known terms, the rarest of many; others as prefixes: "calc" means the calculator."""
         requested = terms(text)
         wanted: dict[str, int] = {}
         for term in dict.fromkeys((*requested, *pairs(requested))):

@@ -96,8 +96,7 @@ def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
 
 
 def _fitting_skills(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]:
-    """Return the skills that fit the turn: already used, named by the user, with a keyword in the message, or among
-    the best matches of the message."""
+    """Return the skills that fit the turn: used, named, with a keyword in the message, or among its best matches."""
     registry = index.registry
     used = _resolved(registry, so_far.before + so_far.used + so_far.found)
     best = index.search(so_far.message)[:BEST_FITTING]
@@ -113,8 +112,7 @@ def _mentions(message: str, meta: ToolMeta) -> bool:
 
 
 def _chosen(index: ToolIndex, offers: Offers, so_far: SoFar, skills: dict[str, Tool]) -> dict[str, Tool]:
-    """Choose among too many: the always offered, the used, then as far as there is room `skills`, tools that the user
-    named, and the best matches."""
+    """Choose among too many: always offered, used, then in the room left skills, named tools and best matches."""
     registry = index.registry
     wanted = offers.always + so_far.before + so_far.used + so_far.found
     chosen = _by_id(allowed(_resolved(registry, wanted), offers))

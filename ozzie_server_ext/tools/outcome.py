@@ -197,8 +197,7 @@ class LargeResult:
 
 
 def large(data: Json, max_chars: int) -> LargeResult | None:
-    """Return the result for separate storage if its JSON has more than `max_chars` characters, else None. Raises
-    InvalidJson."""
+    """Return the result for separate storage if its JSON exceeds `max_chars`, else None. Raises InvalidJson."""
     raw = canonical_bytes(data)
     if len(raw) <= max_chars or len(raw.decode()) <= max_chars:
         return None
@@ -271,8 +270,7 @@ class Telling:
         return outcome, [*([whole] if whole else []), *made]
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
-        """Store what a call made, without secrets; return that and what the result says about it (see `Made`). Raises
-        OzzieError."""
+        """Store what a call made, without secrets; return that and its mentions (see `Made`). Raises OzzieError."""
         kept: list[Kept] = []
         mentions: list[Json] = []
         for each in made:

@@ -135,9 +135,9 @@ class Permissions:
         earlier: Earlier | None,
         quoted: Content = CLEAN,
     ) -> Permission:
-        """Return the approval of the planned call, or the events that ask for it. `quoted` are the labels of outside
-        content that the question may quote, beyond what the call is made from. Raises as `ArtifactStore.record`, and
-        OzzieError if the tool can't say what it would do."""
+        """Return the approval of the planned call, or the events that ask for it. `quoted` are labels of content that
+        only the question may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it
+        would do."""
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)

@@ -17,9 +17,8 @@ PATIENCE_S = 10.0
 
 
 async def to_its_end(work: Callable[[], T]) -> T:
-    """Return the result of `work`, run in a thread. If the caller is cancelled meanwhile, it still gets the result and
-    has to check `cancelling()`: a thread can't be stopped, and an unnoticed half step is worse than a late stop. Work
-    that hangs is abandoned after PATIENCE_S."""
+    """Return the result of `work`, run in a thread, even if the caller is cancelled, who then has to check
+    `cancelling()`: an unnoticed half step is worse than a late stop. Work that hangs is abandoned after PATIENCE_S."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)
@@ -88,8 +87,7 @@ def only_ozzie_errors(tool: Tool, doing: str) -> Iterator[None]:
 
 
 async def _stop(running: "asyncio.Future[Any]") -> None:
-    """Cancel and wait for the end. If it does not end, raises CancelledError if the caller was cancelled, else
-    TimeoutError."""
+    """Cancel and wait. If it does not end, raises CancelledError if the caller was cancelled, else TimeoutError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + GRACE_S
     cancelled: asyncio.CancelledError | None = None

@@ -22,8 +22,7 @@ from ozzie_server_ext.tools.safe_open import open_below
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """`text` has `\\n` line ends; the file has `\\r\\n` if `windows` is set, and a UTF-8 byte order mark if `marked`
-    is."""
+    """`text` has `\\n` line ends; the file has `\\r\\n` if `windows`, and a UTF-8 byte order mark if `marked`."""
 
     text: str
     windows: bool = False
@@ -71,14 +70,12 @@ def version_of(content: bytes) -> str:
 
 
 def version_read(content: bytes, *, whole: bool) -> str:
-    """Return the version for a reader. If only a part was read, it says so: enough to change a passage, not to rewrite
-    the whole."""
+    """Return the version for a reader; after a partial read it allows changing a passage, not rewriting the whole."""
     return version_of(content) + ("" if whole else _PART)
 
 
 def expect_version(named: str, content: bytes, path: str, *, whole: bool) -> None:
-    """Raises ToolFailed if `named` is not the version of the content, or only of a part when the `whole` must have been
-    read."""
+    """Raises ToolFailed if `named` is not the content's version, or only of a part when the `whole` must be read."""
     if not named:
         raise ToolFailed(f"{path} is there already: read it first, and name its version.")
     if named.removesuffix(_PART) != version_of(content):

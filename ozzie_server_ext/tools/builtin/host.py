@@ -150,8 +150,7 @@ async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
 
 
 def _environment(ours: Mapping[str, str], resolved: _Resolved, read: Content) -> dict[str, str]:
-    """Return the command's environment. It labels messages that the command sends by `ozzie ask` or a kernel: they are
-    not from a person."""
+    """The command's environment. It labels messages sent by `ozzie ask` or a kernel: they are not a person's."""
     seen = {**host_environment(ours), "PWD": "/".join(filter(None, [resolved.root, resolved.folder]))}
     own = content_in(ours) | Content.of(Label.OUTPUT, [resolved.program.file.real])
     return told_to(seen, read | own)

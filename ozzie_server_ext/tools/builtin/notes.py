@@ -49,8 +49,7 @@ async def read_artifact(
 
 
 def read_page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
-    """Return a page of an artifact for the model. It is redacted before it is cut: a part of a secret would not be
-    recognized."""
+    """Return a page of an artifact. It is redacted before it is cut: half a secret would not be recognized."""
     text = redacted_lines(content.decode("utf-8", "replace"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
     return {

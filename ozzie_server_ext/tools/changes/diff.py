@@ -7,8 +7,7 @@ from itertools import accumulate, islice
 
 CONTEXT = 3
 MOST_STEPS = 1_000_000
-"""Pairs of equal lines examined: some tenths of a second at most. Texts made to take longer are shown with whole
-passages removed and added."""
+"""Pairs of equal lines examined: some tenths of a second at most. Then passages are shown as a whole."""
 _NO_END = "\\ No newline at end of file"
 
 _Block = tuple[str, int, int, int, int]
@@ -40,8 +39,7 @@ def _groups(before: list[str], after: list[str], most_steps: int) -> Iterator[li
 
 
 class _Bounded(SequenceMatcher[str]):
-    """A matcher for two lists of lines with the first `begin` and last `end` in common. After examining `most_steps`
-    pairs it finds no more matches."""
+    """A matcher for lines with `begin` first and `end` last ones in common, which examines `most_steps` pairs."""
 
     def __init__(self, old: list[str], new: list[str], begin: int, end: int, most_steps: int) -> None:
         super().__init__(None, old, new, autojunk=False)

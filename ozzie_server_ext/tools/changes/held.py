@@ -126,8 +126,7 @@ class OpenFolder:
     descriptor: int
 
     def leads_here(self) -> bool:
-        """Whether the path still leads to this folder: it may have been moved or replaced since it was opened, and what
-        is done by the descriptor then happens elsewhere."""
+        """Whether the path still leads to this folder; otherwise what is done by the descriptor happens elsewhere."""
         try:
             now, missing = open_deepest(self.root, self.parts)
         except (ToolFailed, OSError):
@@ -146,8 +145,7 @@ class OpenFolder:
 
 @contextmanager
 def locked_folder(root: Path, path: str) -> Iterator[OpenFolder]:
-    """Open and lock the folder of the file at `path`. Raises FileBusy during another change in it, ToolFailed,
-    OSError."""
+    """Open and lock the folder of `path`. Raises FileBusy during another change in it, ToolFailed, OSError."""
     parts = tuple(path.split("/"))[:-1]
     descriptor, missing = open_deepest(root, parts)
     with closing(descriptor):
@@ -167,8 +165,7 @@ def folder_as_seen(root: Path, seen: Seen) -> Iterator[OpenFolder]:
 
 
 def _lock(descriptor: int, path: str) -> None:
-    """Allow one change at a time in a folder, so that leftovers can be told from work in progress. The lock belongs to
-    the process and ends with it."""
+    """Allow one change at a time in a folder, to tell leftovers from work in progress. It ends with the process."""
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
@@ -205,8 +202,7 @@ class OpenFile:
             raise FileChanged(f"{self.seen.path} changed since it was looked at; look at it again.")
 
     def writable(self, folder: OpenFolder) -> bool:
-        """Whether anybody may write to it, including this process. The first check matters for the superuser, who
-        always may."""
+        """Whether anybody may write to it, and this process. The first check is for the superuser, who always may."""
         mode = os.fstat(self.descriptor).st_mode
         return bool(mode & _ANY_WRITE) and os.access(
             self.seen.name, os.W_OK, dir_fd=folder.descriptor, effective_ids=True
@@ -215,8 +211,7 @@ class OpenFile:
 
 @contextmanager
 def opened_as_seen(folder: OpenFolder, seen: Seen) -> Iterator[OpenFile]:
-    """Open a file if it matches what was seen. Raises FileChanged, FileBusy if a program has it open for writing,
-    OSError."""
+    """Open a file if it matches. Raises FileChanged, FileBusy if a program has it open for writing, OSError."""
     try:
         descriptor = open_plain(folder.descriptor, seen.name, seen.path)
     except ToolFailed as error:

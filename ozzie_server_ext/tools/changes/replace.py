@@ -56,8 +56,7 @@ _ENDING = re.compile(
 
 
 class Kind(Enum):
-    """The content of a leftover: an incomplete new version, a complete one, the version to be replaced, or something
-    else."""
+    """A leftover: an incomplete new version, a complete one, the version to be replaced, or something else."""
 
     PART = "part"
     NEW = "new"
@@ -233,8 +232,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _take_rights(descriptor: int, like: int, path: str) -> None:
-    """Copy owner, group, permissions, access list and user attributes. Set-user-id and the like are dropped, as on any
-    write."""
+    """Copy owner, group, permissions, access list and user attributes, without set-user-id and the like."""
     info, own = os.fstat(like), os.fstat(descriptor)
     try:
         if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):

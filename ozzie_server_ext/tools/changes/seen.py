@@ -52,8 +52,7 @@ LARGEST = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSeen:
-    """A plain file with one name. `mode` is the whole `st_mode`, `size` in bytes, `sha256` of the content
-    (hexadecimal)."""
+    """A plain file with one name: the whole `st_mode`, size in bytes, SHA-256 of the content in hexadecimal."""
 
     device: int
     inode: int

@@ -43,8 +43,7 @@ def was_replaced(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
 
 
 def was_moved_to_trash(root: Path, seen: Seen, trash_id: str) -> bool | None:
-    """Whether the file that was seen went to the trash under that id; None if it is neither there nor in its place.
-    Raises ToolFailed."""
+    """Whether the file went to the trash; None if it is neither there nor in its place. Raises ToolFailed."""
     assert seen.file is not None
     if was_trashed(root, trash_id, seen.file.sha256):
         return True
@@ -97,8 +96,7 @@ def make_missing_folders(root: Path, steps: tuple[Step, ...]) -> PreparedSteps:
 
 
 def carry_out(root: Path, step: Step, key: str, when: datetime) -> tuple[str, ...]:
-    """Do one step of the call with that `key`; return sentences on what could not be confirmed. Raises as `replace` and
-    `move_to_trash`."""
+    """Do one step; return sentences on what could not be confirmed. Raises as `replace` and `move_to_trash`."""
     if step.content is None:
         return move_to_trash(root, step.seen, _trash_id(key, step.seen.path), when=when).notes
     return replace(root, step.seen, step.content, executable=step.executable).notes

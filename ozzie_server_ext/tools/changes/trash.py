@@ -172,8 +172,7 @@ def move_to_trash(root: Path, seen: Seen, trash_id: str, *, when: datetime) -> M
 
 
 def was_trashed(root: Path, trash_id: str, sha256: str) -> bool:
-    """Whether the trash has a file with that content under that id: a call repeated after a crash finds what the first
-    one did. Raises ToolFailed."""
+    """Whether the trash has this content under this id, as after an interrupted call. Raises ToolFailed."""
     with explain_os_errors("The trash"):
         return _content(root, trash_id) == sha256
 

@@ -116,8 +116,7 @@ def undo_name(text: str) -> str:
 
 
 def read_undo(content: bytes, name: str) -> tuple[str, Edit]:
-    """Return the notebook's path and the undo edit. Raises ToolFailed, also if the artifact was redacted: the secrets
-    would be lost."""
+    """Return the notebook's path and the undo edit. Raises ToolFailed, also if the artifact was redacted."""
     try:
         document = loads_object(content, max_bytes=MAX_UNDO_BYTES)
         edit, path = document["edit"], document["path"]

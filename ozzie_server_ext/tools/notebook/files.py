@@ -68,8 +68,7 @@ _OUTPUTS = frozenset({"stream", "error", *_WITH_DATA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewContent:
-    """What a whole new version of a notebook brings. `problems` are sentences about what is not allowed, with the
-    place; `has_code`: it has new code."""
+    """What a new version brings. `problems` are sentences about what is not allowed; `has_code`: it has new code."""
 
     problems: tuple[str, ...] = ()
     has_code: bool = False

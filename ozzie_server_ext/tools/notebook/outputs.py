@@ -56,9 +56,8 @@ def file_holds_outputs(file: BinaryIO, begin: bytes = b"") -> bool:
 
 
 def named_outputs_below(project: Path, since_ns: int) -> Content:
-    """Return the labels of outputs that a program with access to the whole project, started at `since_ns`, may have
-    read: those of each file named like a notebook. What changed since, or was not searched in time, counts as an
-    unknown place."""
+    """Return the labels of outputs that a program with access to the project, started at `since_ns`, may have read: of
+    all files named like a notebook. What changed since or was not searched in time counts as an unknown place."""
     found: set[str] = set()
     end = time.monotonic() + LIMIT_S
     for path, is_folder in _files(project):
