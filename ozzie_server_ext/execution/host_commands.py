@@ -108,9 +108,9 @@ def _open(path: str, folder: int) -> tuple[int, Program]:
         raise NoProgram(f"The program {spelled(path)} can't be run: {why}.") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NoProgram(f"{spelled(path)} is no program: it is no plain file.")
+            raise NoProgram(f"{spelled(path)} is not a program: it is not a plain file.")
         if not os.access(f"/proc/self/fd/{descriptor}", os.X_OK):
-            raise NoProgram(f"{spelled(path)} is no program: you may not run it.")
+            raise NoProgram(f"{spelled(path)} is not a program: you may not run it.")
         file, begin = _describe(descriptor, path)
     except BaseException:
         os.close(descriptor)

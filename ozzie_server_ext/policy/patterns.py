@@ -171,7 +171,7 @@ class HostPattern:
             return cls("", False, ipaddress.ip_network(found))
         if not isinstance(found, str) or "*" in found:
             raise ValueError(
-                f'"{pattern}" is no host: write example.org, *.example.org for all below it, or an IP network'
+                f'"{pattern}" is not a host: write example.org, *.example.org for all below it, or an IP network'
             )
         return cls(found, below, None)
 

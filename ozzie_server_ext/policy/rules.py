@@ -47,7 +47,7 @@ class SourcePattern:
         label, colon, place = pattern.partition(":")
         if not colon or label not in list(Label) or not place:
             raise ValueError(
-                f'"{pattern}" is no source: write the kind and the place, as in "web:example.org", or "*". '
+                f'"{pattern}" is not a source: write the kind and the place, as in "web:example.org", or "*". '
                 f"Kinds are {_KINDS}"
             )
         if place == ANY:
@@ -56,7 +56,7 @@ class SourcePattern:
             return cls(label, HostPattern.of(place))
         if label == Label.FILE:
             if not place.startswith("/"):
-                raise ValueError(f'"{pattern}" is no source: a file is written from the root, as in "file:/data/**"')
+                raise ValueError(f'"{pattern}" is not a source: a file is written from the root, as in "file:/data/**"')
             return cls(label, SequenceGlob.of(PurePosixPath(place).parts[1:]))
         return cls(label, Glob.of(place))
 
@@ -243,7 +243,7 @@ def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
     if not words or words[0] == MANY:
         raise ValueError('a command begins with a program, as in ["git", "status"]')
     if any(MANY in word and word != MANY for word in words) or MANY in words[:-1]:
-        raise ValueError("** stands at the end of a command, for all words that are left")
+        raise ValueError("** is allowed only at the end of a command, for all remaining words")
     return tuple(words)
 
 
@@ -429,7 +429,7 @@ def _folder(name: str) -> Path:
     except RuntimeError:
         raise ValueError(f'"{name}" names a home folder that is not there') from None
     if not folder.is_absolute():
-        raise ValueError(f'"{name}" is no folder: write it from the root, or with ~')
+        raise ValueError(f'"{name}" is not a folder: write it from the root, or with ~')
     try:
         return folder.resolve()
     except (OSError, RuntimeError):  # RuntimeError before Python 3.13
@@ -445,7 +445,7 @@ def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
             continue
         # Otherwise a rule could fail to match a misspelt example for the wrong reason.
         if strangers := sorted(example.args.keys() - _arguments(tool)):
-            return f"the example {_shown(example)} names what is no argument of that tool: {', '.join(strangers)}"
+            return f"the example {_shown(example)} names unknown arguments of that tool: {', '.join(strangers)}"
         why = rule.surely(_action(tool.meta, example))
         if wanted and why:
             return f"it says that it matches {_shown(example)}, and does not: {why}"

@@ -121,7 +121,7 @@ def _of_fsm(skill: FsmSkill) -> Iterator[Complaint]:
     if skill.first not in ids:
         yield Complaint(("initial",), f'there is no state "{skill.first}"{near(skill.first, ids)}')
     if not any(state.final for state in skill.states):
-        yield Complaint(("states",), 'no state is "final", so that it could never end')
+        yield Complaint(("states",), 'no state is "final", so it could never end')
     scope = _Scope(skill, ids, ids)
     for index, state in enumerate(skill.states):
         path: KeyPath = ("states", index)

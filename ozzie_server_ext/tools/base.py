@@ -48,7 +48,7 @@ def uncertain(calls: str, reason: str = "") -> ToolUncertain:
     detail = f" {reason}" if reason else ""
     return ToolUncertain(
         f"{calls} may or may not have happened.{detail} Ozzie will not try again by itself.",
-        hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
+        hint="Find out whether it did; if not, run the cell again. Your message is kept.",
     )
 
 

@@ -192,7 +192,7 @@ class LargeResult:
             "lines": lines,
             "characters": characters,
             "artifact": artifact_id,
-            "note": f"This is the beginning and the end. To read on behind `head`: read_artifact with {read_on}.",
+            "note": f"This is the beginning and the end. To read on after `head`: read_artifact with {read_on}.",
         }
 
 

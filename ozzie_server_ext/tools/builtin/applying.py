@@ -94,7 +94,7 @@ def line_counts(pending: Sequence[Pending]) -> str:
     for count, what in (
         (len(texts) - len(counted), "without text"),
         (sum(each.change.executable is True for each in pending), "made executable"),
-        (sum(each.change.executable is False for each in pending), "not executable any more"),
+        (sum(each.change.executable is False for each in pending), "no longer executable"),
     ):
         parts += [f"{count:,} {what}"] if count else []
     return ", ".join(parts) or "+0 −0 lines"
@@ -126,7 +126,7 @@ def _shown(pending: Pending, steps: int) -> list[str]:
     change, looked = pending.change, pending.looked
     notes = [{"change": "changed", "add": "new", "remove": "to the trash"}[pending.verb]]
     if change.executable is not None:
-        notes.append("becomes executable" if change.executable else "not executable any more")
+        notes.append("becomes executable" if change.executable else "no longer executable")
     texts = pending.texts
     if texts is None:
         old = byte_count(len(looked.content)) if looked.seen.file else ""

@@ -57,7 +57,7 @@ def short_output(printed: str, log: str) -> tuple[Json, list[Made]]:
     """Return output for the model; if it is too long, a note and the artifact `log` with all of it."""
     if len(printed) <= SHOWN:
         return printed, []
-    note: JsonObject = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end stand in `kept`."}
+    note: JsonObject = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end are in `kept`."}
     return note, [Made(name=log, kind="log", mime="text/plain", content=printed, shown=SHOWN)]
 
 

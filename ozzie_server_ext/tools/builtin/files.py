@@ -52,7 +52,7 @@ class TextFile:
         text = text.replace("\r\n", "\n")
         text = text.removeprefix("\ufeff") if self.marked else text
         if "\0" in text or "\r" in text:
-            raise ToolFailed("The new text has characters that are no text; nothing was written.")
+            raise ToolFailed("The new text has non-text characters; nothing was written.")
         return replace(self, text=text)
 
     @property

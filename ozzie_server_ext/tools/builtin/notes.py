@@ -135,7 +135,7 @@ async def read_note(
     artifact, content = await context.artifacts.open(notes[name].artifact_id)
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(1, 1), MAX_LINES)
     if data["next"] is not None:
-        data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and what stands in `next`."
+        data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and the values of `next`."
     summary = line_count(int(str(data["lines"])))
     return ToolResult(ok=True, data={**data, "name": name}, summary=summary, content=artifact.content)
 

@@ -54,7 +54,7 @@ def proposal(project: Path, folder: str, left: Collected) -> Proposal:
         return Proposal({"files": []}, left_out=left_out)
     clash = nested(change.path for change in changes)
     if clash is not None:
-        return not_kept(f"{clash[0]} was a file or is one, and {clash[1]} lies below it; use a new name.")
+        return not_kept(f"{clash[0]} was a file or is one, and {clash[1]} is below it; use a new name.")
     files: list[Json] = []
     problems: list[str] = []
     replaced = 0

@@ -44,7 +44,7 @@ async def fetch_url(
         raise failure_of(error) from None
     content = Content.of(Label.WEB, got.hosts)
     if got.leads_to:
-        note = "It redirects to another host, which was not followed. Fetch that address by itself if it is wanted."
+        note = "It redirects to another host, which was not followed. Fetch that address separately if you want it."
         data: JsonObject = {"url": got.url, "status": got.status, "leads_to": got.leads_to, "note": note}
         return ToolResult(ok=True, data=data, summary="redirects to another host", content=content)
     data, made = _shortened(got, max_characters)
@@ -109,7 +109,7 @@ def _shortened(got: Fetched, most: int) -> tuple[JsonObject, tuple[Made, ...]]:
         data["note"] = "The page is longer than the part that was read, or its end did not come."
     if len(got.text) <= most:
         return {**data, "text": got.text}, ()
-    note = "Its beginning and end stand in `kept`. To read all of it: read_artifact with that artifact_id."
+    note = "Its beginning and end are in `kept`. To read all of it: read_artifact with that artifact_id."
     data["text"] = {"cut": True, "lines": count_lines(got.text), "characters": len(got.text), "note": note}
     is_page = got.type in ("text/html", "application/xhtml+xml", "text/markdown")
     mime = "text/markdown" if is_page else "text/plain"

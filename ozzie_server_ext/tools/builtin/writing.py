@@ -97,7 +97,7 @@ def _planned_edit(context: ToolContext, args: JsonObject, path: str, old: str, n
     before = TextFile.of(looked.content, looked.seen.path)
     count = before.text.count(old) if old else 0
     if count != 1:
-        where = f"stands {count:,} times in it; take more of what is around it" if count else "does not stand in it"
+        where = f"is in it {count:,} times; include more of its surroundings" if count else "is not in it"
         raise ToolFailed(f"{looked.seen.path} was not changed: the passage to replace {where}.")
     return _plan(context, args, looked, before, before.with_text(before.text.replace(old, new)))
 
@@ -217,7 +217,7 @@ def _trash_preview(looked: Looked) -> Preview:
     try:
         proof = looked.content.decode()
     except UnicodeDecodeError:
-        proof = f"{size} that are no text"
+        proof = f"{size} that are not text"
     return Preview(
         sentence=f"Move {quoted(looked.seen.path)} ({size}) to the trash?",
         proof=proof,

@@ -406,6 +406,6 @@ def _moved(seen: Seen) -> FileChanged:
 def _unsettled(seen: Seen, version: Version) -> Unsettled:
     return Unsettled(
         f"Another program changed {seen.path} more than once in the moment of the change, so it is not clear which "
-        "version lies there.",
-        hint=f"Look at it, and for {version.keep()} beside it, where another version may be kept.",
+        "version is there.",
+        hint=f"Look at it, and at {version.keep()} beside it, which may be another version.",
     )

@@ -207,7 +207,7 @@ def _move_away(folder: OpenFolder, seen: Seen, place: OpenFolder) -> None:
         if error.errno != EXDEV:
             raise
         raise ToolFailed(
-            f"{seen.path} lies on another file system than the trash of the project ({'/'.join(TRASH)}), so it was "
+            f"{seen.path} is on another file system than the trash of the project ({'/'.join(TRASH)}), so it was "
             "left alone; remove it by hand."
         ) from None
 
@@ -275,7 +275,7 @@ def _free_place(root: Path, path: str) -> Seen:
 
 
 def _taken(path: str) -> FileChanged:
-    return FileChanged(f"Something lies at {path} now, so the file stays in the trash; move that away first.")
+    return FileChanged(f"Something is at {path} now, so the file stays in the trash; move that away first.")
 
 
 def _content(root: Path, trash_id: str) -> str | None:

@@ -178,8 +178,8 @@ def expect_inert(path: str, old: bytes | None, new: bytes | None) -> frozenset[C
         if len(brings.problems) > 5:
             problems += f"; and {len(brings.problems) - 5} more"
         raise ToolFailed(
-            f"{path} was not written: {problems}. A notebook that a tool writes brings nothing that acts "
-            "or loads by itself: leave that out. Outputs come when a person runs the cells."
+            f"{path} was not written: {problems}. A notebook that a tool writes can't bring content that "
+            "acts or loads by itself: leave that out. Outputs come when a person runs the cells."
         )
     return frozenset({Category.CODE_CELL}) if brings.has_code else frozenset[Any]()
 
@@ -241,7 +241,7 @@ def path_of(path: str) -> str:
     """Return a notebook's path in canonical form. Raises ToolFailed for another file or an inaccessible path."""
     parts = readable_parts(path)
     if not is_notebook(parts[-1]):
-        raise ToolFailed(f"{path} is no notebook: its name does not end with {ENDING}.")
+        raise ToolFailed(f"{path} is not a notebook: its name does not end with {ENDING}.")
     return "/".join(parts)
 
 

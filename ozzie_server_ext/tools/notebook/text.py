@@ -171,7 +171,7 @@ class NotebookText:
             text = content.decode()
             top, end = members(text, _skip(text, 0), by_item="cells")
             if _skip(text, end) != len(text):
-                raise NotRead("something stands behind its end")
+                raise NotRead("there is something after its end")
             array = top["cells"]
             spans: list[Span] = array.value
             metadata = top["metadata"].value if "metadata" in top else {}

@@ -97,7 +97,7 @@ def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outs
         '"sources".',
     ]
     assert misspelt.returncode != 0
-    assert '"example.org" is no source: write the kind and the place' in misspelt.stderr
+    assert '"example.org" is not a source: write the kind and the place' in misspelt.stderr
 
 
 def test_without_rules_that_is_said(home: GatewayHome) -> None:

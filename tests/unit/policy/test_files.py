@@ -329,8 +329,8 @@ def when(**changed: Any) -> dict[str, Any]:
         ),
         (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is no host'),
         (text_of(when(commands=[["**"]])), "rule private: a command begins with a program"),
-        (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** stands at the end of a command"),
-        (text_of(when(projects=["work"])), 'rule private: "work" is no folder: write it from the root, or with ~.'),
+        (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** is allowed only at the end of a command"),
+        (text_of(when(projects=["work"])), 'rule private: "work" is not a folder: write it from the root, or with ~.'),
         (text_of(when() | {"decision": "allow"}), "rule private: a rule that allows has to state a condition"),
         (
             text_of(GOOD | {"needs": "browser"}),
@@ -352,7 +352,7 @@ def when(**changed: Any) -> dict[str, Any]:
             text_of(
                 GOOD | {"examples": GOOD["examples"] | {"no_match": [{"tool": "read_file", "args": {"pth": "a.txt"}}]}}
             ),
-            "the example read_file with pth 'a.txt' names what is no argument of that tool: pth.",
+            "the example read_file with pth 'a.txt' names unknown arguments of that tool: pth.",
         ),
         (
             text_of(GOOD | {"examples": {"match": [{"tool": "read_file", "project": "work"}]}}),

@@ -160,7 +160,7 @@ BROKEN = {
     ),
     "a machine without an end": Broken(
         _fsm('{"id": "a", "instruction": "x", "moves": [{"to": "a"}]}'),
-        'FILE, line 1, column 30: states: no state is "final", so that it could never end.',
+        'FILE, line 1, column 30: states: no state is "final", so it could never end.',
     ),
     "a move to nowhere": Broken(
         _fsm('{"id": "draft", "instruction": "x", "moves": [{"to": "don"}]}', '{"id": "done", "final": true}'),
