@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, Unavailable
-from ozzie_server_ext.execution.box import STATUS_BYTES, Box, JobDescriptors, Walls, box
-from ozzie_server_ext.execution.host import find_programs, own_interpreter
+from ozzie_server_ext.execution.box import STATUS_BYTES, Box, JobDescriptors, Walls, box, find_programs, own_interpreter
 from ozzie_server_ext.execution.opened_files import OpenedFiles
 from ozzie_server_ext.execution.runner import (
     MIB,

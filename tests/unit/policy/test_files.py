@@ -327,7 +327,7 @@ def when(**changed: Any) -> dict[str, Any]:
             text_of(*(when(paths=[f"a{n}" for n in range(100)]) | {"id": f"r{each}"} for each in range(21))),
             "has 2,100 patterns; at most 2,000 are taken",
         ),
-        (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is no host'),
+        (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is not a host'),
         (text_of(when(commands=[["**"]])), "rule private: a command begins with a program"),
         (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** is allowed only at the end of a command"),
         (text_of(when(projects=["work"])), 'rule private: "work" is not a folder: write it from the root, or with ~.'),
