@@ -67,7 +67,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
         verdicts.append(default_for(meta))  # a project's rules replace nothing
     verdict = max(verdicts, key=lambda each: each.strictness)
     lets_out = _lets_out if action.reading.content else _lets_go
-    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (strange(action), lets_out))
+    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (unknown_address(action), lets_out))
     for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
             continue
@@ -120,7 +120,7 @@ def outside(action: Action) -> Verdict | None:
     return SENDS_OUTSIDE if sends else OUTSIDE
 
 
-def strange(action: Action) -> Verdict | None:
+def unknown_address(action: Action) -> Verdict | None:
     """Return the minimum verdict for an address that nobody gave or the model's own words: both could leak data."""
     if not action.meta.is_outbound:
         return None

@@ -127,11 +127,11 @@ def attended(wanted: bool) -> Condition:
 
 def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
     """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes."""
-    named = frozenset(wanted)
+    allowed = frozenset(wanted)
 
     def condition(action: Action) -> str:
         has = action.meta.categories
-        if has and (has <= named if sure else has & named):
+        if has and (has <= allowed if sure else has & allowed):
             return ""
         return f"its categories are {', '.join(sorted(has)) or 'none'}"
 
@@ -188,24 +188,24 @@ def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
 
     def condition(action: Action) -> str:
         found = action.reading.content.completed().sources
-        fits = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
-        if all(fits) if sure else any(fits):
+        matched = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
+        if all(matched) if sure else any(matched):
             return ""
-        strange = next((source for source, fit in zip(found, fits, strict=True) if not fit), "")
-        return f"it is made from {strange}" if strange else "nothing that it is made from came from outside"
+        unmatched = next((source for source, is_match in zip(found, matched, strict=True) if not is_match), "")
+        return f"it is made from {unmatched}" if unmatched else "nothing that it is made from came from outside"
 
     return condition
 
 
 def _targets(
-    noun: str, named: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
+    noun: str, targets: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
 ) -> Condition:
     def condition(action: Action) -> str:
-        found = named(action)
+        found = targets(action)
         if not found:
             return f"the call names no {noun}"
-        fits = [not sure if each is None else matches(each) for each in found]
-        return "" if (all(fits) if sure else any(fits)) else f"its {noun} is another one"
+        matched = [not sure if each is None else matches(each) for each in found]
+        return "" if (all(matched) if sure else any(matched)) else f"its {noun} is another one"
 
     return condition
 
@@ -461,8 +461,8 @@ def _arguments(tool: KnownTool) -> frozenset[str]:
 
 def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
     """Return the tools that the rule or its examples name and that are unknown."""
-    named = [*(text.when.tools or ()), *(each.tool for each in (*text.examples.match, *text.examples.no_match))]
-    return tuple(dict.fromkeys(name for name in named if "*" not in name and find(name) is None))
+    names = [*(text.when.tools or ()), *(each.tool for each in (*text.examples.match, *text.examples.no_match))]
+    return tuple(dict.fromkeys(name for name in names if "*" not in name and find(name) is None))
 
 
 def _action(meta: ToolMeta, example: ExampleText) -> Action:

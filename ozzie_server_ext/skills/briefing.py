@@ -111,11 +111,11 @@ def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
 def _message(work: Work, values: Values) -> str:
     """The instruction, the outputs of earlier steps that it does not mention, and the acceptance condition."""
     instruction = work.instruction or ""
-    named = {reference.step for reference in references(instruction)}
+    mentioned = {reference.step for reference in references(instruction)}
     parts = [fill(instruction, values.find)]
     for need in work.needs if isinstance(work, Step) else ():
         output = values.outputs.get(need)
-        if need not in named and output is not None:
+        if need not in mentioned and output is not None:
             text = as_text(output.value)
             cut = f"{text[:MOST_CHARS]}\n… (cut)" if len(text) > MOST_CHARS else text
             parts.append(f'What the step "{need}" gave:\n\n{cut}')

@@ -292,23 +292,23 @@ class Library:
         yield "project", self._project / PROJECT_FOLDER
 
     def _load(self, files: Sequence[tuple[Origin, Path]]) -> list[Found]:
-        taken: dict[str, Found] = {}
+        used: dict[str, Found] = {}
         rest: list[Found] = []
         for origin, path in files:
             found = self._read(origin, path)
-            before = taken.get(found.name)
+            before = used.get(found.name)
             if before is not None and before.origin == "shipped" and origin == "yours":
                 # Even if it is invalid: its author does not want the shipped one to run.
                 found = replace(found, replaces=before.path)
-                del taken[found.name]
+                del used[found.name]
             elif before is not None and found.file is not None:
                 problem = f'{path}: the name "{found.name}" is taken by {before.path}.'
                 found = replace(found, file=None, problem=problem, hint="Give it another name.")
             if found.file is None:
                 rest.append(found)
             else:
-                taken[found.name] = found
-        return [*taken.values(), *rest]
+                used[found.name] = found
+        return [*used.values(), *rest]
 
     def _read(self, origin: Origin, path: Path) -> Found:
         found = Found(name=path.stem, path=path, origin=origin)

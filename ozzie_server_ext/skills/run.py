@@ -228,8 +228,8 @@ class FsmRun:
         values = Values(self.values.given, self.values.content)
         values.outputs = self.values.outputs if output is None else {**self.values.outputs, state.id: output}
         for move in state.moves:
-            fits = move.on == event or (move.on is None and event != FAILED)
-            if fits and (move.when is None or read_condition(move.when).holds(values.find)):
+            matches = move.on == event or (move.on is None and event != FAILED)
+            if matches and (move.when is None or read_condition(move.when).holds(values.find)):
                 return move.to
         return ""
 

@@ -76,7 +76,7 @@ class Var(_Part):
     enum: tuple[Json, ...] = ()
 
     @model_validator(mode="after")
-    def _fits(self) -> "Var":
+    def _check_default(self) -> "Var":
         if self.default is None:
             return self
         if self.required:

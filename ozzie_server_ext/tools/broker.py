@@ -127,8 +127,8 @@ async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, 
         found |= await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels or not has_run:
         return found
-    named = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
-    hosts = [str(host) for url in named if isinstance(url, str) and (host := host_of(url)) is not None]
+    urls = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
+    hosts = [str(host) for url in urls if isinstance(url, str) and (host := host_of(url)) is not None]
     nowhere = "" if meta.brings is Label.WEB else meta.tool_id
     return found | Content.of(meta.brings, hosts or [nowhere])
 

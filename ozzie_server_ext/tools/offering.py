@@ -101,7 +101,7 @@ def _fitting_skills(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[To
     used = _resolved(registry, so_far.before + so_far.used + so_far.found)
     best = index.search(so_far.message)[:BEST_FITTING]
     mentioned = [tool for tool in registry.all() if tool.meta.delegates_to and _mentions(so_far.message, tool.meta)]
-    wanted = (*used, *_named(registry, so_far.message), *mentioned, *best)
+    wanted = (*used, *_mentioned_tools(registry, so_far.message), *mentioned, *best)
     return tuple(tool for tool in allowed(wanted, offers) if tool.meta.delegates_to)
 
 
@@ -117,14 +117,14 @@ def _chosen(index: ToolIndex, offers: Offers, so_far: SoFar, skills: dict[str, T
     wanted = offers.always + so_far.before + so_far.used + so_far.found
     chosen = _by_id(allowed(_resolved(registry, wanted), offers))
     chosen.pop(FIND_ID, None)
-    others = (*_named(registry, so_far.message), *index.search(so_far.message))
+    others = (*_mentioned_tools(registry, so_far.message), *index.search(so_far.message))
     fitting = skills | _by_id(tool for tool in allowed(others, offers) if not tool.meta.delegates_to)
     fresh = [tool_id for tool_id in fitting if tool_id not in chosen and tool_id != FIND_ID]
     room = max(offers.at_most - 1 - len(chosen), 0)  # one is for the tool that finds the others
     return chosen | {tool_id: fitting[tool_id] for tool_id in fresh[:room]}
 
 
-def _named(registry: ToolRegistry, message: str) -> tuple[Tool, ...]:
+def _mentioned_tools(registry: ToolRegistry, message: str) -> tuple[Tool, ...]:
     """Return the tools whose exact names stand in the message."""
     return _resolved(registry, dict.fromkeys(name.rstrip(".-") for name in _NAME.findall(message)))
 

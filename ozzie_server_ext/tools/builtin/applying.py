@@ -180,14 +180,14 @@ async def plan_apply(
     return await asyncio.to_thread(_planned, context, args, changes, found.content)
 
 
-async def _opened(artifacts: ArtifactReader, named: str) -> tuple[Artifact, bytes]:
+async def _opened(artifacts: ArtifactReader, name: str) -> tuple[Artifact, bytes]:
     """Raises ToolFailed, or as `ArtifactReader.open`."""
-    artifact_id = ArtifactId(named)
-    if named.startswith(FOLDER):
-        there = [*await artifacts.under(named, "json"), *await artifacts.under(named, "file")]
-        newest = next((each for each in there if each.name == named), None)
+    artifact_id = ArtifactId(name)
+    if name.startswith(FOLDER):
+        there = [*await artifacts.under(name, "json"), *await artifacts.under(name, "file")]
+        newest = next((each for each in there if each.name == name), None)
         if newest is None:
-            raise ToolFailed(f"There are no changes {named} in this session; run the command again.")
+            raise ToolFailed(f"There are no changes {name} in this session; run the command again.")
         artifact_id = newest.artifact_id
     found, content = await artifacts.open(artifact_id)
     ours = found.meta.get("tool_id") in _MADE_BY or found.meta.get(REPLACED_BY) == _ID

@@ -158,7 +158,7 @@ async def _run(
         raise ToolFailed(status.reason, code="sandbox.failed")
     changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
     files_left = (file.content for file in (*left.out, *left.changed))
-    await sources.note_told([printed.encode(errors="replace"), *files_left])
+    await sources.note_output([printed.encode(errors="replace"), *files_left])
     return await asyncio.to_thread(_result, job_id, status, printed, left, changes)
 
 

@@ -58,13 +58,13 @@ class JobSources:
         finally:
             self._context.provenance.add(found)
 
-    async def note_told(self, told: Sequence[bytes]) -> None:
+    async def note_output(self, texts: Sequence[bytes]) -> None:
         """Add what the job reveals to have read in its output and the files that it left."""
         provenance = self._context.provenance
-        names = await asyncio.to_thread(_of_names, told, await self._context.marks.all())
+        names = await asyncio.to_thread(_of_names, texts, await self._context.marks.all())
         provenance.add(names)
         # From files that could not be searched, such as compressed ones.
-        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, told)):
+        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, texts)):
             provenance.add(Content.of(Label.OUTPUT))
 
     async def _read(self, opened: Opened | None) -> Content:
@@ -115,7 +115,7 @@ def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | N
     return _outputs_in(project, paths, since_ns, set())
 
 
-def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
+def _of_names(texts: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
     """Return the marks of top-level names of the project that the job revealed. Each is a mount, so the system's tables
     of mounts and processes (`mount`, `df`, `ps`) name it even to a job that lists no folder."""
     tops: dict[bytes, Content] = {}
@@ -125,10 +125,10 @@ def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
     if not tops:
         return CLEAN
     longest_first = b"|".join(map(re.escape, sorted(tops, reverse=True)))
-    named = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
+    pattern = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
     found: set[bytes] = set()
-    for text in told:  # the mount table escapes spaces and backslashes
-        found.update(named.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
+    for text in texts:  # the mount table escapes spaces and backslashes
+        found.update(pattern.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
     return Content.of_all(tops[top] for top in found)
 
 

@@ -238,7 +238,7 @@ def _take_out(root: Path, note: TrashNote, folder: OpenFolder, seen: Seen) -> tu
         try:
             move(descriptor, note.name, folder.descriptor, seen.name)
         except FileExistsError:
-            raise _taken(note.path) from None
+            raise _occupied(note.path) from None
         try:
             if identity_at(folder.descriptor, seen.name) != file or not folder.leads_here():
                 raise FileChanged(f"The folder of {note.path} was moved meanwhile; look at it, and restore it again.")
@@ -267,14 +267,14 @@ def _free_place(root: Path, path: str) -> Seen:
         raise
     except ToolFailed as error:
         if os.path.lexists(root / path):
-            raise _taken(path) from None
+            raise _occupied(path) from None
         raise FileChanged(f"{path} can't be restored: {error} It stays in the trash; clear the way first.") from None
     if seen.file is not None:
-        raise _taken(path)
+        raise _occupied(path)
     return seen
 
 
-def _taken(path: str) -> FileChanged:
+def _occupied(path: str) -> FileChanged:
     return FileChanged(f"Something is at {path} now, so the file stays in the trash; move that away first.")
 
 

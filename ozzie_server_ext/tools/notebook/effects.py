@@ -85,8 +85,8 @@ def was_made(effect: JsonObject, notebook: Notebook) -> bool | None:
         case "move":
             if cell is None:
                 return None
-            stands = above(index_of(cell.cell_id, notebook), notebook)
-            return True if stands == effect["after"] else False if stands == effect["was_after"] else None
+            position = above(index_of(cell.cell_id, notebook), notebook)
+            return True if position == effect["after"] else False if position == effect["was_after"] else None
         case "delete":
             return cell is None
         case _:
