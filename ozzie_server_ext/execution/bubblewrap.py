@@ -218,15 +218,10 @@ class BubblewrapRunner:
         job.end()  # if its work had not even begun
 
     async def collect_artifacts(self, job_id: str) -> Collected:
-        job = self._job(job_id)
-        if not job.status.state.is_final:
-            raise Conflict(f"The job is {job.status.state.value}; what it made is collected when it has ended.")
-        return job.collected
+        return self._ended_job(job_id).collected
 
     async def opened(self, job_id: str) -> Opened | None:
-        job = self._job(job_id)
-        if not job.status.state.is_final:
-            raise Conflict(f"The job is {job.status.state.value}; what it opened is known when it has ended.")
+        job = self._ended_job(job_id)
         return job.opened if self._sees_opens else None
 
     async def close(self) -> None:
@@ -238,6 +233,12 @@ class BubblewrapRunner:
     def _job(self, job_id: str) -> Job:
         if (job := self._jobs.get(job_id)) is None:
             raise NotFound("There is no such job, or it ended long ago.")
+        return job
+
+    def _ended_job(self, job_id: str) -> Job:
+        job = self._job(job_id)
+        if not job.status.state.is_final:
+            raise Conflict(f"The job is {job.status.state.value}; its results are known when it has ended.")
         return job
 
     def _forget(self) -> None:

@@ -167,19 +167,13 @@ class Children(Protocol):
 
     async def started(self, mark: ProcessMark) -> None:
         """Record the process, durably if possible."""
-        ...
 
     def lost(self, pid: int, reason: str) -> None:
         """Record that it has ended, and how."""
-        ...
 
 
-class NoChildren:
+class NoChildren(Children):
     """For programs without a successor."""
-
-    async def started(self, mark: ProcessMark) -> None: ...
-
-    def lost(self, pid: int, reason: str) -> None: ...
 
 
 class NotStarted(OzzieError):

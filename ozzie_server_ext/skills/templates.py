@@ -128,17 +128,13 @@ def _parts(text: str) -> Iterator[Part]:
         inside = text[start + 2 : end].strip()
         if _REFERENCE.fullmatch(inside) is None:
             raise BadTemplate(_no_reference(inside), start)
-        yield _reference(inside, start, end + 2)
+        path = tuple(inside.split("."))
+        if path[0] == STEPS and (len(path) < 3 or path[2] != OUTPUT):
+            raise BadTemplate(f"{{{{{inside}}}}}: a step's output is written {{{{steps.ID.output}}}}", start)
+        yield Reference(path, start, end + 2)
         at = end + 2
     if at < len(text):
         yield text[at:]
-
-
-def _reference(inside: str, start: int, end: int) -> Reference:
-    path = tuple(inside.split("."))
-    if path[0] == STEPS and (len(path) < 3 or path[2] != OUTPUT):
-        raise BadTemplate(f"{{{{{inside}}}}}: a step's output is written {{{{steps.ID.output}}}}", start)
-    return Reference(path, start, end)
 
 
 def _unclosed(start: int) -> BadTemplate:

@@ -140,25 +140,19 @@ class NoArtifacts:
 
 
 class Marks(Protocol):
-    """Knows which files of the project were made from outside content."""
+    """Knows which files of the project were made from outside content; by default none."""
 
     async def below(self, path: str = "") -> Content:
         """Return the labels of a file, or of all files in a folder; by default of the whole project."""
-        ...
-
-    async def all(self) -> Mapping[str, Content]:
-        """Return the labels of each marked file, by path in the project."""
-        ...
-
-
-class NoMarks:
-    """For callers that track no labels."""
-
-    async def below(self, path: str = "") -> Content:
         return CLEAN
 
     async def all(self) -> Mapping[str, Content]:
+        """Return the labels of each marked file, by path in the project."""
         return {}
+
+
+class NoMarks(Marks):
+    """For callers that track no labels."""
 
 
 class Live(Protocol):
@@ -166,34 +160,25 @@ class Live(Protocol):
 
     def progress(self, message: str) -> None:
         """Show how far the tool is, in a few words."""
-        ...
 
     def output(self, text: str) -> None:
         """Show a piece of what the tool prints. The last lines are visible."""
-        ...
 
 
-class Silent:
+class Silent(Live):
     """Shows nothing."""
-
-    def progress(self, message: str) -> None: ...
-
-    def output(self, text: str) -> None: ...
 
 
 class Toolbox(Protocol):
-    """The tools that a turn is not offered yet."""
+    """The tools that a turn is not offered yet; by default none."""
 
     def find(self, query: str, limit: int) -> Sequence["Tool"]:
         """Return at most `limit` tools, the best match first."""
-        ...
-
-
-class NoTools:
-    """For turns in which no tool was left out."""
-
-    def find(self, query: str, limit: int) -> Sequence["Tool"]:
         return ()
+
+
+class NoTools(Toolbox):
+    """For turns in which no tool was left out."""
 
 
 async def _not_forbidden(args: JsonObject) -> str:

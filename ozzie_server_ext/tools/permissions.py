@@ -84,16 +84,11 @@ class Grants(Protocol):
         self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
     ) -> ApprovalId | None:
         """Return the approval for the session that covers a call and came with strength `needs` or more, if any."""
-        ...
-
-
-class NoGrants:
-    """For callers that ask every time."""
-
-    async def covering(
-        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
-    ) -> ApprovalId | None:
         return None
+
+
+class NoGrants(Grants):
+    """For callers that ask every time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

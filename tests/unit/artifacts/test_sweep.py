@@ -1,4 +1,4 @@
-"""StoredContents that nobody wants any longer are swept at the start, and again as time goes by."""
+"""Contents that nobody wants any longer are swept at the start, and again as time goes by."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
