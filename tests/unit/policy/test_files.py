@@ -135,11 +135,11 @@ def put_a_pipe_there(project: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (remove, "not there any more"),
-        (rename, "not there any more"),
-        (move_the_folder, "not there any more"),
-        (put_a_file_in_the_place_of_the_folder, "not there any more"),
-        (put_a_link_in_the_place_of_the_folder, "not there any more"),
+        (remove, "the file is gone"),
+        (rename, "the file is gone"),
+        (move_the_folder, "the file is gone"),
+        (put_a_file_in_the_place_of_the_folder, "the file is gone"),
+        (put_a_link_in_the_place_of_the_folder, "the file is gone"),
         (link_to_the_users_own, "have changed since"),
         (put_a_pipe_there, "is not a file"),
     ],
@@ -171,7 +171,7 @@ def test_a_project_is_trusted_by_whichever_link_it_is_reached(home: Home, projec
     trust_rules(home, link, find)
     assert len(loaded(home, project).rules) == len(loaded(home, link).rules) == 1
     (project / PROJECT_FILE).unlink()
-    with pytest.raises(InputError, match="not there any more"):
+    with pytest.raises(InputError, match="the file is gone"):
         loaded(home, link)
     assert untrust_rules(home, link) is not None
     assert loaded(home, project) == Policy()
@@ -356,7 +356,7 @@ def when(**changed: Any) -> dict[str, Any]:
         ),
         (
             text_of(GOOD | {"examples": {"match": [{"tool": "read_file", "project": "work"}]}}),
-            'rule private: "work" is no folder',
+            'rule private: "work" is not a folder',
         ),
     ],
 )
