@@ -221,7 +221,7 @@ def test_a_program_that_is_not_there_is_named(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("./gone", "No such file"), ("./", "no plain file"), ("./plain", "may not run")]
+    ("name", "why"), [("./gone", "No such file"), ("./", "not a plain file"), ("./plain", "may not run")]
 )
 def test_what_is_no_program_is_refused_with_the_reason(bench: Bench, name: str, why: str) -> None:
     bench.script("plain", "text\n", 0o644)

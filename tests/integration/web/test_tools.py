@@ -74,7 +74,7 @@ async def test_of_a_redirect_to_another_host_the_model_hears_where_it_leads(serv
 
     assert isinstance(got.data, dict)
     assert (got.data["leads_to"], got.links) == (servers.url("/x", "other.example"), ())
-    assert "by itself" in str(got.data["note"])
+    assert "separately" in str(got.data["note"])
     assert got.content == Content(labels=("web",), sources=("web:site.example",))
 
 
